@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::eviction::{Admission, Seen, admission, first_to_go};
+use super::eviction::{Admission, ConnectionState, admission, first_to_go};
 use super::limits::Limits;
 
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Connections {
     }
 }
 
-fn seen(open: &HashMap<u64, Arc<Connection>>) -> Vec<(u64, Seen)> {
+fn seen(open: &HashMap<u64, Arc<Connection>>) -> Vec<(u64, ConnectionState)> {
     open.iter().map(|(key, connection)| (*key, connection.seen())).collect()
 }
 
@@ -103,10 +103,10 @@ impl Drop for Slot {
 }
 
 impl Connection {
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> ConnectionState {
         let turn = self.turn.lock();
         let waiting_since = (turn.at_work == 0).then_some(turn.waiting_since);
-        Seen { peer: self.peer, known: turn.known, waiting_since }
+        ConnectionState { peer: self.peer, known: turn.known, waiting_since }
     }
 
     /// Would a client miss something that ends without a farewell?

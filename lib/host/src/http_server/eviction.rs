@@ -8,7 +8,7 @@ use super::limits::Limits;
 
 /// What counts about one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Seen {
+pub struct ConnectionState {
     /// The other side's address.
     pub peer: IpAddr,
     /// Has it shown that it is a client that the server is for?
@@ -35,7 +35,7 @@ pub enum Admission<K> {
 ///
 /// The limit per address is for a network. On the loopback interface all clients have one address, and only the order
 /// of eviction tells them apart.
-pub fn admission<K: Copy>(others: &[(K, Seen)], peer: IpAddr, limits: &Limits) -> Admission<K> {
+pub fn admission<K: Copy>(others: &[(K, ConnectionState)], peer: IpAddr, limits: &Limits) -> Admission<K> {
     let peer = peer.to_canonical();
     if !peer.is_loopback() {
         let same: Vec<_> =
@@ -53,7 +53,7 @@ pub fn admission<K: Copy>(others: &[(K, Seen)], peer: IpAddr, limits: &Limits) -
 /// The connection whose client has been silent longest, unknown clients first; never one that is being
 /// answered. Where more than half are known, that counts for none of them: any client can become known, and
 /// those that did must not leave a newcomer, which may be the API server, no one to displace but other newcomers.
-pub fn first_to_go<K: Copy>(connections: &[(K, Seen)]) -> Option<K> {
+pub fn first_to_go<K: Copy>(connections: &[(K, ConnectionState)]) -> Option<K> {
     let known = connections.iter().filter(|(_, seen)| seen.known).count();
     let counts = known * 2 <= connections.len();
     let waiting =
@@ -75,7 +75,7 @@ mod tests {
 
     fn decide(rows: &[Row], newcomer: &str) -> Admission<usize> {
         let now = Instant::now() + Duration::from_hours(1);
-        let seen = |&(peer, known, silent): &Row| Seen {
+        let seen = |&(peer, known, silent): &Row| ConnectionState {
             peer: peer.parse().unwrap(),
             known,
             waiting_since: silent.map(|seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap()),
