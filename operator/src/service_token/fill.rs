@@ -25,7 +25,7 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Work};
+use super::plan::{self, Because, Facts, Plan, Refusal, SeenSecret, Verdict, Work};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -60,7 +60,7 @@ pub struct Job<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Known {
     pub version: String,
-    pub seen: Contents,
+    pub seen: SeenSecret,
 }
 
 pub struct Done {
@@ -149,7 +149,7 @@ impl Job<'_> {
         is_idle.then(|| Done { known: Some(known.clone()), ..done() })
     }
 
-    fn plan(&self, seen: Option<&Contents>) -> Result<Work, Refusal> {
+    fn plan(&self, seen: Option<&SeenSecret>) -> Result<Work, Refusal> {
         let known = |(name, account): (&String, &Result<plan::Account, String>)| {
             (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
         };
@@ -173,7 +173,7 @@ impl Job<'_> {
         &self,
         work: &Work,
         found: Option<Object>,
-        seen: Option<&Contents>,
+        seen: Option<&SeenSecret>,
         minting: &mut Minting,
     ) -> Round {
         let found = match found {
@@ -283,7 +283,7 @@ impl Job<'_> {
     }
 
     /// The plan came to this, and `seen` is there.
-    fn done(&self, end: End, work: &Work, minting: &Minting, seen: Option<&Contents>) -> Done {
+    fn done(&self, end: End, work: &Work, minting: &Minting, seen: Option<&SeenSecret>) -> Done {
         let is_written = end == End::Written;
         let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
         let now = self.clock.now();
@@ -320,7 +320,7 @@ impl Job<'_> {
     }
 
     /// There is no plan: what was `seen` stays.
-    fn failed(&self, end: End, seen: Option<&Contents>) -> Done {
+    fn failed(&self, end: End, seen: Option<&SeenSecret>) -> Done {
         let now = self.clock.now();
         // With a Secret that is on its way out its tokens go, anyone who holds it.
         let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
@@ -338,7 +338,7 @@ impl Job<'_> {
     }
 }
 
-fn known(object: &Object, seen: Contents) -> Option<Known> {
+fn known(object: &Object, seen: SeenSecret) -> Option<Known> {
     Some(Known { version: object.metadata.resource_version.clone()?, seen })
 }
 

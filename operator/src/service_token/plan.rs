@@ -28,7 +28,7 @@ const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// What was seen of the Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Seen {
+pub struct SeenSecret {
     pub uid: String,
     /// Whether this resource has made it.
     pub is_ours: bool,
@@ -61,7 +61,7 @@ pub struct Facts<'a> {
     /// Uid of the resource.
     pub uid: &'a str,
     /// The Secret, where there is one.
-    pub secret: Option<&'a Seen>,
+    pub secret: Option<&'a SeenSecret>,
     /// The accounts of the tokens, by name; one that is absent here is not known.
     pub accounts: &'a BTreeMap<String, Account>,
     /// A token of the API server's own audiences, which a token has for whom none is asked; `None` where none is known.

@@ -36,8 +36,8 @@ fn claims(account: &str) -> Claims {
     }
 }
 
-fn seen(keys: &[(&str, Result<Claims, NotAToken>)]) -> Seen {
-    Seen {
+fn seen(keys: &[(&str, Result<Claims, NotAToken>)]) -> SeenSecret {
+    SeenSecret {
         uid: "secret-1".into(),
         is_ours: true,
         is_immutable: false,
@@ -53,7 +53,7 @@ fn willing(names: &[&str]) -> BTreeMap<String, Account> {
 
 struct Scene {
     asked: ValidServiceToken,
-    secret: Option<Seen>,
+    secret: Option<SeenSecret>,
     accounts: BTreeMap<String, Account>,
     oldest: Option<Duration>,
     /// The writer's own token.
@@ -282,7 +282,7 @@ fn no_token_gets_older_than_the_flag_says() {
 #[test]
 fn what_is_not_ours_or_cannot_be_written_is_left_alone() {
     for (edit, refusal) in [
-        ((|seen| seen.is_ours = false) as fn(&mut Seen), Refusal::Foreign),
+        ((|seen| seen.is_ours = false) as fn(&mut SeenSecret), Refusal::Foreign),
         (|seen| seen.is_immutable = true, Refusal::Immutable),
         (|seen| seen.is_terminating = true, Refusal::Terminating),
     ] {

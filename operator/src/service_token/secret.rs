@@ -15,7 +15,7 @@ use weaver_api::marks::{Owner, holds_tokens_of, is_service_token};
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
 use weaver_tenant::claims::{Claims, NotAToken};
 
-use super::plan::Seen;
+use super::plan::SeenSecret;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 
@@ -54,10 +54,10 @@ impl Desired {
 
     /// What is found, without a secret.
     #[must_use]
-    pub fn seen(&self, found: &Object) -> Seen {
+    pub fn seen(&self, found: &Object) -> SeenSecret {
         let meta = &found.metadata;
         let data = found.data.iter().flatten();
-        Seen {
+        SeenSecret {
             uid: meta.uid.clone().unwrap_or_default(),
             is_ours: holds_tokens_of(&self.owner, meta),
             is_immutable: found.immutable == Some(true),
