@@ -143,7 +143,7 @@ impl<'a> TakeOver<'a> {
 
 /// What a watch shows of a target.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
+pub enum SeenCopy {
     /// Nothing reliable: there is no watch, or it is not established.
     Unknown,
     /// No object of ours.
@@ -156,11 +156,11 @@ pub enum Seen {
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
-pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> CopyStep {
+pub fn by_metadata(desired: &Desired, seen: &SeenCopy, known: Option<&Verified>) -> CopyStep {
     let meta = match seen {
-        Seen::Unknown => return CopyStep::Inspect,
-        Seen::Nothing => return CopyStep::Create,
-        Seen::Object(meta) | Seen::Marks(meta) => meta,
+        SeenCopy::Unknown => return CopyStep::Inspect,
+        SeenCopy::Nothing => return CopyStep::Create,
+        SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta,
     };
     match whose(&desired.owner, desired.kind, meta) {
         Ok(()) => {}
@@ -170,7 +170,7 @@ pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> 
     }
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => CopyStep::Keep,
-        Some(_) if matches!(seen, Seen::Marks(_)) => CopyStep::Inspect,
+        Some(_) if matches!(seen, SeenCopy::Marks(_)) => CopyStep::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
         Some(_) => CopyStep::Update(Before::Ours, meta.clone()),
         None => CopyStep::Inspect,

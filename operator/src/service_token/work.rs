@@ -31,7 +31,7 @@ use crate::controller::state::Entry;
 use crate::watch::{Interest, WatchKey, seen};
 use weaver_client::call::lookup;
 use weaver_copies::copy::owner;
-use weaver_copies::plan::Seen;
+use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::{Right, for_writer};
 
 /// Works on `resource` once; `None` where it turns out to be on its way out.
@@ -123,14 +123,14 @@ fn join(
 /// The Secret's metadata, where the watch shows all of it.
 fn shown(state: &mut TokenState, namespace: &str, secret: &str) -> Option<Arc<ObjectMeta>> {
     match seen(&state.watch.as_ref()?.see(namespace, secret)) {
-        Seen::Object(meta) => Some(meta),
-        Seen::Nothing => {
+        SeenCopy::Object(meta) => Some(meta),
+        SeenCopy::Nothing => {
             // It is gone, and its tokens with it.
             state.known = None;
             None
         }
         // Before anything is written it is read.
-        Seen::Unknown | Seen::Marks(_) => None,
+        SeenCopy::Unknown | SeenCopy::Marks(_) => None,
     }
 }
 

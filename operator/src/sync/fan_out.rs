@@ -18,7 +18,7 @@ use crate::metrics::Written;
 use crate::watch::Consent;
 use weaver_copies::copy::Desired;
 use weaver_copies::object::ObjectKey;
-use weaver_copies::plan::{CopyStep, Seen, Takes, by_metadata};
+use weaver_copies::plan::{CopyStep, SeenCopy, Takes, by_metadata};
 use weaver_tenant::TenantClient;
 
 /// Writes in flight at once, per reconciliation.
@@ -106,7 +106,7 @@ fn remember(state: &mut SyncState, place: ObjectKey, outcome: &TargetState) {
         TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
         // Its own watch told that it went, as it does where a whole namespace is deleted.
         TargetState::Forbidden(_) | TargetState::NamespaceTerminating
-            if state.watches.see(&place) == Seen::Nothing =>
+            if state.watches.see(&place) == SeenCopy::Nothing =>
         {
             state.verified.remove(&place);
         }

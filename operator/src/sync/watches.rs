@@ -14,7 +14,7 @@ use weaver_tenant::{AccessCache, TenantClient};
 
 use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, seen};
 use weaver_copies::object::{ObjectKey, resource};
-use weaver_copies::plan::Seen;
+use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::Right;
 
 /// Watches that one resource uses.
@@ -135,16 +135,16 @@ impl Watches {
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
         match seen(&self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name)) {
-            Seen::Unknown => None,
-            Seen::Nothing => Some(String::new()),
-            Seen::Object(meta) | Seen::Marks(meta) => meta.resource_version.clone(),
+            SeenCopy::Unknown => None,
+            SeenCopy::Nothing => Some(String::new()),
+            SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta.resource_version.clone(),
         }
     }
 
     /// What the watches show of the copy at `place`.
     #[must_use]
-    pub fn see(&self, place: &ObjectKey) -> Seen {
-        self.on(place).map_or(Seen::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
+    pub fn see(&self, place: &ObjectKey) -> SeenCopy {
+        self.on(place).map_or(SeenCopy::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
     }
 
     /// Where the watches show copies of `owner`.

@@ -17,7 +17,7 @@ use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Trigger
 
 use super::resource::ResourceRef;
 use weaver_copies::object::Object;
-use weaver_copies::plan::Seen;
+use weaver_copies::plan::SeenCopy;
 
 /// Metadata up to this size is kept whole; that of an ordinary copy is a tenth of it.
 const WHOLE: usize = 4 * 1_024;
@@ -111,8 +111,8 @@ impl Held {
         Self { meta: Arc::new(if whole { meta } else { marks(meta) }), whole }
     }
 
-    fn seen(&self) -> Seen {
-        if self.whole { Seen::Object(self.meta.clone()) } else { Seen::Marks(self.meta.clone()) }
+    fn seen(&self) -> SeenCopy {
+        if self.whole { SeenCopy::Object(self.meta.clone()) } else { SeenCopy::Marks(self.meta.clone()) }
     }
 
     fn bytes(&self) -> usize {
@@ -122,10 +122,10 @@ impl Held {
 
 /// What a watch shows of an object.
 #[must_use]
-pub fn seen(sight: &Sight<Held>) -> Seen {
+pub fn seen(sight: &Sight<Held>) -> SeenCopy {
     match sight {
-        Sight::Unknown => Seen::Unknown,
-        Sight::Absent => Seen::Nothing,
+        Sight::Unknown => SeenCopy::Unknown,
+        Sight::Absent => SeenCopy::Nothing,
         Sight::Present(held) => held.seen(),
     }
 }

@@ -26,11 +26,11 @@ fn copy(name: &str, bytes: usize) -> ObjectMeta {
 
 #[test]
 fn an_ordinary_copy_is_kept_whole_and_a_large_one_by_what_says_whose_it_is() {
-    assert_eq!(Held::of(copy("a", 1_000), true).seen(), Seen::Object(Arc::new(copy("a", 1_000))));
+    assert_eq!(Held::of(copy("a", 1_000), true).seen(), SeenCopy::Object(Arc::new(copy("a", 1_000))));
     for (meta, may_be_whole) in [(copy("a", 250_000), true), (copy("a", 1_000), false)] {
         let held = Held::of(meta, may_be_whole);
         assert!(held.bytes() < 2_048, "{}", held.bytes());
-        let Seen::Marks(kept) = held.seen() else { panic!("{held:?}") };
+        let SeenCopy::Marks(kept) = held.seen() else { panic!("{held:?}") };
         assert_eq!(ownership(&owner(), &kept), Ownership::Ours);
         assert_eq!(Owner::of(&kept), Some(owner()));
         assert_eq!((kept.uid.as_deref(), kept.resource_version.as_deref()), (Some("c1"), Some("7")));
@@ -81,7 +81,7 @@ fn of_copies_that_another_tenant_made_the_marks_are_kept() {
         (theirs, by_name, true),
     ] {
         let held = copies.keep(&on(selector), meta);
-        assert_eq!(matches!(held.seen(), Seen::Object(_)), whole, "{held:?}");
+        assert_eq!(matches!(held.seen(), SeenCopy::Object(_)), whole, "{held:?}");
         assert_eq!(held.meta.annotations.as_ref().unwrap().contains_key("note"), whole);
     }
 }

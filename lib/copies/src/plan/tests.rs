@@ -44,7 +44,7 @@ fn an_unchanged_copy_is_kept_without_reading_it() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), CopyStep::Keep);
+    assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(meta.clone()), Some(&known)), CopyStep::Keep);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let meta = Arc::new(copy.metadata);
     assert_eq!(
-        by_metadata(&desired("2"), &Seen::Object(meta.clone()), Some(&known)),
+        by_metadata(&desired("2"), &SeenCopy::Object(meta.clone()), Some(&known)),
         CopyStep::Update(Before::Ours, meta.clone())
     );
 }
@@ -64,15 +64,15 @@ fn an_edited_or_unknown_copy_is_read_first() {
     let known =
         Verified { resource_version: "5".into(), ..Verified::new(&copy.metadata, &desired("1")).unwrap() };
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), CopyStep::Inspect);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), None), CopyStep::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(meta.clone()), Some(&known)), CopyStep::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(meta.clone()), None), CopyStep::Inspect);
 }
 
 #[test]
 fn what_a_dead_watch_showed_last_decides_nothing() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"));
-    assert_eq!(by_metadata(&desired("1"), &Seen::Unknown, known.as_ref()), CopyStep::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &SeenCopy::Unknown, known.as_ref()), CopyStep::Inspect);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_copy_of_another_resource_is_refused() {
     let refused =
         CopyStep::Refuse(Foreign::Other { holder: "ConfigMapSync team-b/other".into(), uid: "u2".into() });
     assert_eq!(by_object(&desired("1"), Takes::default(), Some(&found)), refused);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(Arc::new(found.metadata)), None), refused);
+    assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(Arc::new(found.metadata)), None), refused);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
                 let refuses = matches!(&step, CopyStep::Refuse(Foreign::Other { uid, .. }) if uid == "dead");
                 assert_eq!((writes, refuses), (taken, !taken), "{namespace}/{name} {takes:?}: {step:?}");
             }
-            let seen = Seen::Object(Arc::new(found.metadata));
+            let seen = SeenCopy::Object(Arc::new(found.metadata));
             let by_watch = by_metadata(&desired("2"), &seen, None);
             assert_eq!(by_watch == CopyStep::Inspect, taken, "{namespace}/{name}: {by_watch:?}");
         }
@@ -202,7 +202,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
 fn what_is_known_by_its_marks_alone_is_never_written_over_unread() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
-    let seen = Seen::Marks(Arc::new(copy.metadata));
+    let seen = SeenCopy::Marks(Arc::new(copy.metadata));
     for (wanted, known, expected) in [
         ("1", Some(&known), CopyStep::Keep),
         ("2", Some(&known), CopyStep::Inspect),
