@@ -64,7 +64,7 @@ const OLD: [&str; 7] = [
 
 /// What was found in manifests.
 #[derive(Debug, Default, PartialEq)]
-pub struct Report {
+pub struct IngressReport {
     /// What Traefik ignores, each with its place.
     pub findings: Vec<Finding>,
     /// Ingresses of other controllers by their class.
@@ -75,7 +75,7 @@ pub struct Report {
 ///
 /// # Errors
 /// One of them is no YAML.
-pub fn lint(file: &TextFile) -> Result<Report, SyntaxError> {
+pub fn lint(file: &TextFile) -> Result<IngressReport, SyntaxError> {
     let mut objects = Vec::new();
     let mut first_line = 0;
     for document in file.text.split_inclusive('\n').collect::<Vec<_>>().split(|line| line.trim_end() == "---")
@@ -97,7 +97,7 @@ pub fn lint(file: &TextFile) -> Result<Report, SyntaxError> {
             (text(class.get("metadata").and_then(|metadata| metadata.get("name"))), controller == CONTROLLER)
         })
         .collect();
-    let mut report = Report::default();
+    let mut report = IngressReport::default();
     for (first_line, object) in of_kind("Ingress") {
         let of = |name: &str| traefiks.iter().find(|(class, _)| *class == name).map(|(_, is)| *is);
         match class(object).filter(|class| !of(class).unwrap_or(*class == "traefik")) {
