@@ -22,7 +22,7 @@ use super::kind::{Common, Context, Failure, Guarded, Memory as _, Reconcile, Rec
 use super::not_understood::{self, NotUnderstood};
 use super::outcome::{Reconciled, Work};
 use super::pause::Pause;
-use super::report::{self, LONGEST_ERROR, Report as _};
+use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
 use super::verdicts::listed;
 use crate::code;
 use crate::metrics::End;

@@ -19,7 +19,7 @@ use super::outcome::{Reconciled, Work};
 use super::pause::Pause;
 use super::permits::Permits;
 use super::rate_limit::RateLimit;
-use super::report::{Report, Reported};
+use super::report::{Reported, ReportedStatus};
 use super::state::{Entry, States};
 use crate::args::Options;
 use crate::counted::CountedMinter;
@@ -33,7 +33,7 @@ pub type Guarded<K> = DeserializeGuard<K>;
 /// What is done for a kind, and by what it differs from the others.
 pub trait Reconcile:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasStatus<Status: Report>
+    + HasStatus<Status: ReportedStatus>
     + Clone
     + Debug
     + DeserializeOwned

@@ -18,7 +18,7 @@ use crate::code;
 pub const LONGEST_ERROR: usize = 1_000;
 
 /// A status of ours.
-pub trait Report: Clone + PartialEq + Default + DeserializeOwned + Send + Sync {
+pub trait ReportedStatus: Clone + PartialEq + Default + DeserializeOwned + Send + Sync {
     fn conditions(&self) -> &[Condition];
     /// It, without what is meant for people only.
     #[must_use]
@@ -40,7 +40,7 @@ impl<S> Default for Reported<S> {
     }
 }
 
-impl<S: Report> Reported<S> {
+impl<S: ReportedStatus> Reported<S> {
     /// The status that the object has. A reconciliation that is handed the state of the reconciliation before
     /// has it from a cache that has not seen the write yet; `read` is what that cache shows.
     #[must_use]
@@ -99,7 +99,7 @@ mod tests {
     #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
     struct Status(u8, String);
 
-    impl Report for Status {
+    impl ReportedStatus for Status {
         fn conditions(&self) -> &[Condition] {
             &[]
         }

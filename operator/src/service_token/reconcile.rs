@@ -18,7 +18,7 @@ use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
 use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
-use crate::controller::report::Report;
+use crate::controller::report::ReportedStatus;
 use crate::controller::state::Entry;
 use crate::controller::verdicts::listed;
 use weaver_tenant::transport::ServerClock;
@@ -98,7 +98,7 @@ impl Memory<ServiceTokenStatus> for TokenState {
     }
 }
 
-impl Report for ServiceTokenStatus {
+impl ReportedStatus for ServiceTokenStatus {
     fn conditions(&self) -> &[Condition] {
         &self.conditions
     }

@@ -25,7 +25,7 @@ use super::{cleanup, events};
 use crate::code;
 use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
-use crate::controller::report::Report;
+use crate::controller::report::ReportedStatus;
 use crate::controller::state::Entry;
 use crate::watch::ResourceRef;
 use weaver_copies::finalizers::{Claim, is_taken, is_upgrading};
@@ -178,7 +178,7 @@ impl Memory<ConfigMapSyncStatus> for SyncState {
     }
 }
 
-impl Report for ConfigMapSyncStatus {
+impl ReportedStatus for ConfigMapSyncStatus {
     fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
