@@ -18,7 +18,7 @@ use super::{
     gate::{Verdict, is_silent, verdict},
     k3d_units::Reach,
     kernel_log,
-    phase::{Mint, Phase, PolicyState},
+    phase::{GateState, Mint, Phase},
     renewal::Renewal,
     status::Status,
     units::{Round, Units},
@@ -229,7 +229,7 @@ impl Keeper {
         self.attempt(check).await;
         let verdict = verdict(check);
         let good = verdict == Verdict::Good;
-        let PolicyState { gate, reason, opening_failure } = self.phase.policy_state(verdict);
+        let GateState { gate, reason, opening_failure } = self.phase.gate_state(verdict);
         let runs = self.host.runs();
         let load = if self.units.is_some() { self.load_if_late(check).await } else { None };
         match &mut self.units {
@@ -323,7 +323,7 @@ impl Keeper {
             let Some((_, mint)) = renewal else { return };
             self.heartbeat.beat();
             self.mint(check, mint).await;
-            let PolicyState { gate, reason, .. } = self.phase.policy_state(verdict(check));
+            let GateState { gate, reason, .. } = self.phase.gate_state(verdict(check));
             self.status.set_gate(gate, reason);
         }
     }

@@ -57,7 +57,7 @@ pub enum Mint {
 
 /// What the report says of the gate.
 #[derive(Debug, PartialEq, Eq)]
-pub struct PolicyState {
+pub struct GateState {
     pub gate: Gate,
     pub reason: String,
     /// Why it could not be opened though all is proven.
@@ -146,22 +146,22 @@ impl Phase {
 
     /// What the report says, with the last check's verdict.
     #[must_use]
-    pub fn policy_state(&self, verdict: Verdict) -> PolicyState {
+    pub fn gate_state(&self, verdict: Verdict) -> GateState {
         match (self, verdict) {
-            (Self::Joined, verdict) => PolicyState::shut(joined_reason(verdict)),
+            (Self::Joined, verdict) => GateState::shut(joined_reason(verdict)),
             (Self::Shut | Self::Opening(_), Verdict::Bad(why) | Verdict::Unproven(why)) => {
-                PolicyState::shut(why)
+                GateState::shut(why)
             }
-            (Self::Shut, Verdict::Good) => PolicyState::shut("the names are proven".to_owned()),
-            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => PolicyState {
+            (Self::Shut, Verdict::Good) => GateState::shut("the names are proven".to_owned()),
+            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => GateState {
                 gate: Gate::Shut,
                 reason: format!("the names are proven, but the operator has no credentials: {}", failure.why),
                 opening_failure: Some(failure.why.clone()),
             },
             (Self::Inherited(failure), verdict) => {
-                PolicyState::open(verdict, failure.as_ref().map(|failure| failure.why.as_str()))
+                GateState::open(verdict, failure.as_ref().map(|failure| failure.why.as_str()))
             }
-            (Self::Open(renewal), verdict) => PolicyState::open(verdict, renewal.failure.as_deref()),
+            (Self::Open(renewal), verdict) => GateState::open(verdict, renewal.failure.as_deref()),
         }
     }
 }
@@ -175,7 +175,7 @@ impl Failure {
     }
 }
 
-impl PolicyState {
+impl GateState {
     const fn shut(reason: String) -> Self {
         Self { gate: Gate::Shut, reason, opening_failure: None }
     }
@@ -226,13 +226,13 @@ mod tests {
     fn the_gate_opens_when_all_is_proven_and_nothing_closes_it() {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         assert_eq!(check(&mut phase, &bad()), None);
-        assert_eq!(phase.policy_state(bad()), PolicyState::shut("N-01: no controller".to_owned()));
+        assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
         assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
         phase.minted(renewal(now));
         assert_eq!(check(&mut phase, &bad()), None);
-        let policy_state = phase.policy_state(bad());
-        assert_eq!(policy_state.gate, Gate::Open);
-        assert_eq!(policy_state.reason, "it was proven before; now: N-01: no controller");
+        let gate_state = phase.gate_state(bad());
+        assert_eq!(gate_state.gate, Gate::Open);
+        assert_eq!(gate_state.reason, "it was proven before; now: N-01: no controller");
     }
 
     #[test]
@@ -243,13 +243,10 @@ mod tests {
             assert!(!phase.failed("no answer".to_owned(), false, now), "is in the report, not in the log");
             assert_eq!(phase.pause(), Duration::from_secs(seconds));
         }
-        let policy_state = phase.policy_state(Verdict::Good);
-        assert_eq!(
-            (policy_state.gate, policy_state.opening_failure.as_deref()),
-            (Gate::Shut, Some("no answer"))
-        );
+        let gate_state = phase.gate_state(Verdict::Good);
+        assert_eq!((gate_state.gate, gate_state.opening_failure.as_deref()), (Gate::Shut, Some("no answer")));
         assert_eq!(check(&mut phase, &bad()), None);
-        assert_eq!((phase.pause(), phase.policy_state(bad()).opening_failure), (Duration::ZERO, None));
+        assert_eq!((phase.pause(), phase.gate_state(bad()).opening_failure), (Duration::ZERO, None));
     }
 
     #[test]
@@ -257,9 +254,9 @@ mod tests {
         let (mut phase, now) = (Phase::new(false, true), Instant::now());
         assert_eq!(check(&mut phase, &bad()), Some(Mint::Token));
         phase.failed("no answer".to_owned(), false, now);
-        let policy_state = phase.policy_state(bad());
-        assert_eq!((policy_state.gate, policy_state.opening_failure), (Gate::Open, None));
-        assert!(policy_state.reason.ends_with("could not be renewed: no answer"), "{}", policy_state.reason);
+        let gate_state = phase.gate_state(bad());
+        assert_eq!((gate_state.gate, gate_state.opening_failure), (Gate::Open, None));
+        assert!(gate_state.reason.ends_with("could not be renewed: no answer"), "{}", gate_state.reason);
         assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
         phase.minted(renewal(now));
         assert!(matches!(phase, Phase::Open(_)));
@@ -273,7 +270,7 @@ mod tests {
         assert!(phase.failed("404".to_owned(), false, now));
         assert!(!phase.failed("404".to_owned(), false, now));
         assert!(matches!(phase.renewal(), Some((_, Mint::ManifestsAndToken))));
-        let reason = phase.policy_state(Verdict::Good).reason;
+        let reason = phase.gate_state(Verdict::Good).reason;
         assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
     }
 
@@ -317,9 +314,7 @@ mod tests {
     fn a_node_that_joins_opens_nothing_and_says_what_is_bad_first() {
         let mut phase = Phase::new(true, true);
         assert_eq!(check(&mut phase, &Verdict::Good), None);
-        assert!(
-            phase.policy_state(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server")
-        );
-        assert_eq!(phase.policy_state(bad()), PolicyState::shut("N-01: no controller".to_owned()));
+        assert!(phase.gate_state(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server"));
+        assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
     }
 }
