@@ -18,7 +18,7 @@ use super::{
     gate::{Verdict, is_silent, verdict},
     k3d_units::Reach,
     kernel_log,
-    phase::{GateState, Mint, Phase},
+    phase::{Delivery, GateState, Phase},
     renewal::Renewal,
     status::Status,
     units::{Round, Units},
@@ -328,7 +328,7 @@ impl Keeper {
         }
     }
 
-    async fn mint(&mut self, check: &Check, mint: Mint) {
+    async fn mint(&mut self, check: &Check, mint: Delivery) {
         match self.renew(check, mint).await {
             Ok(renewal) => self.phase.minted(renewal),
             Err(failure) => {
@@ -352,10 +352,10 @@ impl Keeper {
     }
 
     /// Mints a token and writes the operator's files.
-    async fn renew(&mut self, check: &Check, mint: Mint) -> anyhow::Result<Renewal> {
+    async fn renew(&mut self, check: &Check, mint: Delivery) -> anyhow::Result<Renewal> {
         let work = async {
             let client = cluster::connect(&self.host.admin()).await?;
-            if mint == Mint::ManifestsAndToken {
+            if mint == Delivery::ManifestsAndToken {
                 cluster::apply_all(&client).await?;
                 // An operator that starts before its kinds are served only fails.
                 self.served

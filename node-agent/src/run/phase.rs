@@ -48,7 +48,7 @@ pub struct Failure {
 
 /// How the operator is given a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mint {
+pub enum Delivery {
     /// What it needs in the cluster is there.
     Token,
     /// After the manifests were applied.
@@ -83,27 +83,29 @@ impl Phase {
         is_another: bool,
         now: Instant,
         clock: Timestamp,
-    ) -> Option<Mint> {
+    ) -> Option<Delivery> {
         let is_good = *verdict == Verdict::Good;
         match self {
             Self::Joined => None,
-            Self::Shut | Self::Opening(_) | Self::Inherited(_) if is_good => Some(Mint::ManifestsAndToken),
+            Self::Shut | Self::Opening(_) | Self::Inherited(_) if is_good => {
+                Some(Delivery::ManifestsAndToken)
+            }
             Self::Shut | Self::Opening(_) => {
                 *self = Self::Shut;
                 None
             }
             // What is bad now stops neither a running operator nor its token.
-            Self::Inherited(_) => Some(Mint::Token),
-            Self::Open(_) if is_good && is_another => Some(Mint::ManifestsAndToken),
-            Self::Open(renewal) => renewal.is_out_of_time(now, clock).then_some(Mint::Token),
+            Self::Inherited(_) => Some(Delivery::Token),
+            Self::Open(_) if is_good && is_another => Some(Delivery::ManifestsAndToken),
+            Self::Open(renewal) => renewal.is_out_of_time(now, clock).then_some(Delivery::Token),
         }
     }
 
     /// When the token is renewed, and how.
     #[must_use]
-    pub fn renewal(&self) -> Option<(Instant, Mint)> {
+    pub fn renewal(&self) -> Option<(Instant, Delivery)> {
         let Self::Open(renewal) = self else { return None };
-        let mint = if renewal.must_install() { Mint::ManifestsAndToken } else { Mint::Token };
+        let mint = if renewal.must_install() { Delivery::ManifestsAndToken } else { Delivery::Token };
         Some((renewal.at, mint))
     }
 
@@ -218,7 +220,7 @@ mod tests {
         Renewal::of(&token, HOUR / 2, now)
     }
 
-    fn check(phase: &mut Phase, verdict: &Verdict) -> Option<Mint> {
+    fn check(phase: &mut Phase, verdict: &Verdict) -> Option<Delivery> {
         phase.checked(verdict, false, Instant::now(), Timestamp::UNIX_EPOCH)
     }
 
@@ -227,7 +229,7 @@ mod tests {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         assert_eq!(check(&mut phase, &bad()), None);
         assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
-        assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+        assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
         phase.minted(renewal(now));
         assert_eq!(check(&mut phase, &bad()), None);
         let gate_state = phase.gate_state(bad());
@@ -239,7 +241,7 @@ mod tests {
     fn attempts_that_fail_are_further_and_further_apart_until_something_is_bad() {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         for seconds in [1, 2, 4, 8, 10, 10] {
-            assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+            assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
             assert!(!phase.failed("no answer".to_owned(), false, now), "is in the report, not in the log");
             assert_eq!(phase.pause(), Duration::from_secs(seconds));
         }
@@ -252,12 +254,12 @@ mod tests {
     #[test]
     fn what_an_agent_before_opened_stays_open_and_gets_a_new_token_even_where_something_is_bad() {
         let (mut phase, now) = (Phase::new(false, true), Instant::now());
-        assert_eq!(check(&mut phase, &bad()), Some(Mint::Token));
+        assert_eq!(check(&mut phase, &bad()), Some(Delivery::Token));
         phase.failed("no answer".to_owned(), false, now);
         let gate_state = phase.gate_state(bad());
         assert_eq!((gate_state.gate, gate_state.opening_failure), (Gate::Open, None));
         assert!(gate_state.reason.ends_with("could not be renewed: no answer"), "{}", gate_state.reason);
-        assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+        assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
         phase.minted(renewal(now));
         assert!(matches!(phase, Phase::Open(_)));
     }
@@ -266,10 +268,10 @@ mod tests {
     fn a_renewal_that_failed_applies_the_manifests_and_is_said_once() {
         let now = Instant::now();
         let mut phase = Phase::Open(renewal(now));
-        assert_eq!(phase.renewal(), Some((now + HOUR / 2, Mint::Token)));
+        assert_eq!(phase.renewal(), Some((now + HOUR / 2, Delivery::Token)));
         assert!(phase.failed("404".to_owned(), false, now));
         assert!(!phase.failed("404".to_owned(), false, now));
-        assert!(matches!(phase.renewal(), Some((_, Mint::ManifestsAndToken))));
+        assert!(matches!(phase.renewal(), Some((_, Delivery::ManifestsAndToken))));
         let reason = phase.gate_state(Verdict::Good).reason;
         assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
     }
@@ -280,7 +282,7 @@ mod tests {
         let mut phase = Phase::Open(renewal(now));
         let later = now + Duration::from_mins(1);
         assert_eq!(phase.checked(&Verdict::Good, false, later, Timestamp::UNIX_EPOCH), None);
-        assert_eq!(phase.checked(&bad(), false, later, Timestamp::UNIX_EPOCH + HOUR), Some(Mint::Token));
+        assert_eq!(phase.checked(&bad(), false, later, Timestamp::UNIX_EPOCH + HOUR), Some(Delivery::Token));
     }
 
     #[test]
@@ -289,7 +291,7 @@ mod tests {
         let mut phase = Phase::Open(renewal(now));
         assert_eq!(phase.checked(&bad(), true, now, Timestamp::UNIX_EPOCH), None, "it is not proven");
         let good = phase.checked(&Verdict::Good, true, now, Timestamp::UNIX_EPOCH);
-        assert_eq!(good, Some(Mint::ManifestsAndToken));
+        assert_eq!(good, Some(Delivery::ManifestsAndToken));
     }
 
     #[test]
