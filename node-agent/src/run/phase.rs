@@ -29,17 +29,17 @@ pub enum Phase {
     /// Something is bad or not proven, and nothing was opened yet.
     Shut,
     /// All is proven, and the operator could not be given its credentials yet.
-    Opening(Failure),
+    Opening(OpeningFailure),
     /// An agent before this one opened the gate in this boot, and systemd runs the operator. Failed attempts,
     /// if any, to write a token of our own.
-    Inherited(Option<Failure>),
+    Inherited(Option<OpeningFailure>),
     /// This agent wrote the token that the operator uses.
     Open(Renewal),
 }
 
 /// The attempts so far to give the operator its credentials.
 #[derive(Debug)]
-pub struct Failure {
+pub struct OpeningFailure {
     why: String,
     pause: Duration,
     /// Since when each of them only took too long.
@@ -117,7 +117,8 @@ impl Phase {
     /// The operator could not be given a token. `true` where it has one, and the reason is a new one.
     /// `is_late`: there was no answer in time.
     pub fn failed(&mut self, why: String, is_late: bool, now: Instant) -> bool {
-        let after = |before: Option<&Failure>, why| Failure::after(before, why, is_late.then_some(now));
+        let after =
+            |before: Option<&OpeningFailure>, why| OpeningFailure::after(before, why, is_late.then_some(now));
         match self {
             Self::Open(renewal) => return renewal.failed(why, now),
             Self::Joined => {}
@@ -168,7 +169,7 @@ impl Phase {
     }
 }
 
-impl Failure {
+impl OpeningFailure {
     fn after(before: Option<&Self>, why: String, late: Option<Instant>) -> Self {
         let (first, longest) = OPEN_AGAIN;
         let pause = before.map_or(first, |before| (before.pause * 2).min(longest));
