@@ -37,7 +37,7 @@ pub struct Reach {
 
 /// Why a drop-in is not in force.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum DropInFailure {
     #[error("cannot write {}: {why}", path.display())]
     File { path: PathBuf, why: io::Error },
     #[error(transparent)]
@@ -100,14 +100,14 @@ impl K3dUnits {
     ///
     /// # Errors
     /// A file could not be written, or systemd does not do as asked; the next call tries again.
-    async fn apply(&mut self, reach: Option<Reach>) -> Result<bool, Failure> {
+    async fn apply(&mut self, reach: Option<Reach>) -> Result<bool, DropInFailure> {
         for (unit, text) in drop_ins(reach) {
             let path = self.directory.join(format!("{unit}.d")).join(FILE);
             if fs::read_to_string(&path).ok() == text {
                 continue;
             }
             self.is_due = true;
-            write(&path, text.as_deref()).map_err(|why| Failure::File { path, why })?;
+            write(&path, text.as_deref()).map_err(|why| DropInFailure::File { path, why })?;
         }
         if !self.is_due {
             return Ok(false);
