@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 use weaver_diagnostics::{kubeconfig, text_file::TextFile, yaml_node::first_document};
 
-use super::{credentials::Token, manifests};
+use super::{credentials::OperatorToken, manifests};
 use crate::{host_root::HostRoot, k3d::K3d};
 
 /// The owner of what the agent applies.
@@ -116,7 +116,7 @@ async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The API server refuses, or answers without a token.
-pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<Token> {
+pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<OperatorToken> {
     let what = format!("minting a token of {OPERATOR_NAMESPACE}/{OPERATOR_ACCOUNT}");
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
     let request = TokenRequest {
@@ -132,7 +132,7 @@ pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<Token> {
     // The length, for the monotonic clock; the expiry itself for the wall clock
     // that someone may set.
     let lifetime = Duration::try_from(expires.0.duration_since(jiff::Timestamp::now())).unwrap_or_default();
-    Ok(Token { secret: token.into(), lifetime, expires: expires.0 })
+    Ok(OperatorToken { secret: token.into(), lifetime, expires: expires.0 })
 }
 
 /// What the call answers within its time.

@@ -23,7 +23,7 @@ pub const GROUP: &str = "weaver";
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;
 
-pub struct Token {
+pub struct OperatorToken {
     pub secret: SecretString,
     /// How long it lives from now on, by the API server's word.
     pub lifetime: Duration,
@@ -48,7 +48,7 @@ fn token_path(runtime_dir: &Path) -> PathBuf {
 /// A file cannot be written or given to the group; the old one then stays.
 pub fn write(
     runtime_dir: &Path,
-    token: &Token,
+    token: &OperatorToken,
     address: SocketAddr,
     server_ca: &str,
     group: Option<u32>,
@@ -110,8 +110,11 @@ mod tests {
     #[test]
     fn the_files_are_what_a_client_needs() {
         let dir = tempfile::tempdir().unwrap();
-        let token =
-            Token { secret: "abc".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
+        let token = OperatorToken {
+            secret: "abc".into(),
+            lifetime: Duration::from_mins(10),
+            expires: Timestamp::MAX,
+        };
         write(dir.path(), &token, ([127, 0, 0, 1], 16443).into(), &"abc".repeat(200), None).unwrap();
         let text = fs::read_to_string(kubeconfig_path(dir.path())).unwrap();
         assert!(text.lines().any(|line| line.len() > 800), "the CA is on one line: {text}");
@@ -137,7 +140,8 @@ mod tests {
         if Group::from_name(GROUP).unwrap().is_none() {
             assert_eq!(group, other, "without the group weaver it is that of the directory");
         }
-        let token = Token { secret: "t".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
+        let token =
+            OperatorToken { secret: "t".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
         write(dir.path(), &token, ([127, 0, 0, 1], 1).into(), "ca", Some(other)).unwrap();
         for path in [token_path(dir.path()), kubeconfig_path(dir.path())] {
             let metadata = fs::metadata(path).unwrap();

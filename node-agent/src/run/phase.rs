@@ -207,7 +207,7 @@ fn joined_reason(verdict: Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::credentials::Token;
+    use super::super::credentials::OperatorToken;
     use super::*;
 
     const HOUR: Duration = Duration::from_hours(1);
@@ -217,7 +217,8 @@ mod tests {
     }
 
     fn renewal(now: Instant) -> Renewal {
-        let token = Token { secret: "t".into(), lifetime: HOUR, expires: Timestamp::UNIX_EPOCH + HOUR };
+        let token =
+            OperatorToken { secret: "t".into(), lifetime: HOUR, expires: Timestamp::UNIX_EPOCH + HOUR };
         Renewal::of(&token, HOUR / 2, now)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::credentials::Token;
+use super::credentials::OperatorToken;
 
 /// Pause before a renewal is tried again, and the least that the life of a
 /// token may demand.
@@ -32,7 +32,7 @@ pub struct Renewal {
 impl Renewal {
     /// Of a token minted now.
     #[must_use]
-    pub fn of(token: &Token, interval: Duration, now: Instant) -> Self {
+    pub fn of(token: &OperatorToken, interval: Duration, now: Instant) -> Self {
         Self {
             at: now + renew_after(token.lifetime, interval),
             failure: None,
@@ -85,7 +85,7 @@ mod tests {
 
     fn renewal(lifetime: u64, now: Instant) -> Renewal {
         let lifetime = seconds(lifetime);
-        let token = Token { secret: "t".into(), lifetime, expires: Timestamp::UNIX_EPOCH + lifetime };
+        let token = OperatorToken { secret: "t".into(), lifetime, expires: Timestamp::UNIX_EPOCH + lifetime };
         Renewal::of(&token, seconds(1_800), now)
     }
 
