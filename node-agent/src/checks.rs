@@ -33,7 +33,7 @@ use crate::{
     join,
     k3d::{self, K3d},
     k3s_files, override_file, probe,
-    run::cluster::Access,
+    run::cluster::ClusterAccess,
     slowness,
 };
 
@@ -156,18 +156,18 @@ impl Host {
     }
 
     /// How the agent gets into the cluster as its administrator.
-    pub(crate) fn admin(&self) -> Access {
+    pub(crate) fn admin(&self) -> ClusterAccess {
         match self.k3d() {
-            Some(k3d) => Access::K3d(k3d),
-            None => Access::File(self.root.clone(), self.admin_kubeconfig.clone()),
+            Some(k3d) => ClusterAccess::K3d(k3d),
+            None => ClusterAccess::File(self.root.clone(), self.admin_kubeconfig.clone()),
         }
     }
 
     /// By which the agent speaks of this node in the cluster: the administrator's, where the node joins a server the
     /// kubelet's.
-    pub(crate) fn reporter(&self) -> Access {
+    pub(crate) fn reporter(&self) -> ClusterAccess {
         if self.joins() {
-            Access::File(self.root.clone(), self.k3s_data_dir().join(KUBELET))
+            ClusterAccess::File(self.root.clone(), self.k3s_data_dir().join(KUBELET))
         } else {
             self.admin()
         }

@@ -32,14 +32,14 @@ const ALWAYS_SERVED: &str = "kubernetes";
 
 /// By which kubeconfig the agent gets into the cluster.
 #[derive(Debug, Clone)]
-pub enum Access {
+pub enum ClusterAccess {
     /// A file of the host.
     File(HostRoot, PathBuf),
     /// That of a server of k3d, whose API is reached where the engine publishes it.
     K3d(Arc<K3d>),
 }
 
-impl Access {
+impl ClusterAccess {
     fn read(&self) -> anyhow::Result<(TextFile, String)> {
         match self {
             Self::File(root, path) => {
@@ -62,7 +62,7 @@ impl Access {
 /// # Errors
 /// The file cannot be used; the message names it and repeats none of it: a
 /// parser's own message would show the lines around the mistake, keys included.
-pub async fn connect(access: &Access) -> anyhow::Result<Client> {
+pub async fn connect(access: &ClusterAccess) -> anyhow::Result<Client> {
     let (file, what) = access.read()?;
     if let Some(unusable) = kubeconfig::unusable(&file, None) {
         bail!("{unusable}");
@@ -71,7 +71,7 @@ pub async fn connect(access: &Access) -> anyhow::Result<Client> {
         let line = error.location().map_or(0, |place| place.line());
         anyhow!("{what}: line {line} is not valid in a kubeconfig")
     })?;
-    if let Access::K3d(k3d) = access {
+    if let ClusterAccess::K3d(k3d) = access {
         let api = k3d.api.context("the cluster of k3d publishes no port of its API server")?;
         for cluster in parsed.clusters.iter_mut().filter_map(|cluster| cluster.cluster.as_mut()) {
             cluster.server = Some(format!("https://{api}"));
@@ -162,7 +162,8 @@ mod tests {
             "current-context: a\ntoken: \"hunter2\n",
         ] {
             std::fs::write(dir.path().join("k.yaml"), text).unwrap();
-            let error = connect(&Access::File(root.clone(), "/k.yaml".into())).await.map(drop).unwrap_err();
+            let error =
+                connect(&ClusterAccess::File(root.clone(), "/k.yaml".into())).await.map(drop).unwrap_err();
             let shown = format!("{error:#} {error:?}");
             assert!(shown.contains("/k.yaml") && !shown.contains("hunter2"), "{shown}");
         }

@@ -24,7 +24,7 @@ use weaver_diagnostics::serving::Outcome;
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
 use crate::checks::{self, Check, Host, KUBELET};
-use crate::run::cluster::{self, Access};
+use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
@@ -205,7 +205,7 @@ impl Node {
     }
 
     async fn connect(&self, kubeconfig: &Path) -> Result<Client, String> {
-        let access = Access::File(self.host.root.clone(), kubeconfig.to_owned());
+        let access = ClusterAccess::File(self.host.root.clone(), kubeconfig.to_owned());
         cluster::connect(&access).await.map_err(|error| short(&format!("{error:#}")))
     }
 
