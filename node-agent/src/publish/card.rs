@@ -25,7 +25,7 @@ pub const TEXT: &str = "NODE-STATUS.txt";
 pub const JSON: &str = "node-status.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Publication {
     /// It was written now.
     Written,
     /// It says the same already.
@@ -53,16 +53,16 @@ impl Card {
     }
 
     /// Shows the page there, if it is another one than that which is shown.
-    pub fn show(&mut self, page: &Page<'_>) -> Outcome {
+    pub fn show(&mut self, page: &Page<'_>) -> Publication {
         let directory = self.directory.display();
         match Mounts::read(&self.root).unwrap_or_default().at(&self.directory) {
             Mount::Absent => {
-                return Outcome::Unwritable(format!(
+                return Publication::Unwritable(format!(
                     "no boot partition is mounted at {directory}; `sudo mount {directory}` shows why"
                 ));
             }
             Mount::ReadOnly => {
-                return Outcome::Unwritable(format!(
+                return Publication::Unwritable(format!(
                     "{directory} is mounted read-only, which the kernel does after a file system error; \
                      power off and check the card in another computer (H-15)"
                 ));
@@ -71,12 +71,13 @@ impl Card {
         }
         let json = page.json();
         if self.shows(&json) {
-            return Outcome::Current;
+            return Publication::Current;
         }
         if let Err(next) = self.ledger.take(page.time) {
-            return Outcome::Deferred(next);
+            return Publication::Deferred(next);
         }
-        self.write(&page.text_for_windows(), &json).map_or_else(Outcome::Failed, |()| Outcome::Written)
+        self.write(&page.text_for_windows(), &json)
+            .map_or_else(Publication::Failed, |()| Publication::Written)
     }
 
     fn shows(&self, json: &Value) -> bool {
@@ -104,7 +105,7 @@ impl Card {
     }
 }
 
-impl Outcome {
+impl Publication {
     /// Why the page there is not the newest; `None` where it is.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -145,7 +146,7 @@ mod tests {
             Self { card: Card::new(root, BOOT.into(), ledger), dir }
         }
 
-        fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Outcome {
+        fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Publication {
             let report = Report { reason: reason.to_owned(), ..Report::unchecked() };
             let time = Timestamp::from_second(1_800_000_000 + second).unwrap();
             self.card.show(&Page { host_name, time, synchronised: true, report: &report })
@@ -163,18 +164,18 @@ mod tests {
     #[test]
     fn only_a_change_is_written() {
         let mut case = Case::new(RW);
-        assert_eq!(case.show("r", "a", 0), Outcome::Written);
+        assert_eq!(case.show("r", "a", 0), Publication::Written);
         assert!(case.text().contains("node a\r\n") && case.path(JSON).is_file());
-        assert_eq!(case.show("other words", "a", 1), Outcome::Current);
+        assert_eq!(case.show("other words", "a", 1), Publication::Current);
         assert!(case.text().contains("shut: r\r\n"), "a time or a reason alone is no change");
-        assert_eq!(case.show("r", "b", 2), Outcome::Written);
+        assert_eq!(case.show("r", "b", 2), Publication::Written);
         assert!(case.text().contains("node b\r\n"));
         for lost in [TEXT, JSON] {
             fs::remove_file(case.path(lost)).unwrap();
-            assert_eq!(case.show("r", "b", 3), Outcome::Written, "{lost}");
+            assert_eq!(case.show("r", "b", 3), Publication::Written, "{lost}");
         }
         fs::write(case.path(JSON), "{half").unwrap();
-        assert_eq!(case.show("r", "b", 4), Outcome::Written);
+        assert_eq!(case.show("r", "b", 4), Publication::Written);
         assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 2, "nothing is left behind");
     }
 
@@ -182,14 +183,14 @@ mod tests {
     fn the_twenty_fifth_change_of_a_day_waits() {
         let mut case = Case::new(RW);
         for n in 0..24 {
-            assert_eq!(case.show("r", &n.to_string(), n), Outcome::Written);
+            assert_eq!(case.show("r", &n.to_string(), n), Publication::Written);
         }
         let deferred = case.show("r", "late", 100);
         let fault = deferred.fault().unwrap();
         assert!(fault.contains("24 times in a day") && fault.contains("2027-01-16T08:00:00Z"), "{fault}");
         assert!(case.text().contains("node 23\r\n"));
-        assert_eq!(case.show("r", "23", 101), Outcome::Current, "what it shows is right again");
-        assert_eq!(case.show("r", "late", 86_400), Outcome::Written);
+        assert_eq!(case.show("r", "23", 101), Publication::Current, "what it shows is right again");
+        assert_eq!(case.show("r", "late", 86_400), Publication::Written);
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
             [("", "no boot partition is mounted"), (&RW.replace("rw,", "ro,"), "read-only")]
         {
             let mut case = Case::new(mountinfo);
-            let Outcome::Unwritable(why) = case.show("r", "a", 0) else { panic!("{mountinfo}") };
+            let Publication::Unwritable(why) = case.show("r", "a", 0) else { panic!("{mountinfo}") };
             assert!(why.contains(want) && why.contains(BOOT), "{why}");
             assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
             assert!(!case.dir.path().join("ledger").exists());
@@ -210,7 +211,7 @@ mod tests {
         let mut case = Case::new(RW);
         // A directory that is not empty in the file's place: root may not replace it either.
         fs::create_dir_all(case.path(TEXT).join("x")).unwrap();
-        let Outcome::Failed(why) = case.show("r", "a", 0) else { panic!("written") };
+        let Publication::Failed(why) = case.show("r", "a", 0) else { panic!("written") };
         assert!(why.contains("/boot/firmware/NODE-STATUS.txt: ") && why.contains("os error"), "{why}");
         assert!(!case.path(JSON).exists());
     }

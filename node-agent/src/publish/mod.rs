@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
-    card::{Card, Outcome},
+    card::{Card, Publication},
     ledger::Ledger,
     page::Page,
 };
@@ -96,7 +96,11 @@ impl Publisher {
     ///
     /// # Errors
     /// One of the other files could not be written; those that could, are.
-    pub fn publish(&mut self, report: &node_report::Report, now: Timestamp) -> Result<Outcome, PublishError> {
+    pub fn publish(
+        &mut self,
+        report: &node_report::Report,
+        now: Timestamp,
+    ) -> Result<Publication, PublishError> {
         make_directory(&self.runtime_dir, 0o750)?;
         let _lock = lock(&self.runtime_dir.join("publish.lock"))?;
         let host_name = host_name(&self.root);

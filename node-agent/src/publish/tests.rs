@@ -38,7 +38,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn without_a_boot_partition_the_rest_is_written_and_says_why() {
     let mut case = case();
     let outcome = case.publisher.publish(&Report::unchecked(), NOW).unwrap();
-    assert!(matches!(outcome, Outcome::Unwritable(_)));
+    assert!(matches!(outcome, Publication::Unwritable(_)));
     let report: serde_json::Value = serde_json::from_str(&case.text("run/weaver/report.json")).unwrap();
     assert_eq!(report["card"]["current"], false);
     assert!(report["card"]["reason"].as_str().unwrap().contains("no boot partition"), "{report:#}");
@@ -55,7 +55,7 @@ fn all_places_say_the_same_and_nothing_is_written_twice() {
     case.mount();
     fs::create_dir_all(case.path("etc")).unwrap();
     fs::write(case.path("etc/hostname"), "raspi\n").unwrap();
-    assert_eq!(case.publisher.publish(&Report::unchecked(), NOW).unwrap(), Outcome::Written);
+    assert_eq!(case.publisher.publish(&Report::unchecked(), NOW).unwrap(), Publication::Written);
     let files =
         ["boot/firmware/NODE-STATUS.txt", "run/weaver/node-status.txt", "run/issue.d/50-weaver.issue"];
     for file in files {
@@ -66,10 +66,10 @@ fn all_places_say_the_same_and_nothing_is_written_twice() {
     }
     let inodes = |case: &Case| files.map(|file| fs::metadata(case.path(file)).unwrap().ino());
     let before = inodes(&case);
-    assert_eq!(case.publisher.publish(&Report::unchecked(), NOW).unwrap(), Outcome::Current);
+    assert_eq!(case.publisher.publish(&Report::unchecked(), NOW).unwrap(), Publication::Current);
     assert_eq!(inodes(&case), before);
     let open = Report { gate: Gate::Open, ..Report::unchecked() };
-    assert_eq!(case.publisher.publish(&open, NOW).unwrap(), Outcome::Written);
+    assert_eq!(case.publisher.publish(&open, NOW).unwrap(), Publication::Written);
     assert!(case.text("run/issue.d/50-weaver.issue").contains("gate open"));
 }
 

@@ -17,7 +17,7 @@ use super::metrics::Counts;
 use crate::{
     node_report::{ChildReport, Definitions, Gate, Report, Unseen},
     node_verdicts::News,
-    publish::{Publisher, card::Outcome},
+    publish::{Publisher, card::Publication},
 };
 
 /// Pause before a report that could not be written is tried again.
@@ -260,10 +260,10 @@ pub async fn publish_on_change(
     }
 }
 
-const fn retry(outcome: &Outcome) -> Option<Duration> {
+const fn retry(outcome: &Publication) -> Option<Duration> {
     match outcome {
-        Outcome::Written | Outcome::Current => None,
-        Outcome::Deferred(_) | Outcome::Unwritable(_) => Some(CARD_AGAIN),
-        Outcome::Failed(_) => Some(CARD_TRIED_AGAIN),
+        Publication::Written | Publication::Current => None,
+        Publication::Deferred(_) | Publication::Unwritable(_) => Some(CARD_AGAIN),
+        Publication::Failed(_) => Some(CARD_TRIED_AGAIN),
     }
 }
