@@ -15,7 +15,7 @@ use weaver_diagnostics::host::storage::Mount;
 use weaver_host::durable_file;
 
 use super::{
-    ledger::{A_DAY, Ledger},
+    ledger::{A_DAY, WriteLedger},
     page::{Page, essence},
 };
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
@@ -42,13 +42,13 @@ pub enum Publication {
 pub struct Card {
     root: HostRoot,
     directory: PathBuf,
-    ledger: Ledger,
+    ledger: WriteLedger,
 }
 
 impl Card {
     /// The one mounted in `directory`, a path of the host.
     #[must_use]
-    pub const fn new(root: HostRoot, directory: PathBuf, ledger: Ledger) -> Self {
+    pub const fn new(root: HostRoot, directory: PathBuf, ledger: WriteLedger) -> Self {
         Self { root, directory, ledger }
     }
 
@@ -142,7 +142,7 @@ mod tests {
             fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
             fs::create_dir_all(dir.path().join("boot/firmware")).unwrap();
             let root = HostRoot::new(dir.path().to_owned());
-            let ledger = Ledger::new(dir.path().join("ledger"));
+            let ledger = WriteLedger::new(dir.path().join("ledger"));
             Self { card: Card::new(root, BOOT.into(), ledger), dir }
         }
 

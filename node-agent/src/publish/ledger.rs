@@ -17,13 +17,13 @@ const DAY: i64 = 86_400;
 
 /// The ledger: seconds since 1970, one write a line.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct WriteLedger {
     path: PathBuf,
     /// The same, for when the file cannot be had.
     kept: Vec<i64>,
 }
 
-impl Ledger {
+impl WriteLedger {
     /// A ledger in this file.
     #[must_use]
     pub const fn new(path: PathBuf) -> Self {
@@ -111,13 +111,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/card-writes");
         for n in 0..24 {
-            Ledger::new(path.clone()).take(at(NOW + n)).unwrap();
+            WriteLedger::new(path.clone()).take(at(NOW + n)).unwrap();
         }
-        assert_eq!(Ledger::new(path.clone()).take(at(NOW + 30)), Err(at(NOW + DAY)));
-        Ledger::new(path.clone()).take(at(NOW + DAY)).unwrap();
+        assert_eq!(WriteLedger::new(path.clone()).take(at(NOW + 30)), Err(at(NOW + DAY)));
+        WriteLedger::new(path.clone()).take(at(NOW + DAY)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 24);
         fs::write(&path, "garbage\n\n12x\n").unwrap();
-        Ledger::new(path.clone()).take(at(NOW + DAY)).unwrap();
+        WriteLedger::new(path.clone()).take(at(NOW + DAY)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", NOW + DAY));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // A file in the place of the directory: nothing can be made below it.
         fs::write(dir.path().join("state"), "").unwrap();
-        let mut ledger = Ledger::new(dir.path().join("state/card-writes"));
+        let mut ledger = WriteLedger::new(dir.path().join("state/card-writes"));
         for n in 0..24 {
             ledger.take(at(NOW + n)).unwrap();
         }

@@ -26,7 +26,7 @@ use weaver_host::durable_file::{self, WriteError};
 
 use self::{
     card::{Card, Publication},
-    ledger::Ledger,
+    ledger::WriteLedger,
     page::Page,
 };
 use crate::{clock_wait, host_root::HostRoot, node_report};
@@ -85,7 +85,7 @@ impl Publisher {
     /// `boot_dir` is a path of the host, the other two are as they are.
     #[must_use]
     pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
-        let ledger = Ledger::new(state_dir.join("card-writes"));
+        let ledger = WriteLedger::new(state_dir.join("card-writes"));
         let card = Card::new(root.clone(), boot_dir, ledger);
         Self { runtime_dir, root: root.clone(), card, card_said: None }
     }

@@ -26,12 +26,12 @@ pub struct Entry {
 }
 
 /// The ledger, with no one else at work.
-pub struct Ledger {
+pub struct RepairLedger {
     path: PathBuf,
     _lock: File,
 }
 
-impl Ledger {
+impl RepairLedger {
     /// The ledger in `directory`, which is made where it is missing.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ use crate::{
     host_root::HostRoot,
     report,
 };
-use ledger::Ledger;
+use ledger::RepairLedger;
 
 /// What the file before a repair is called, next to the file.
 const BEFORE: &str = "weaver-before";
@@ -43,7 +43,7 @@ const BEFORE: &str = "weaver-before";
 /// A change could not be made or taken back.
 pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
-    let ledger = || Ledger::lock(&root.real(&args.state_dir));
+    let ledger = || RepairLedger::lock(&root.real(&args.state_dir));
     if args.undo {
         return undo(&root, &ledger()?);
     }
@@ -85,7 +85,7 @@ fn say(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
+fn repair(root: &HostRoot, ledger: &RepairLedger, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
     let mounted = boot_config::source::is_mounted(root, Path::new(BOOT_DIR));
     let on_card = |change: &&Change| Path::new(&change.file).starts_with(BOOT_DIR);
     if let Some(change) = changes.iter().copied().find(on_card) {
@@ -124,7 +124,7 @@ fn can_be_replaced(root: &HostRoot, mounts: &Mounts, file: &str) -> anyhow::Resu
 }
 
 /// Takes back the last repair, as far as no one has changed the files since.
-fn undo(root: &HostRoot, ledger: &Ledger) -> anyhow::Result<u8> {
+fn undo(root: &HostRoot, ledger: &RepairLedger) -> anyhow::Result<u8> {
     let Some(last) = ledger.last()? else {
         say("There is no repair to revert.\n")?;
         return Ok(exit_code::FINE);

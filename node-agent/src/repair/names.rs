@@ -28,7 +28,7 @@ use weaver_diagnostics::{
     name_repair::{self, Progress, RepairStep, State},
 };
 
-use super::{Ledger, repair, say, serving_secret};
+use super::{RepairLedger, repair, say, serving_secret};
 use crate::{
     args::RepairNamesArgs,
     checks::{self, Check, Host},
@@ -165,7 +165,7 @@ impl Names {
     }
 
     fn configure(&self, change: &Change) -> anyhow::Result<()> {
-        let ledger = Ledger::lock(&self.host.root.real(&self.args.state_dir))?;
+        let ledger = RepairLedger::lock(&self.host.root.real(&self.args.state_dir))?;
         if let Some(directory) = self.host.root.real(&change.file).parent() {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
