@@ -39,13 +39,13 @@ pub enum Publication {
 }
 
 #[derive(Debug)]
-pub struct Card {
+pub struct BootPartition {
     root: HostRoot,
     directory: PathBuf,
     ledger: WriteLedger,
 }
 
-impl Card {
+impl BootPartition {
     /// The one mounted in `directory`, a path of the host.
     #[must_use]
     pub const fn new(root: HostRoot, directory: PathBuf, ledger: WriteLedger) -> Self {
@@ -132,7 +132,7 @@ mod tests {
 
     struct Case {
         dir: tempfile::TempDir,
-        card: Card,
+        card: BootPartition,
     }
 
     impl Case {
@@ -143,7 +143,7 @@ mod tests {
             fs::create_dir_all(dir.path().join("boot/firmware")).unwrap();
             let root = HostRoot::new(dir.path().to_owned());
             let ledger = WriteLedger::new(dir.path().join("ledger"));
-            Self { card: Card::new(root, BOOT.into(), ledger), dir }
+            Self { card: BootPartition::new(root, BOOT.into(), ledger), dir }
         }
 
         fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Publication {

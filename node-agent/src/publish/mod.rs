@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
-    card::{Card, Publication},
+    card::{BootPartition, Publication},
     ledger::WriteLedger,
     page::Page,
 };
@@ -76,7 +76,7 @@ fn cause(error: &WriteError) -> String {
 pub struct Publisher {
     runtime_dir: PathBuf,
     root: HostRoot,
-    card: Card,
+    card: BootPartition,
     /// How it ended with the boot partition the last time.
     card_said: Option<node_report::Card>,
 }
@@ -86,7 +86,7 @@ impl Publisher {
     #[must_use]
     pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
         let ledger = WriteLedger::new(state_dir.join("card-writes"));
-        let card = Card::new(root.clone(), boot_dir, ledger);
+        let card = BootPartition::new(root.clone(), boot_dir, ledger);
         Self { runtime_dir, root: root.clone(), card, card_said: None }
     }
 
