@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
-use weaver_diagnostics::k3s_upgrade::proof::Wanted;
+use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 
 use super::journal::Journal;
@@ -123,7 +123,7 @@ impl Upgrade<'_> {
             }
             UpgradeStep::Prove => {
                 let (version, names) = (build.version.parse().ok(), self.record.names.clone());
-                node.prove(&Wanted { role: *role, version, names }).await
+                node.prove(&WantedNode { role: *role, version, names }).await
             }
         }
     }

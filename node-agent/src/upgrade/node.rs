@@ -17,7 +17,7 @@ use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
-use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, Wanted};
+use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
 
@@ -156,7 +156,7 @@ impl Node {
     ///
     /// # Errors
     /// What is not, when the time is over.
-    pub async fn prove(&self, wanted: &Wanted) -> anyhow::Result<()> {
+    pub async fn prove(&self, wanted: &WantedNode) -> anyhow::Result<()> {
         let until = Instant::now() + self.wait;
         let mut fine_since = None;
         loop {

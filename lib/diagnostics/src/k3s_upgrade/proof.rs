@@ -5,7 +5,7 @@ use super::version::Version;
 
 /// What must be so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedNode {
     /// What the node is.
     pub role: Role,
     /// What it must run; `None` where no one could tell it.
@@ -29,7 +29,7 @@ pub struct ObservedNode {
 
 /// What is not as it must be, in words; nothing: it is proven.
 #[must_use]
-pub fn missing(wanted: &Wanted, seen: &ObservedNode) -> Vec<String> {
+pub fn missing(wanted: &WantedNode, seen: &ObservedNode) -> Vec<String> {
     let mut missing = Vec::new();
     if seen.unit != "active" {
         missing.push(format!("{} is {}", wanted.role.unit(), seen.unit));
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn wanted(role: Role) -> Wanted {
+    fn wanted(role: Role) -> WantedNode {
         let version = Some("v1.36.4+k3s1".parse().unwrap());
-        Wanted { role, version, names: vec!["pi.lan".to_owned(), "10.0.0.2".to_owned()] }
+        WantedNode { role, version, names: vec!["pi.lan".to_owned(), "10.0.0.2".to_owned()] }
     }
 
     fn seen() -> ObservedNode {
@@ -120,7 +120,7 @@ mod tests {
             before in proptest::collection::btree_set("[a-c]{1,2}", 0..5),
             after in proptest::collection::btree_set("[a-c]{1,2}", 0..5),
         ) {
-            let wanted = Wanted { names: before.iter().cloned().collect(), ..wanted(Role::Server) };
+            let wanted = WantedNode { names: before.iter().cloned().collect(), ..wanted(Role::Server) };
             let seen = ObservedNode { names: after.iter().cloned().collect(), ..seen() };
             prop_assert_eq!(missing(&wanted, &seen).is_empty(), before.is_subset(&after));
         }
