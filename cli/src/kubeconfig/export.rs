@@ -8,7 +8,7 @@ use clap::Args;
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
 use weaver_diagnostics::kubeconfig_export::lint::lint;
-use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, K3S_KUBECONFIG, Source};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_tenant::Account;
@@ -101,7 +101,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
             Some(mint(client, file, account, arguments.days).await?)
         }
     };
-    let wanted = Wanted {
+    let wanted = ExportRequest {
         host: name,
         port: arguments.port,
         context: &context,

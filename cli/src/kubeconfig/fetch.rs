@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::process::Command;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
-use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::shell::quoted;
@@ -93,7 +93,7 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     let text = TextFile::new(format!("what {} sent", arguments.from), exported(arguments, &name).await?);
     let source = Source::read(&text).map_err(refusal)?;
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
-    let wanted = Wanted {
+    let wanted = ExportRequest {
         host: &name,
         port: None,
         context: &context,

@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3d::cluster::Cluster;
 use weaver_diagnostics::k3d::verdict;
-use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
 use weaver_diagnostics::san::ServingName;
 use weaver_host::docker::{Engine, EngineError};
 
@@ -46,7 +46,7 @@ pub async fn client(source: &Source) -> anyhow::Result<Client> {
     // A name that each certificate of k3s has, whatever address the engine publishes.
     let served = ServingName::Dns("kubernetes".to_owned());
     let host = source.server.host.parse().map_err(|_| refusal("the address of the API server"))?;
-    let wanted = Wanted {
+    let wanted = ExportRequest {
         host: &host,
         port: None,
         context: "k3d",

@@ -12,7 +12,7 @@ use clap::Args;
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
-use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
 
 use super::arguments::{entry_name, host};
 use super::deliver::merged;
@@ -79,7 +79,7 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
     if canonicalize(&into).is_ok_and(|into| canonicalize(&arguments.file).is_ok_and(|file| file == into)) {
         return Err(refusal(format!("{shown} is the file to merge into")));
     }
-    let wanted = Wanted {
+    let wanted = ExportRequest {
         host: &served,
         port: None,
         context: &context,

@@ -54,7 +54,7 @@ pub struct Source {
 
 /// What the exported kubeconfig shall say.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct ExportRequest<'a> {
     /// The host of the server.
     pub host: &'a ServingName,
     /// The port of the server; the source's where there is none.
@@ -120,7 +120,7 @@ impl Source {
     ///
     /// # Errors
     /// The credential cannot be passed on.
-    pub fn export(&self, wanted: &Wanted<'_>) -> Result<Document, ExportError> {
+    pub fn export(&self, wanted: &ExportRequest<'_>) -> Result<Document, ExportError> {
         let user = match wanted.token {
             Some(token) => Credential::of_token(token).ok_or_else(|| ExportError::Wrong {
                 file: self.file.clone(),

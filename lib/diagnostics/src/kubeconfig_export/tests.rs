@@ -22,8 +22,8 @@ fn name(text: &str) -> ServingName {
     text.parse().unwrap()
 }
 
-fn wanted<'a>(host: &'a ServingName, served: Option<&'a ServingName>) -> Wanted<'a> {
-    Wanted { host, port: None, context: "pi", tls_server_name: served, insecure: false, token: None }
+fn wanted<'a>(host: &'a ServingName, served: Option<&'a ServingName>) -> ExportRequest<'a> {
+    ExportRequest { host, port: None, context: "pi", tls_server_name: served, insecure: false, token: None }
 }
 
 fn passed_on(text: &str) -> Result<String, ExportError> {
@@ -32,7 +32,7 @@ fn passed_on(text: &str) -> Result<String, ExportError> {
 
 fn exported(source: &Source, host: &str, port: Option<u16>, served: Option<&str>) -> String {
     let (host, served) = (name(host), served.map(name));
-    source.export(&Wanted { port, ..wanted(&host, served.as_ref()) }).unwrap().to_yaml()
+    source.export(&ExportRequest { port, ..wanted(&host, served.as_ref()) }).unwrap().to_yaml()
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn what_a_token_and_no_verification_look_like() {
     let source =
         read(&k3s().replace("    user: default", "    user: default\n    namespace: on-call")).unwrap();
     let host = name("pi");
-    let wanted = Wanted { insecure: true, token: Some("a.b"), ..wanted(&host, Some(&host)) };
+    let wanted = ExportRequest { insecure: true, token: Some("a.b"), ..wanted(&host, Some(&host)) };
     let want = "apiVersion: v1\nclusters:\n- cluster:\n    insecure-skip-tls-verify: true\n    server: https://pi:6443\n  \
         name: pi\ncontexts:\n- context:\n    cluster: pi\n    namespace: on-call\n    user: pi\n  name: pi\n\
         current-context: pi\nkind: Config\nusers:\n- name: pi\n  user:\n    token: a.b\n";
     assert_eq!(source.export(&wanted).unwrap().to_yaml(), want);
-    assert!(source.export(&Wanted { token: Some("a\nb"), ..wanted }).is_err());
+    assert!(source.export(&ExportRequest { token: Some("a\nb"), ..wanted }).is_err());
     // The administrator's own way to log in matters only where it is what is exported.
     let runs = k3s().replace("client-key-data", "exec: {command: x}\n    client-key-data");
     assert!(read(&runs).unwrap().export(&wanted).is_ok() && passed_on(&runs).is_err());
