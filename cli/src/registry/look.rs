@@ -11,7 +11,7 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout_at};
 use weaver_diagnostics::k3d::registry::Container;
 use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
-use weaver_diagnostics::registry::check::{Facts, Https, Reply, Sent, Wanted, split};
+use weaver_diagnostics::registry::check::{Facts, Https, Reply, Sent, WantedImage, split};
 use weaver_diagnostics::registry::configured::{Configured, Credentials};
 use weaver_diagnostics::serving::{Outcome, Silence};
 use weaver_host::docker::Engine;
@@ -106,7 +106,7 @@ pub async fn look(how: How, question: &Question) -> anyhow::Result<(Facts, Optio
         },
         Question::Image(image, platform) => {
             let found = contents::build(&client, image).await;
-            facts.image = Some(Wanted { image: image.clone(), platform: platform.clone(), found });
+            facts.image = Some(WantedImage { image: image.clone(), platform: platform.clone(), found });
             return Ok((facts, None));
         }
     };

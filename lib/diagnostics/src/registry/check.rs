@@ -40,7 +40,7 @@ pub struct Facts {
     /// A repository that was asked for and is not there.
     pub missing: Option<String>,
     /// An image that was asked for.
-    pub image: Option<Wanted>,
+    pub image: Option<WantedImage>,
 }
 
 /// What is answered over TLS.
@@ -87,7 +87,7 @@ pub enum Sent {
 
 /// An image that was asked for, and for which machine.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct WantedImage {
     pub image: Image,
     pub platform: Platform,
     pub found: Build,
@@ -177,7 +177,7 @@ impl Facts {
                     .to_owned(),
             );
         }
-        if let Some(Wanted { image, found, .. }) = &self.image {
+        if let Some(WantedImage { image, found, .. }) = &self.image {
             let found = match found {
                 Build::For(platforms) if platforms.is_empty() => "no platform named".to_owned(),
                 Build::For(platforms) => {

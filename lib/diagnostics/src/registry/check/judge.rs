@@ -1,6 +1,6 @@
 //! What keeps k3s from pulling, by what was seen of a registry.
 
-use super::{Build, Facts, LONGEST, Reply, Sent, Wanted, quoted_or};
+use super::{Build, Facts, LONGEST, Reply, Sent, WantedImage, quoted_or};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 use crate::finding_text::quoted;
 use crate::k3d::registry::Side;
@@ -284,7 +284,7 @@ fn access(facts: &Facts, scheme: &str, reply: &Reply) -> Option<Finding> {
     Some(finding.saw(place(facts, scheme), reply.to_string()).milder(severity).remedy(remedy))
 }
 
-fn image(facts: &Facts, Wanted { image, platform, found }: &Wanted) -> Option<Finding> {
+fn image(facts: &Facts, WantedImage { image, platform, found }: &WantedImage) -> Option<Finding> {
     let name = format!("{}/{image}", facts.registry);
     match found {
         Build::Missing => {

@@ -212,7 +212,7 @@ fn an_image_is_there_for_the_machine() {
         (Build::Unusable("schema 1".to_owned()), Some((ImageNotFound, Fail))),
         (Build::Unknown("no answer".to_owned()), None),
     ] {
-        let wanted = Wanted {
+        let wanted = WantedImage {
             image: api::image("app:1", "reg.lan:5000").unwrap(),
             platform: api::platform("linux/arm64").unwrap(),
             found: found.clone(),
