@@ -53,7 +53,7 @@ pub struct Host {
     data_dir: Option<PathBuf>,
     unit: Option<PathBuf>,
     api_address: Option<SocketAddr>,
-    wanted: k3d::Wanted,
+    wanted: k3d::WantedCluster,
     /// The cluster of k3d that the last check found; of all clones.
     k3d: Arc<Mutex<Option<Arc<K3d>>>>,
 }

@@ -10,7 +10,7 @@ use weaver_diagnostics::{finding::Place, k3s_unit::Setting};
 
 use crate::{
     host_root::HostRoot,
-    k3d::{ClusterChoice, Wanted},
+    k3d::{ClusterChoice, WantedCluster},
 };
 
 /// No pause and no life is worth more; larger numbers would overflow a clock.
@@ -97,7 +97,7 @@ impl HostArgs {
     }
 
     /// Which cluster is meant: k3s where one of its files is named here.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> WantedCluster {
         let names_k3s = self.k3s_config.is_some()
             || self.k3s_data_dir.is_some()
             || self.k3s_unit.is_some()
@@ -108,7 +108,7 @@ impl HostArgs {
         };
         let origin = || Place::file("WEAVER_NAMES (--name)");
         let names = self.names.iter().map(|name| Setting { value: name.clone(), origin: origin() }).collect();
-        Wanted { choice, names, docker_host: self.docker_host.clone() }
+        WantedCluster { choice, names, docker_host: self.docker_host.clone() }
     }
 
     /// How long to continue probing.

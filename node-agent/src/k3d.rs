@@ -56,7 +56,7 @@ impl FromStr for ClusterChoice {
 
 /// Which cluster is meant, and how the engine is asked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedCluster {
     pub(crate) choice: ClusterChoice,
     /// Names to be served besides those that the cluster was created with.
     pub(crate) names: Vec<Setting>,
@@ -151,7 +151,7 @@ impl K3d {
 
 /// Looks for the cluster; `None` where the API server is that of k3s on this machine. One that was found `before` stays
 /// the one that is meant when another is created next to it.
-pub(crate) async fn look(root: &HostRoot, wanted: &Wanted, before: Option<&K3d>) -> Option<K3d> {
+pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option<&K3d>) -> Option<K3d> {
     let (name, is_chosen) = match &wanted.choice {
         ClusterChoice::K3s => return None,
         ClusterChoice::Auto if k3s_files::is_installed(root) => return None,
