@@ -23,7 +23,7 @@ use crate::{
 };
 
 use self::disable::{absent_where_only_disable_works, disable_pending, inert_parameters};
-pub use self::facts::{Controller, EXTRA_CMDLINE, Facts, PROC_CMDLINE};
+pub use self::facts::{CgroupFacts, Controller, EXTRA_CMDLINE, PROC_CMDLINE};
 use self::generator::lost;
 pub use self::parts::knows_cgroup_enable;
 use self::parts::{
@@ -33,7 +33,7 @@ use self::parts::{
 
 /// The findings: the verdict on the controller, and a boot file that is not known or not readable.
 #[must_use]
-pub fn findings(facts: &Facts) -> Vec<Finding> {
+pub fn findings(facts: &CgroupFacts) -> Vec<Finding> {
     let verdict = match &facts.controller {
         Controller::Unknown(why) => {
             let message = format!("it is unknown whether the kernel has the memory controller: {why}");
@@ -87,7 +87,7 @@ fn ok(message: &str) -> Finding {
 }
 
 /// The controller is there: is it still after the next boot?
-fn present(facts: &Facts) -> Finding {
+fn present(facts: &CgroupFacts) -> Finding {
     let available = || ok("the memory controller is available");
     if !knows_cgroup_enable(facts.kernel_release.as_deref()) {
         return disable_pending(facts).unwrap_or_else(|| inert_parameters(facts, available()));
@@ -135,14 +135,14 @@ fn seen_staged(finding: Finding, staged: Option<&Staged>) -> Finding {
 }
 
 /// The next boot tries a directory whose command line is not known.
-fn staged_unknown(facts: &Facts) -> Option<Finding> {
+fn staged_unknown(facts: &CgroupFacts) -> Option<Finding> {
     let staged = facts.next.staged.as_ref()?;
     let finding = boot_file(&staged.file)?;
     Some(seen_staged(finding, Some(staged)))
 }
 
 /// The controller is not there: why, and what brings it back?
-fn absent(facts: &Facts) -> Finding {
+fn absent(facts: &CgroupFacts) -> Finding {
     if knows_cgroup_enable(facts.kernel_release.as_deref()) {
         absent_where_enable_works(facts)
     } else {
@@ -150,7 +150,7 @@ fn absent(facts: &Facts) -> Finding {
     }
 }
 
-fn absent_where_enable_works(facts: &Facts) -> Finding {
+fn absent_where_enable_works(facts: &CgroupFacts) -> Finding {
     if let BootFile::Loader(loader) = &facts.next.file {
         return other_loader::absent(loader, facts);
     }
@@ -198,7 +198,7 @@ fn missing_in_staged(file: &TextFile, staged: &Staged) -> Finding {
 }
 
 /// No parameter on the line that counts: was it put where it does not?
-fn missing_parameter(facts: &Facts, file: &TextFile) -> Finding {
+fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
     if let Some(parameter) = ignored_enable(&file.text) {
         let message = format!(
             "the memory controller is off: cgroup_enable=memory is on line {} of {}, but the firmware \
@@ -256,7 +256,7 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
 fn enabled<'a>(
     finding: Finding,
     files: impl Iterator<Item = (&'a TextFile, Option<&'a Staged>)>,
-    facts: &Facts,
+    facts: &CgroupFacts,
 ) -> Finding {
     // The generator first: what stays wrong there comes back.
     let repairs = files.filter_map(|(file, _)| repair(&file.path, &file.text, Need::Enable));

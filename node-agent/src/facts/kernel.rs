@@ -11,7 +11,7 @@ use weaver_diagnostics::host::kernel::{
     CONTROLLERS, CgroupLayout, HYBRID_CONTROLLERS, Modules, NEEDED_MODULES, ROOT_TYPE,
 };
 use weaver_diagnostics::host::storage::MOUNTS;
-use weaver_diagnostics::memory_cgroup::{Controller, Facts, PROC_CMDLINE};
+use weaver_diagnostics::memory_cgroup::{CgroupFacts, Controller, PROC_CMDLINE};
 
 use super::mounts::Mounts;
 use crate::{boot_files, host_root::HostRoot};
@@ -21,9 +21,9 @@ const V1_MEMORY: &str = "/sys/fs/cgroup/memory";
 const SELF_CGROUP: &str = "/proc/self/cgroup";
 
 /// All that is needed for the verdict on the memory controller.
-pub(crate) fn memory_cgroup(root: &HostRoot) -> Facts {
+pub(crate) fn memory_cgroup(root: &HostRoot) -> CgroupFacts {
     let boot = boot_files::read(root);
-    Facts {
+    CgroupFacts {
         kernel_release: release(root),
         controller: memory_controller(root),
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),

@@ -1,6 +1,6 @@
 //! `cgroup_disable=memory`, which Debian's kernel obeys wherever it stands, in each file where it may stand.
 
-use super::facts::{EXTRA_CMDLINE, Facts};
+use super::facts::{CgroupFacts, EXTRA_CMDLINE};
 use super::generator::{self, lost};
 use super::parts::{at, disabled, knows_cgroup_enable, read_files, reboot_needed, repaired_by, seen_running};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A `cgroup_disable=memory` that the running kernel was not told of yet.
-pub(super) fn disable_pending(facts: &Facts) -> Option<Finding> {
+pub(super) fn disable_pending(facts: &CgroupFacts) -> Option<Finding> {
     let disables = disables(facts);
     let last = disables.last()?;
     if last.place.file == EXTRA_CMDLINE {
@@ -32,7 +32,7 @@ struct Disable {
 }
 
 /// The generator's source first: what stays in it comes back.
-fn disables(facts: &Facts) -> Vec<Disable> {
+fn disables(facts: &CgroupFacts) -> Vec<Disable> {
     let read = read_files(facts).into_iter().map(|(file, _)| file);
     let of_file = |file: &TextFile| {
         let parameter = disable_parameter(lines(&file.text)[0])?;
@@ -66,7 +66,7 @@ fn without_disables(finding: Finding, disables: Vec<Disable>) -> Finding {
     repaired_by(finding, disables.into_iter().filter_map(|it| it.repair))
 }
 
-pub(super) fn absent_where_only_disable_works(facts: &Facts) -> Finding {
+pub(super) fn absent_where_only_disable_works(facts: &CgroupFacts) -> Finding {
     let disables = disables(facts);
     if !disables.is_empty() {
         return inert_parameters(facts, without_disables(disabled(), disables));
@@ -95,7 +95,7 @@ pub(super) fn absent_where_only_disable_works(facts: &Facts) -> Finding {
 
 /// Names `cgroup_enable=memory` where the kernel does not know it, on whatever
 /// line: it looks like a repair and is none.
-pub(super) fn inert_parameters(facts: &Facts, mut finding: Finding) -> Finding {
+pub(super) fn inert_parameters(facts: &CgroupFacts, mut finding: Finding) -> Finding {
     if knows_cgroup_enable(facts.kernel_release.as_deref()) {
         return finding;
     }

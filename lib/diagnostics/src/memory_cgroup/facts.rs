@@ -19,7 +19,7 @@ pub enum Controller {
 
 /// All that a reader collects for this verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct CgroupFacts {
     /// `/proc/sys/kernel/osrelease`.
     pub kernel_release: Option<String>,
     /// The kernel's own word on the controller.

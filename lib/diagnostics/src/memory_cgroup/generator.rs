@@ -1,7 +1,7 @@
 //! Debian's raspi-firmware writes `cmdline.txt` again at each change of a kernel: what shall stay on it is in a file
 //! that it appends.
 
-use super::facts::{EXTRA_CMDLINE, Facts};
+use super::facts::{CgroupFacts, EXTRA_CMDLINE};
 use crate::{
     cmdline_repair::{self, Need, Repair},
     finding::{Change, Code, Finding, Place, Remedy},
@@ -17,7 +17,7 @@ pub(super) fn lost(when: &str) -> Finding {
 }
 
 /// The change that has the generator enable the controller; `None` where there is none, or it does already.
-pub(super) fn repair(facts: &Facts) -> Option<Repair> {
+pub(super) fn repair(facts: &CgroupFacts) -> Option<Repair> {
     let text = facts.extra.as_ref().map_or("", |file| &file.text);
     if !facts.generator || matches!(memory_setting(lines(text)[0]), MemorySetting::On(_)) {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn repair(facts: &Facts) -> Option<Repair> {
 }
 
 /// The boot file is right, and the next one that is written is not.
-pub(super) fn forgets(facts: &Facts) -> Option<Finding> {
+pub(super) fn forgets(facts: &CgroupFacts) -> Option<Finding> {
     let remedy = cmdline_repair::in_order([repair(facts)?.without_restart()])?;
     Some(lost(LATER).saw(Place::file(EXTRA_CMDLINE), "no cgroup_enable=memory").remedy(remedy))
 }

@@ -1,6 +1,6 @@
 //! Where GRUB or U-Boot hands the parameters to the kernel: their files are judged, and left to those who write them.
 
-use super::facts::{Facts, PROC_CMDLINE};
+use super::facts::{CgroupFacts, PROC_CMDLINE};
 use super::generator::lost;
 use super::parts::{disabled, is_on, needs_enable, seen_running, without_controller};
 use crate::{
@@ -54,7 +54,7 @@ fn and_reboot(remedy: &Remedy) -> Remedy {
 }
 
 /// The controller is there: is it still after the next boot?
-pub(super) fn present(loader: &Loader, facts: &Facts, available: impl Fn() -> Finding) -> Finding {
+pub(super) fn present(loader: &Loader, facts: &CgroupFacts, available: impl Fn() -> Finding) -> Finding {
     match says(loader) {
         Says::Not(line) if is_off(line) || needs_enable(facts) => {
             seen(lost("after the next boot"), line).remedy(loader.to_enable.clone())
@@ -71,7 +71,7 @@ pub(super) fn present(loader: &Loader, facts: &Facts, available: impl Fn() -> Fi
 }
 
 /// It is not there, and the kernel can be asked for it.
-pub(super) fn absent(loader: &Loader, facts: &Facts) -> Finding {
+pub(super) fn absent(loader: &Loader, facts: &CgroupFacts) -> Finding {
     let remedy = and_reboot(&loader.to_enable);
     match says(loader) {
         Says::On(line) if is_on(facts.running.as_deref()) => seen(without_controller(), line),

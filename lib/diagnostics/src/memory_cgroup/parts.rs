@@ -1,6 +1,6 @@
 //! What the verdicts share.
 
-use super::facts::{Facts, PROC_CMDLINE};
+use super::facts::{CgroupFacts, PROC_CMDLINE};
 use crate::{
     cmdline_repair::{Repair, in_order},
     finding::{Code, Finding, Place, REBOOT, Remedy},
@@ -26,13 +26,13 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
 
 /// Whether the running kernel has the controller only because it was asked to. One that came up with it and no parameter
 /// needs none.
-pub(super) fn needs_enable(facts: &Facts) -> bool {
+pub(super) fn needs_enable(facts: &CgroupFacts) -> bool {
     let running = facts.running.as_deref().map(|text| lines(text)[0]);
     running.is_none_or(|running| memory_setting(running) != MemorySetting::Unset)
 }
 
 /// The files of the firmware's that the next boot may take, and why it may take another one than in a regular start.
-pub(super) fn read_files<'a>(facts: &'a Facts) -> Vec<(&'a TextFile, Option<&'a Staged>)> {
+pub(super) fn read_files<'a>(facts: &'a CgroupFacts) -> Vec<(&'a TextFile, Option<&'a Staged>)> {
     let text = |file: &'a BootFile| match file {
         BootFile::Read(file) => Some(file),
         _ => None,
@@ -81,7 +81,7 @@ pub(super) fn repaired_by(finding: Finding, repairs: impl Iterator<Item = Repair
 }
 
 /// What the running kernel was told, as evidence.
-pub(super) fn seen_running(facts: &Facts, finding: Finding) -> Finding {
+pub(super) fn seen_running(facts: &CgroupFacts, finding: Finding) -> Finding {
     let Some(text) = facts.running.as_deref() else {
         return finding;
     };

@@ -17,9 +17,9 @@ fn text(path: &str, text: &str) -> TextFile {
     TextFile::new(path, text)
 }
 
-fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> Facts {
+fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> CgroupFacts {
     let place = Place::file("/sys/fs/cgroup/cgroup.controllers");
-    Facts {
+    CgroupFacts {
         kernel_release: (!release.is_empty()).then(|| release.into()),
         controller: if present {
             Controller::Present(place, "cpu memory".into())
@@ -37,7 +37,7 @@ fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> 
     }
 }
 
-fn verdict(facts: &Facts) -> (Severity, Code) {
+fn verdict(facts: &CgroupFacts) -> (Severity, Code) {
     let found = &findings(facts)[0];
     (found.severity(), found.code)
 }
@@ -243,7 +243,7 @@ fn a_file_that_only_the_firmware_knows_is_unknown_and_nothing_is_changed() {
 
 const NEW: &str = "/boot/firmware/new/cmdline.txt";
 
-fn staged(facts: &mut Facts, content: &str, is_certain: bool) {
+fn staged(facts: &mut CgroupFacts, content: &str, is_certain: bool) {
     let because = (Place::file("/boot/firmware/new/state"), "new/ is to be tried".to_owned());
     facts.next.staged = Some(Staged { file: BootFile::Read(text(NEW, content)), because, is_certain });
 }
@@ -292,7 +292,7 @@ fn a_slot_that_is_not_known_keeps_the_verdict_from_being_fine() {
     facts.next.staged.as_mut().unwrap().file = BootFile::Undecided { place, why: "a pin".into() };
     assert_eq!(verdict(&facts), (Severity::Unknown, Code::BootFileUnreadable));
     let off = Controller::Absent(Place::file("/sys/fs/cgroup/cgroup.controllers"), "cpu".into());
-    let found = findings(&Facts { controller: off, running: Some(RUNNING_OFF.into()), ..facts });
+    let found = findings(&CgroupFacts { controller: off, running: Some(RUNNING_OFF.into()), ..facts });
     let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
     assert_eq!(codes, [Code::RebootNeeded, Code::BootFileUnreadable], "it is no more than likely");
 }
