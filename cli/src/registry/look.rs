@@ -11,7 +11,7 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout_at};
 use weaver_diagnostics::k3d::registry::Container;
 use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
-use weaver_diagnostics::registry::check::{Facts, Https, Reply, Sent, WantedImage, split};
+use weaver_diagnostics::registry::check::{Https, RegistryFacts, Reply, Sent, WantedImage, split};
 use weaver_diagnostics::registry::configured::{Configured, Credentials};
 use weaver_diagnostics::serving::{Outcome, Silence};
 use weaver_host::docker::Engine;
@@ -57,7 +57,7 @@ const IN_TIME: &str = "no answer in time";
 ///
 /// # Errors
 /// This machine cannot verify anything.
-pub async fn look(how: How, question: &Question) -> anyhow::Result<(Facts, Option<Contents>)> {
+pub async fn look(how: How, question: &Question) -> anyhow::Result<(RegistryFacts, Option<Contents>)> {
     let deadline = Instant::now() + how.timeout;
     let (host, port) = split(&how.registry);
     let found = |default: u16| timeout_at(deadline, addresses(host, port.unwrap_or(default)));
@@ -77,7 +77,7 @@ pub async fn look(how: How, question: &Question) -> anyhow::Result<(Facts, Optio
     let ((https, secure), (http, plain)) = tokio::try_join!(by_https(&how, secure, name, deadline), async {
         Ok(by_http(&how, plain, deadline).await)
     })?;
-    let mut facts = Facts {
+    let mut facts = RegistryFacts {
         registry: how.registry,
         is_here,
         https,

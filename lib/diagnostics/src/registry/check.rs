@@ -23,7 +23,7 @@ const LONGEST: usize = 200;
 
 /// All that was seen.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct RegistryFacts {
     /// As it is written in image names: HOST or HOST:PORT.
     pub registry: String,
     /// The name was found, and leads to this machine; else why it was not found.
@@ -108,7 +108,7 @@ pub enum Build {
     Unknown(String),
 }
 
-impl Facts {
+impl RegistryFacts {
     /// By which scheme it answers as a registry, and how.
     #[must_use]
     pub fn reply(&self) -> Option<(&'static str, &Reply)> {

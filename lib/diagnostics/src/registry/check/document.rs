@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Build, Facts, Https, Reply};
+use super::{Build, Https, RegistryFacts, Reply};
 use crate::k3d::registry::Container;
 use crate::serving::Outcome;
 
 /// The facts as JSON, without credentials.
 #[must_use]
-pub fn document(facts: &Facts) -> Value {
+pub fn document(facts: &RegistryFacts) -> Value {
     let configured = facts.configured.as_ref().map(|(file, configured)| {
         let endpoints: Vec<_> = configured.endpoints.iter().map(ToString::to_string).collect();
         json!({"file": file, "endpoints": endpoints, "credentials": configured.credentials.is_some()})

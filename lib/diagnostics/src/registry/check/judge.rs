@@ -1,6 +1,6 @@
 //! What keeps k3s from pulling, by what was seen of a registry.
 
-use super::{Build, Facts, LONGEST, Reply, Sent, WantedImage, quoted_or};
+use super::{Build, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 use crate::finding_text::quoted;
 use crate::k3d::registry::Side;
@@ -12,7 +12,7 @@ use crate::shell;
 
 /// What is wrong, the cause first.
 #[must_use]
-pub fn judge(facts: &Facts) -> Vec<Finding> {
+pub fn judge(facts: &RegistryFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = match (&facts.is_here, facts.reply()) {
         (Err(why), _) => vec![not_resolved(facts, why)],
         (Ok(_), None) => vec![no_registry(facts)],
@@ -29,17 +29,17 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 /// The command that shows what is there.
-fn look(facts: &Facts) -> Remedy {
+fn look(facts: &RegistryFacts) -> Remedy {
     Remedy::new("compare the name with those that are there; a push says under which name it ended")
         .command(format!("weaver registry check {}", facts.registry))
 }
 
-fn place(facts: &Facts, scheme: &str) -> Place {
+fn place(facts: &RegistryFacts, scheme: &str) -> Place {
     Place::file(format!("{scheme}://{}/v2/", facts.registry))
 }
 
 /// Where a container of this machine has it, if it is one.
-fn by_container(facts: &Facts) -> Option<Remedy> {
+fn by_container(facts: &RegistryFacts) -> Option<Remedy> {
     let (host, _) = facts.host();
     // The engine lists no ports of one that does not run.
     let is_here = facts.is_here == Ok(true);
@@ -81,7 +81,7 @@ fn by_container(facts: &Facts) -> Option<Remedy> {
     )
 }
 
-fn not_resolved(facts: &Facts, why: &str) -> Finding {
+fn not_resolved(facts: &RegistryFacts, why: &str) -> Finding {
     let (host, _) = facts.host();
     let remedy = by_container(facts).unwrap_or_else(|| {
         Remedy::new(format!(
@@ -96,7 +96,7 @@ fn not_resolved(facts: &Facts, why: &str) -> Finding {
         .remedy(remedy)
 }
 
-fn no_registry(facts: &Facts) -> Finding {
+fn no_registry(facts: &RegistryFacts) -> Finding {
     let replies = [("https", facts.https.reply.as_ref()), ("http", facts.http.as_ref())];
     let said = |reply: &Result<&Reply, &String>| reply.map_or_else(|why| quoted_or(why), ToString::to_string);
     let is_silent = matches!(facts.https.outcome, Outcome::Unreachable(_));
@@ -134,7 +134,7 @@ fn no_registry(facts: &Facts) -> Finding {
 }
 
 /// Of https: its certificate.
-fn certificate(facts: &Facts) -> Option<Finding> {
+fn certificate(facts: &RegistryFacts) -> Option<Finding> {
     let (host, _) = facts.host();
     let registry = &facts.registry;
     let names = facts.https.served.join(", ");
@@ -194,7 +194,7 @@ fn certificate(facts: &Facts) -> Option<Finding> {
 }
 
 /// An endpoint with http:// of a registry that speaks https.
-fn http_in_vain(facts: &Facts) -> Option<Finding> {
+fn http_in_vain(facts: &RegistryFacts) -> Option<Finding> {
     let (file, configured) = facts.configured.as_ref()?;
     let is_plain = matches!(&facts.http, Ok(reply) if reply.registry);
     (configured.is_plain(&facts.registry) && !is_plain).then(|| {
@@ -209,14 +209,14 @@ fn http_in_vain(facts: &Facts) -> Option<Finding> {
 }
 
 /// The lines of registries.yaml.
-fn in_file(facts: &Facts, by: By) -> Remedy {
+fn in_file(facts: &RegistryFacts, by: By) -> Remedy {
     let lines = Registry { name: facts.registry.clone(), by }.config();
     Remedy::new(format!("on each node have in registries.yaml, then restart k3s:\n{}", lines.trim_end()))
         .command("sudo systemctl restart k3s")
 }
 
 /// Only http answers.
-fn plain(facts: &Facts) -> Option<Finding> {
+fn plain(facts: &RegistryFacts) -> Option<Finding> {
     let registry = &facts.registry;
     if facts.is_localhost() && facts.container().is_none() {
         return None;
@@ -250,7 +250,7 @@ fn plain(facts: &Facts) -> Option<Finding> {
     })
 }
 
-fn access(facts: &Facts, scheme: &str, reply: &Reply) -> Option<Finding> {
+fn access(facts: &RegistryFacts, scheme: &str, reply: &Reply) -> Option<Finding> {
     let registry = &facts.registry;
     let is_token =
         reply.challenge.as_ref().is_some_and(|wanted| wanted.scheme.eq_ignore_ascii_case("bearer"));
@@ -284,7 +284,7 @@ fn access(facts: &Facts, scheme: &str, reply: &Reply) -> Option<Finding> {
     Some(finding.saw(place(facts, scheme), reply.to_string()).milder(severity).remedy(remedy))
 }
 
-fn image(facts: &Facts, WantedImage { image, platform, found }: &WantedImage) -> Option<Finding> {
+fn image(facts: &RegistryFacts, WantedImage { image, platform, found }: &WantedImage) -> Option<Finding> {
     let name = format!("{}/{image}", facts.registry);
     match found {
         Build::Missing => {

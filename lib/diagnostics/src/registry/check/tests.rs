@@ -27,8 +27,8 @@ fn tls(outcome: Outcome) -> Https {
 }
 
 /// By https, and all is well.
-fn good() -> Facts {
-    Facts {
+fn good() -> RegistryFacts {
+    RegistryFacts {
         registry: "reg.lan:5000".to_owned(),
         is_here: Ok(false),
         https: tls(Outcome::Proven),
@@ -42,8 +42,8 @@ fn good() -> Facts {
 }
 
 /// By http only.
-fn by_http() -> Facts {
-    Facts { https: nothing(), http: Ok(answers(200)), ..good() }
+fn by_http() -> RegistryFacts {
+    RegistryFacts { https: nothing(), http: Ok(answers(200)), ..good() }
 }
 
 fn file(text: &str) -> (String, Configured) {
@@ -61,11 +61,11 @@ fn container() -> Container {
     }
 }
 
-fn codes(facts: &Facts) -> Vec<(Code, Severity)> {
+fn codes(facts: &RegistryFacts) -> Vec<(Code, Severity)> {
     judge(facts).iter().map(|finding| (finding.code, finding.severity())).collect()
 }
 
-fn remedy(facts: &Facts) -> String {
+fn remedy(facts: &RegistryFacts) -> String {
     let remedy = judge(facts)[0].remedy.clone().unwrap();
     format!("{}\n{}", remedy.explain, remedy.commands.join("\n"))
 }
@@ -73,36 +73,36 @@ fn remedy(facts: &Facts) -> String {
 #[test]
 fn what_is_wrong_with_the_way_to_it() {
     const HTTP: &str = "mirrors: {'reg.lan:5000': {endpoint: ['http://reg.lan:5000']}}\n";
-    let refused = || Facts { https: nothing(), http: Err("refused".to_owned()), ..good() };
+    let refused = || RegistryFacts { https: nothing(), http: Err("refused".to_owned()), ..good() };
     let asks = |scheme: &str, status, credentials| Reply {
         challenge: api::challenge(&format!("{scheme} realm=\"https://reg.lan/token\"")),
         credentials,
         ..answers(status)
     };
-    let with = |reply| Facts { http: Ok(reply), ..by_http() };
-    let told = |facts: Facts| Facts { configured: Some(file(HTTP)), ..facts };
+    let with = |reply| RegistryFacts { http: Ok(reply), ..by_http() };
+    let told = |facts: RegistryFacts| RegistryFacts { configured: Some(file(HTTP)), ..facts };
     for (name, facts, want) in [
         ("https", good(), vec![]),
         ("http", by_http(), vec![(RegistryPlainHttp, Warn)]),
         ("http, as configured", told(by_http()), vec![]),
         (
             "http, not configured",
-            Facts { configured: Some(file("")), ..by_http() },
+            RegistryFacts { configured: Some(file("")), ..by_http() },
             vec![(RegistryPlainHttp, Fail)],
         ),
         (
             "a mirror elsewhere",
-            Facts {
+            RegistryFacts {
                 configured: Some(file("mirrors: {'reg.lan:5000': {endpoint: ['http://m.lan']}}\n")),
                 ..by_http()
             },
             vec![],
         ),
         ("https, http configured", told(good()), vec![(RegistriesWithoutEffect, Warn)]),
-        ("localhost by http", Facts { registry: "localhost:5000".to_owned(), ..by_http() }, vec![]),
+        ("localhost by http", RegistryFacts { registry: "localhost:5000".to_owned(), ..by_http() }, vec![]),
         (
             "no such host",
-            Facts { is_here: Err("x".to_owned()), ..refused() },
+            RegistryFacts { is_here: Err("x".to_owned()), ..refused() },
             vec![(RegistryUnreachable, Fail)],
         ),
         ("refused", refused(), vec![(RegistryUnreachable, Fail)]),
@@ -138,20 +138,20 @@ fn a_certificate_that_is_not_trusted() {
         (untrusted(), Some("ca.crt".to_owned()), Some(file(ca)), Some(Fail)),
         (Outcome::Proven, Some("ca.crt".to_owned()), Some(file(ca)), None),
     ] {
-        let facts = Facts { https: tls(outcome.clone()), ca, configured, ..good() };
+        let facts = RegistryFacts { https: tls(outcome.clone()), ca, configured, ..good() };
         let want: Vec<_> =
             want.map(|severity| (RegistryCertificateUntrusted, severity)).into_iter().collect();
         assert_eq!(codes(&facts), want, "{outcome:?}");
     }
-    let here = Facts { registry: "127.0.0.1:5000".to_owned(), https: tls(untrusted()), ..good() };
+    let here = RegistryFacts { registry: "127.0.0.1:5000".to_owned(), https: tls(untrusted()), ..good() };
     assert_eq!(codes(&here), [(RegistryCertificateUntrusted, Warn)], "containerd does not verify it");
-    let remedy = remedy(&Facts { https: tls(untrusted()), ..good() });
+    let remedy = remedy(&RegistryFacts { https: tls(untrusted()), ..good() });
     assert!(remedy.contains("weaver registry config reg.lan:5000 --ca-file "), "{remedy}");
 }
 
 #[test]
 fn both_ports_of_a_container_are_told_apart() {
-    let at = |registry: &str, is_here| Facts {
+    let at = |registry: &str, is_here| RegistryFacts {
         registry: registry.to_owned(),
         is_here,
         containers: Ok(vec![container()]),
@@ -168,16 +168,16 @@ fn both_ports_of_a_container_are_told_apart() {
         assert!(remedy.contains("push to localhost:5111") && remedy.contains("k3d-reg:5000"), "{remedy}");
     }
     let stopped = Container { is_running: false, published: Vec::new(), ..container() };
-    let stopped = Facts { containers: Ok(vec![stopped]), ..at("localhost:5111", Ok(true)) };
+    let stopped = RegistryFacts { containers: Ok(vec![stopped]), ..at("localhost:5111", Ok(true)) };
     assert!(remedy(&stopped).contains("docker start k3d-reg"));
 
-    let found = Facts { http: Ok(answers(200)), ..at("localhost:5111", Ok(true)) };
+    let found = RegistryFacts { http: Ok(answers(200)), ..at("localhost:5111", Ok(true)) };
     assert_eq!(codes(&found), [], "k3d has told the nodes");
     let lines = found.lines().join("\n");
     assert!(lines.contains("push to localhost:5111; in image names write k3d-reg:5000"), "{lines}");
     assert!(lines.contains("localhost is this machine only"), "{lines}");
     let unused = Container { networks: Vec::new(), ..container() };
-    let unused = Facts { containers: Ok(vec![unused]), ..found };
+    let unused = RegistryFacts { containers: Ok(vec![unused]), ..found };
     assert!(remedy(&unused).contains("k3d cluster create CLUSTER --registry-use k3d-reg:5000"));
 }
 
@@ -185,7 +185,7 @@ fn both_ports_of_a_container_are_told_apart() {
 fn one_that_wants_a_certificate_of_its_clients() {
     let https =
         Https { reply: Err("received fatal alert: CertificateRequired".to_owned()), ..tls(Outcome::Proven) };
-    let facts = Facts { https, http: Ok(Reply { registry: false, ..answers(400) }), ..good() };
+    let facts = RegistryFacts { https, http: Ok(Reply { registry: false, ..answers(400) }), ..good() };
     assert_eq!(codes(&facts), [(RegistryUnreachable, Fail)]);
     assert!(judge(&facts)[0].message.contains("CertificateRequired") && remedy(&facts).contains("cert_file"));
 }
@@ -217,10 +217,10 @@ fn an_image_is_there_for_the_machine() {
             platform: api::platform("linux/arm64").unwrap(),
             found: found.clone(),
         };
-        let facts = Facts { image: Some(wanted), ..good() };
+        let facts = RegistryFacts { image: Some(wanted), ..good() };
         assert_eq!(codes(&facts), Vec::from_iter(want), "{found:?}");
     }
-    let facts = Facts { missing: Some("app".to_owned()), ..good() };
+    let facts = RegistryFacts { missing: Some("app".to_owned()), ..good() };
     assert_eq!(codes(&facts), [(ImageNotFound, Fail)]);
 }
 
@@ -233,7 +233,7 @@ fn foreign_words_are_quoted_and_no_secret_is_shown() {
         ..answers(401)
     };
     let configured = Some(file("configs: {'reg.lan:5000': {auth: {username: me, password: hunter2}}}\n"));
-    let facts = Facts { https: nothing(), http: Ok(reply), configured, ..good() };
+    let facts = RegistryFacts { https: nothing(), http: Ok(reply), configured, ..good() };
     let shown: String = judge(&facts).iter().map(crate::finding_text::text).collect();
     let shown = shown + &facts.lines().join("\n");
     assert!(!shown.contains('\u{1b}') && !shown.contains("$(reboot)"), "{shown}");
