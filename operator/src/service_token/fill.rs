@@ -25,7 +25,7 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, Facts, Plan, Refusal, SeenSecret, Verdict, Work};
+use super::plan::{self, Because, Plan, Refusal, SeenSecret, TokenFacts, Verdict, Work};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -153,7 +153,7 @@ impl Job<'_> {
         let known = |(name, account): (&String, &Result<plan::Account, String>)| {
             (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
         };
-        let plan = plan::plan(&Facts {
+        let plan = plan::plan(&TokenFacts {
             asked: self.asked,
             uid: &self.desired.owner.uid,
             secret: seen,

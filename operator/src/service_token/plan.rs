@@ -55,7 +55,7 @@ pub enum Account {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct TokenFacts<'a> {
     /// What is asked for.
     pub asked: &'a ValidServiceToken,
     /// Uid of the resource.
@@ -148,7 +148,7 @@ pub enum Because {
 
 /// The plan for these facts.
 #[must_use]
-pub fn plan(facts: &Facts<'_>) -> Plan {
+pub fn plan(facts: &TokenFacts<'_>) -> Plan {
     match facts.secret {
         Some(secret) if !secret.is_ours => return Plan::Refuse(Refusal::Foreign),
         Some(secret) if secret.is_terminating => return Plan::Refuse(Refusal::Terminating),
@@ -174,7 +174,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     Plan::Act(Work { next: next.min(), tokens, removed })
 }
 
-impl Facts<'_> {
+impl TokenFacts<'_> {
     fn judge(&self, token: &ValidToken) -> Verdict {
         let uid = match self.accounts.get(&token.account) {
             Some(Account::Willing { uid }) => uid,

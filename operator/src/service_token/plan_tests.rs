@@ -75,7 +75,7 @@ impl Scene {
     }
 
     fn plan(&self) -> Plan {
-        plan(&Facts {
+        plan(&TokenFacts {
             asked: &self.asked,
             uid: "resource-1",
             secret: self.secret.as_ref(),
