@@ -40,7 +40,7 @@ pub use args::BootConfigArgs;
 pub use report_file::read_report;
 
 use crate::{host_root::HostRoot, report};
-use host_facts::{Facts, pin_path};
+use host_facts::{CardFacts, pin_path};
 use host_files::{HostFiles, SetError};
 use source::Source;
 
@@ -107,7 +107,7 @@ impl Run<'_> {
         let nothing = Config::default();
         let config = read.as_ref().map_or(&nothing, |read| &read.config);
         let mut outcome = Outcome::default();
-        let Facts { host, user_data, data_dir, findings } =
+        let CardFacts { host, user_data, data_dir, findings } =
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));

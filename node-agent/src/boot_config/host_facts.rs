@@ -33,7 +33,7 @@ use crate::{facts::identity, host_root::HostRoot, k3s_files};
 /// Where netplan files of the owner's may lie: of two with one name the first counts.
 const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
 
-pub(super) struct Facts {
+pub(super) struct CardFacts {
     pub host: Host,
     pub user_data: UserData,
     /// k3s' data directory.
@@ -51,7 +51,7 @@ pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
 
 /// user-data and network-config lie next to `weaver.toml`. What could not be read is reported where `config` has a
 /// use for it.
-pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
+pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> CardFacts {
     let mut findings = Vec::new();
     let user_data = said(root, &weaver_toml.with_file_name("user-data"), user_data::read);
     let mut user_data = user_data.unwrap_or_else(|unknown| {
@@ -116,7 +116,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         owners_radio,
         key_files: key_files(root),
     };
-    Facts { host, user_data, data_dir, findings }
+    CardFacts { host, user_data, data_dir, findings }
 }
 
 /// Packages that may be there for several architectures have theirs in the name.
@@ -202,11 +202,11 @@ mod tests {
 
     const STATE: &str = "/var/lib/weaver/boot-config";
 
-    fn facts(files: &[(&str, &str)]) -> Facts {
+    fn facts(files: &[(&str, &str)]) -> CardFacts {
         facts_for(files, &Config::default())
     }
 
-    fn facts_for(files: &[(&str, &str)], config: &Config) -> Facts {
+    fn facts_for(files: &[(&str, &str)], config: &Config) -> CardFacts {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
         for (path, content) in files {
