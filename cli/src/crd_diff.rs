@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use similar::TextDiff;
 use weaver_installer::Webhook;
-use weaver_installer::plan::{Plan, complete, merged, normal, plan};
+use weaver_installer::plan::{DefinitionPlan, complete, merged, normal, plan};
 
 /// The difference from what is installed to what is built in, with this webhook; empty if there is none.
 /// The CA is the installation's to know: where one is installed, it counts as the right one.
@@ -27,7 +27,7 @@ pub fn between(
     let from_to = (format!("installed/{name}"), format!("built-in/{name}"));
     let diff = TextDiff::from_lines(&was, &is);
     let mut shown = diff.unified_diff().context_radius(3).header(&from_to.0, &from_to.1).to_string();
-    if let Plan::Refuse(refusals) = plan(Some(installed), &desired) {
+    if let DefinitionPlan::Refuse(refusals) = plan(Some(installed), &desired) {
         for refusal in refusals {
             writeln!(shown, "{name} would be refused: {refusal}").context("writing a diff")?;
         }

@@ -21,7 +21,7 @@ use kube::{Client, ResourceExt as _};
 use weaver_client::call::{CallError, call, lookup};
 
 use super::migrate::stored_resource;
-use super::plan::{Plan, Refusal, complete, plan};
+use super::plan::{DefinitionPlan, Refusal, complete, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
 use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
@@ -65,8 +65,8 @@ pub async fn install(
         steps(InstallStep::Installed(&installed));
         admission.push(installed);
     }
-    let prove =
-        options.prove == Prove::Always || plans.iter().any(|(_, plan, _)| !matches!(plan, Plan::Keep));
+    let prove = options.prove == Prove::Always
+        || plans.iter().any(|(_, plan, _)| !matches!(plan, DefinitionPlan::Keep));
     if prove && webhook.service.is_none() {
         converts(webhook, options.patience).await?;
         steps(InstallStep::Answers(&webhook.url));
@@ -121,7 +121,7 @@ async fn policies(
 }
 
 /// Name, plan, and the whole definition as it should be.
-type Planned = (String, Plan, CustomResourceDefinition);
+type Planned = (String, DefinitionPlan, CustomResourceDefinition);
 
 async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, InstallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -131,7 +131,7 @@ async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, Instal
         let name = desired.name_any();
         let installed = lookup(api.get(&name)).await.map_err(failed(format!("reading {name}")))?;
         let mut plan = plan(installed.as_ref(), &desired);
-        if let (Plan::Refuse(refusals), Some(installed)) = (&mut plan, &installed) {
+        if let (DefinitionPlan::Refuse(refusals), Some(installed)) = (&mut plan, &installed) {
             for refusal in refusals {
                 if let Refusal::Scope { objects, .. } = refusal {
                     *objects = count(client, installed).await;
@@ -147,7 +147,9 @@ async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, Instal
 async fn allowed(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, InstallError> {
     let plans = read(client, webhook).await?;
     let refused = plans.iter().flat_map(|(name, plan, _)| match plan {
-        Plan::Refuse(refusals) => refusals.iter().map(|refusal| (name.clone(), refusal.clone())).collect(),
+        DefinitionPlan::Refuse(refusals) => {
+            refusals.iter().map(|refusal| (name.clone(), refusal.clone())).collect()
+        }
         _ => Vec::new(),
     });
     let refused: Vec<_> = refused.collect();
@@ -174,11 +176,11 @@ async fn write(
     let params = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
     for (name, plan, desired) in plans {
         let (outcome, warnings, written) = match plan {
-            Plan::Keep | Plan::Refuse(_) => (InstallOutcome::Unchanged, Vec::new(), None),
-            Plan::Create => {
+            DefinitionPlan::Keep | DefinitionPlan::Refuse(_) => (InstallOutcome::Unchanged, Vec::new(), None),
+            DefinitionPlan::Create => {
                 (InstallOutcome::Created, Vec::new(), Some(call(api.create(&params, &desired)).await))
             }
-            Plan::Replace { reasons, warnings, with } => {
+            DefinitionPlan::Replace { reasons, warnings, with } => {
                 let written = call(api.replace(&name, &params, &with)).await;
                 (InstallOutcome::Replaced(reasons), warnings, Some(written))
             }

@@ -19,7 +19,7 @@ use super::webhook::{Service, Webhook};
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum DefinitionPlan {
     /// It is not there.
     Create,
     /// It is as it should be.
@@ -136,19 +136,22 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
 
 /// Compares what is installed with what is `desired` ([`complete`]).
 #[must_use]
-pub fn plan(installed: Option<&CustomResourceDefinition>, desired: &CustomResourceDefinition) -> Plan {
-    let Some(installed) = installed else { return Plan::Create };
+pub fn plan(
+    installed: Option<&CustomResourceDefinition>,
+    desired: &CustomResourceDefinition,
+) -> DefinitionPlan {
+    let Some(installed) = installed else { return DefinitionPlan::Create };
     let refusals = refusals(installed, desired);
     if !refusals.is_empty() {
-        return Plan::Refuse(refusals);
+        return DefinitionPlan::Refuse(refusals);
     }
     let with = merged(installed, desired);
     let reasons = reasons(installed, &with);
     if reasons.is_empty() {
-        return Plan::Keep;
+        return DefinitionPlan::Keep;
     }
     let warnings = changes(installed, desired).iter().map(in_words).collect();
-    Plan::Replace { reasons, warnings, with: Box::new(with) }
+    DefinitionPlan::Replace { reasons, warnings, with: Box::new(with) }
 }
 
 fn refusals(installed: &CustomResourceDefinition, desired: &CustomResourceDefinition) -> Vec<Refusal> {

@@ -391,6 +391,6 @@ async fn a_task_of_its_own_can_install_and_migrate() {
 async fn a_plan_is_made_without_a_write() {
     let case = Case::new().await;
     let plans = read(&case.api.client(), &case.listening.webhook).await.unwrap();
-    assert!(plans.iter().all(|(_, plan, _)| *plan == Plan::Create));
+    assert!(plans.iter().all(|(_, plan, _)| *plan == DefinitionPlan::Create));
     assert!(case.writes().is_empty());
 }

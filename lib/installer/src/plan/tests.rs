@@ -88,19 +88,19 @@ fn remove(value: &mut Value, field: &str) {
 
 #[test]
 fn what_is_not_there_is_created() {
-    assert_eq!(plan(None, &desired()), Plan::Create);
+    assert_eq!(plan(None, &desired()), DefinitionPlan::Create);
 }
 
 #[test]
 fn what_the_api_server_fills_in_is_no_difference() {
-    assert_eq!(plan(Some(&installed(|_| {})), &desired()), Plan::Keep);
+    assert_eq!(plan(Some(&installed(|_| {})), &desired()), DefinitionPlan::Keep);
     let with_more = installed(|value| {
         value["spec"]["preserveUnknownFields"] = json!(false);
         value["metadata"]["labels"] = json!({"of": "someone"});
         value["metadata"]["generation"] = json!(4);
         value["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["type"] = json!("object");
     });
-    assert_eq!(plan(Some(&with_more), &desired()), Plan::Keep);
+    assert_eq!(plan(Some(&with_more), &desired()), DefinitionPlan::Keep);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn every_definition_can_be_compared() {
         let desired = complete(definition, &webhook());
         let mut installed = desired.clone();
         installed.spec = normal(&installed.spec);
-        assert_eq!(plan(Some(&installed), &desired), Plan::Keep, "{}", desired.name_any());
+        assert_eq!(plan(Some(&installed), &desired), DefinitionPlan::Keep, "{}", desired.name_any());
         let conversion = desired.spec.conversion.unwrap().webhook.unwrap().client_config.unwrap();
         assert_eq!(conversion.ca_bundle.unwrap().0, b"the CA");
     }
@@ -170,7 +170,7 @@ fn each_difference_is_replaced_with_its_reason() {
         ),
     ];
     for (name, change, expected) in cases {
-        let Plan::Replace { reasons, with, .. } = plan(Some(&installed(change)), &desired()) else {
+        let DefinitionPlan::Replace { reasons, with, .. } = plan(Some(&installed(change)), &desired()) else {
             panic!("{name} is not replaced")
         };
         assert_eq!(reasons, expected, "{name}");
@@ -181,7 +181,9 @@ fn each_difference_is_replaced_with_its_reason() {
 
 #[test]
 fn ca_and_conversion_are_in_what_is_written() {
-    let Plan::Replace { with, .. } = plan(Some(&upstream()), &desired()) else { panic!("not replaced") };
+    let DefinitionPlan::Replace { with, .. } = plan(Some(&upstream()), &desired()) else {
+        panic!("not replaced")
+    };
     let conversion = with.spec.conversion.unwrap();
     assert_eq!(conversion.strategy, "Webhook");
     assert!(conversion.webhook.unwrap().client_config.unwrap().ca_bundle.is_some());
@@ -189,7 +191,7 @@ fn ca_and_conversion_are_in_what_is_written() {
 
 #[test]
 fn upstreams_definition_is_replaced_and_others_metadata_kept() {
-    let Plan::Replace { reasons, with, warnings } = plan(Some(&upstream()), &desired()) else {
+    let DefinitionPlan::Replace { reasons, with, warnings } = plan(Some(&upstream()), &desired()) else {
         panic!("{:?}", plan(Some(&upstream()), &desired()))
     };
     assert!(reasons.contains(&"v1beta1 added".to_owned()), "{reasons:?}");
@@ -203,7 +205,9 @@ fn our_own_labels_are_added_to_those_of_others() {
     let mut desired = desired();
     desired.metadata.labels = Some([("ours".to_owned(), "1".to_owned())].into());
     let there = installed(|value| value["metadata"]["labels"] = json!({"theirs": "2"}));
-    let Plan::Replace { reasons, with, .. } = plan(Some(&there), &desired) else { panic!("not replaced") };
+    let DefinitionPlan::Replace { reasons, with, .. } = plan(Some(&there), &desired) else {
+        panic!("not replaced")
+    };
     assert_eq!((reasons, with.labels().len()), (vec!["labels".to_owned()], 2));
 }
 
@@ -272,7 +276,7 @@ fn what_would_destroy_something_is_refused() {
     ];
     for (name, change, words) in cases {
         let plan = plan(Some(&installed(change)), &desired());
-        let Plan::Refuse(refusals) = &plan else { panic!("{name}: {plan:?}") };
+        let DefinitionPlan::Refuse(refusals) = &plan else { panic!("{name}: {plan:?}") };
         let text = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         for expected in words {
             assert!(text.contains(expected), "{name}: {text}");
@@ -283,7 +287,9 @@ fn what_would_destroy_something_is_refused() {
 #[test]
 fn what_becomes_stricter_is_a_warning() {
     let there = installed(|value| remove(&mut fields(value, "v1beta1")["resyncSeconds"], "maximum"));
-    let Plan::Replace { warnings, .. } = plan(Some(&there), &desired()) else { panic!("not replaced") };
+    let DefinitionPlan::Replace { warnings, .. } = plan(Some(&there), &desired()) else {
+        panic!("not replaced")
+    };
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("v1beta1 spec.resyncSeconds: maximum"), "{warnings:?}");
 }
@@ -319,7 +325,9 @@ fn the_rule_on_a_field_is_news_only_where_the_field_was_there() {
                 remove(fields(value, "v1alpha1"), "roundTrip");
             }
         });
-        let Plan::Replace { warnings, .. } = plan(Some(&there), &desired()) else { panic!("not replaced") };
+        let DefinitionPlan::Replace { warnings, .. } = plan(Some(&there), &desired()) else {
+            panic!("not replaced")
+        };
         warnings
     };
     assert_eq!(warnings(false), Vec::<String>::new());
