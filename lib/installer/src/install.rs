@@ -21,7 +21,7 @@ use kube::{Client, ResourceExt as _};
 use weaver_client::call::{CallError, call, lookup};
 
 use super::migrate::stored_resource;
-use super::plan::{DefinitionPlan, Refusal, complete, plan};
+use super::plan::{DefinitionPlan, DefinitionRefusal, complete, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
 use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
@@ -133,7 +133,7 @@ async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, Instal
         let mut plan = plan(installed.as_ref(), &desired);
         if let (DefinitionPlan::Refuse(refusals), Some(installed)) = (&mut plan, &installed) {
             for refusal in refusals {
-                if let Refusal::Scope { objects, .. } = refusal {
+                if let DefinitionRefusal::Scope { objects, .. } = refusal {
                     *objects = count(client, installed).await;
                 }
             }

@@ -1,7 +1,7 @@
 //! Whether a definition can be written, and what would change. Pure.
 //!
 //! A definition that is there is replaced only where no one loses anything by it: no stored object, no field of
-//! one, no version that someone uses. Anything else is a [`Refusal`] with its way out. What only becomes
+//! one, no version that someone uses. Anything else is a [`DefinitionRefusal`] with its way out. What only becomes
 //! stricter is a warning: the API server continues accepting the unchanged values of stored objects.
 
 use std::fmt;
@@ -34,12 +34,12 @@ pub enum DefinitionPlan {
         with: Box<CustomResourceDefinition>,
     },
     /// Writing it would destroy something.
-    Refuse(Vec<Refusal>),
+    Refuse(Vec<DefinitionRefusal>),
 }
 
 /// Why a definition is not replaced; [`fmt::Display`] has the way out.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Refusal {
+pub enum DefinitionRefusal {
     /// Namespaced there and not here, or the other way round. It cannot be changed.
     Scope {
         name: String,
@@ -68,7 +68,7 @@ pub enum Refusal {
     BeingDeleted,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for DefinitionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scope { name, installed, ours, objects } => {
@@ -154,11 +154,14 @@ pub fn plan(
     DefinitionPlan::Replace { reasons, warnings, with: Box::new(with) }
 }
 
-fn refusals(installed: &CustomResourceDefinition, desired: &CustomResourceDefinition) -> Vec<Refusal> {
+fn refusals(
+    installed: &CustomResourceDefinition,
+    desired: &CustomResourceDefinition,
+) -> Vec<DefinitionRefusal> {
     let mut found = Vec::new();
     let (there, here) = (&installed.spec, &desired.spec);
     if there.scope != here.scope {
-        found.push(Refusal::Scope {
+        found.push(DefinitionRefusal::Scope {
             name: desired.name_any(),
             installed: there.scope.clone(),
             ours: here.scope.clone(),
@@ -171,7 +174,11 @@ fn refusals(installed: &CustomResourceDefinition, desired: &CustomResourceDefini
         ("group", &there.group, &here.group),
     ] {
         if installed != ours {
-            found.push(Refusal::OtherKind { what, installed: installed.clone(), ours: ours.clone() });
+            found.push(DefinitionRefusal::OtherKind {
+                what,
+                installed: installed.clone(),
+                ours: ours.clone(),
+            });
         }
     }
     let ours: Vec<String> = here.versions.iter().map(|version| version.name.clone()).collect();
@@ -181,7 +188,7 @@ fn refusals(installed: &CustomResourceDefinition, desired: &CustomResourceDefini
     used.sort();
     used.dedup();
     for version in used.into_iter().filter(|version| !ours.contains(version)) {
-        found.push(Refusal::UnknownVersion {
+        found.push(DefinitionRefusal::UnknownVersion {
             version: version.clone(),
             stored: stored.contains(version),
             ours: ours.clone(),
@@ -190,9 +197,9 @@ fn refusals(installed: &CustomResourceDefinition, desired: &CustomResourceDefini
     let losses = changes(installed, desired).into_iter().filter(|loss| {
         matches!(loss.change, Change::FieldGone | Change::OthersDropped | Change::TypeChanged { .. })
     });
-    found.extend(losses.map(|loss| Refusal::Loss(Box::new(loss))));
+    found.extend(losses.map(|loss| DefinitionRefusal::Loss(Box::new(loss))));
     if installed.metadata.deletion_timestamp.is_some() {
-        found.push(Refusal::BeingDeleted);
+        found.push(DefinitionRefusal::BeingDeleted);
     }
     found
 }

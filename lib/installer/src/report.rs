@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weaver_client::call::CallError;
 
-use super::plan::Refusal;
+use super::plan::DefinitionRefusal;
 use super::review::ReviewError;
 
 /// What became of one definition, or of another object.
@@ -118,7 +118,7 @@ pub enum InstallError {
     Webhook(#[from] ReviewError),
     /// At least one definition would destroy something. None was changed.
     #[error("no CRD was changed, because{}", in_words(.0))]
-    Refused(Vec<(String, Refusal)>),
+    Refused(Vec<(String, DefinitionRefusal)>),
     /// Someone else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
         "{0} changed at each attempt to write it: find out who changes it (`kubectl get {0} -o yaml \
@@ -181,7 +181,7 @@ impl InstallError {
     }
 }
 
-fn in_words(refusals: &[(String, Refusal)]) -> String {
+fn in_words(refusals: &[(String, DefinitionRefusal)]) -> String {
     let each = refusals.iter().map(|(name, refusal)| format!("\n  {name}: {refusal}"));
     each.collect()
 }

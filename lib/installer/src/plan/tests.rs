@@ -296,7 +296,7 @@ fn what_becomes_stricter_is_a_warning() {
 
 #[test]
 fn a_scope_is_refused_with_the_number_of_objects() {
-    let refusal = |objects| Refusal::Scope {
+    let refusal = |objects| DefinitionRefusal::Scope {
         name: "a.example".into(),
         installed: "Namespaced".into(),
         ours: "Cluster".into(),
