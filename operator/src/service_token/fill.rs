@@ -25,7 +25,7 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, Plan, Refusal, SeenSecret, TokenFacts, Verdict, Work};
+use super::plan::{self, Because, Plan, SecretRefusal, SeenSecret, TokenFacts, Verdict, Work};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -149,7 +149,7 @@ impl Job<'_> {
         is_idle.then(|| Done { known: Some(known.clone()), ..done() })
     }
 
-    fn plan(&self, seen: Option<&SeenSecret>) -> Result<Work, Refusal> {
+    fn plan(&self, seen: Option<&SeenSecret>) -> Result<Work, SecretRefusal> {
         let known = |(name, account): (&String, &Result<plan::Account, String>)| {
             (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
         };

@@ -8,7 +8,7 @@ use weaver_tenant::Account;
 use weaver_tenant::claims::Claims;
 use weaver_tenant::token::MintError;
 
-use super::plan::Refusal;
+use super::plan::SecretRefusal;
 use super::why::Why;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::rights::Right;
@@ -43,7 +43,7 @@ pub enum End {
     /// It holds what it can.
     Written,
     /// It is not written, because of what it is.
-    Refused(Refusal),
+    Refused(SecretRefusal),
     /// The API server refused the writer, with these words.
     Forbidden(String),
     /// Refused for what it is, by the API server, a policy or a webhook.
@@ -151,7 +151,7 @@ pub(super) mod tests {
             assert_eq!(reconciled.wants_retry(), expected, "{trouble:?}");
         }
         for (end, expected) in [
-            (End::Refused(Refusal::Foreign), false),
+            (End::Refused(SecretRefusal::Foreign), false),
             (End::Forbidden("no".into()), true),
             (End::Rejected("no".into()), true),
             (End::Failed("away".into()), true),

@@ -76,13 +76,13 @@ pub struct TokenFacts<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Plan {
     /// Nothing, for this reason.
-    Refuse(Refusal),
+    Refuse(SecretRefusal),
     Act(Work),
 }
 
 /// Why the Secret is not written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Refusal {
+pub enum SecretRefusal {
     /// Someone else made it.
     Foreign,
     /// Someone has made it immutable.
@@ -150,9 +150,9 @@ pub enum Because {
 #[must_use]
 pub fn plan(facts: &TokenFacts<'_>) -> Plan {
     match facts.secret {
-        Some(secret) if !secret.is_ours => return Plan::Refuse(Refusal::Foreign),
-        Some(secret) if secret.is_terminating => return Plan::Refuse(Refusal::Terminating),
-        Some(secret) if secret.is_immutable => return Plan::Refuse(Refusal::Immutable),
+        Some(secret) if !secret.is_ours => return Plan::Refuse(SecretRefusal::Foreign),
+        Some(secret) if secret.is_terminating => return Plan::Refuse(SecretRefusal::Terminating),
+        Some(secret) if secret.is_immutable => return Plan::Refuse(SecretRefusal::Immutable),
         _ => {}
     }
     let mut tokens: Vec<_> =

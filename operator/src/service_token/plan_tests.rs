@@ -282,9 +282,9 @@ fn no_token_gets_older_than_the_flag_says() {
 #[test]
 fn what_is_not_ours_or_cannot_be_written_is_left_alone() {
     for (edit, refusal) in [
-        ((|seen| seen.is_ours = false) as fn(&mut SeenSecret), Refusal::Foreign),
-        (|seen| seen.is_immutable = true, Refusal::Immutable),
-        (|seen| seen.is_terminating = true, Refusal::Terminating),
+        ((|seen| seen.is_ours = false) as fn(&mut SeenSecret), SecretRefusal::Foreign),
+        (|seen| seen.is_immutable = true, SecretRefusal::Immutable),
+        (|seen| seen.is_terminating = true, SecretRefusal::Terminating),
     ] {
         let mut scene = Scene::new();
         edit(scene.secret.as_mut().unwrap());

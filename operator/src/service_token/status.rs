@@ -17,7 +17,7 @@ use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
 use super::outcome::{End, Key, Outcome, Trouble, Work};
-use super::plan::Refusal;
+use super::plan::SecretRefusal;
 use crate::args::Options;
 use crate::controller;
 use crate::controller::verdicts::listed;
@@ -149,7 +149,7 @@ impl Work {
     fn conflicted(&self) -> Verdict {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
         match self.end {
-            End::Refused(Refusal::Foreign) => {
+            End::Refused(SecretRefusal::Foreign) => {
                 let message = format!(
                     "{secret} exists, was not made by this ServiceToken and was left untouched; rename or \
                      delete it, or \
@@ -221,13 +221,15 @@ impl Work {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
         let (reason, words) = match &self.end {
             End::Written => return self.fresh_keys(),
-            End::Refused(Refusal::Foreign) => ("SecretNotOurs", "it is not this ServiceToken's".to_owned()),
-            End::Refused(Refusal::Immutable) => (
+            End::Refused(SecretRefusal::Foreign) => {
+                ("SecretNotOurs", "it is not this ServiceToken's".to_owned())
+            }
+            End::Refused(SecretRefusal::Immutable) => (
                 "SecretImmutable",
                 "it is immutable, so its tokens cannot be renewed; delete it, and it is created again"
                     .to_owned(),
             ),
-            End::Refused(Refusal::Terminating) => {
+            End::Refused(SecretRefusal::Terminating) => {
                 ("SecretTerminating", "it is being deleted and is created again once it is gone".to_owned())
             }
             End::Forbidden(words) => ("Forbidden", words.clone()),

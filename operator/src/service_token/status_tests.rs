@@ -108,7 +108,7 @@ fn an_account_that_is_gone_does_not_hide_the_other_keys() {
 #[test]
 fn a_secret_that_is_not_ours_is_a_conflict() {
     let status =
-        of(Work { end: End::Refused(Refusal::Foreign), ..work(vec![key(Some(Trouble::NotWritten))]) });
+        of(Work { end: End::Refused(SecretRefusal::Foreign), ..work(vec![key(Some(Trouble::NotWritten))]) });
     let conflicted = shown(&status, CONFLICTED);
     assert!(conflicted.starts_with("True/SecretNotOurs: Secret team-a/tokens exists"), "{conflicted}");
     assert!(shown(&status, READY).starts_with("False/SecretNotOurs: "));
@@ -117,8 +117,8 @@ fn a_secret_that_is_not_ours_is_a_conflict() {
 #[test]
 fn how_the_secret_could_not_be_written_is_the_reason() {
     for (end, reason) in [
-        (End::Refused(Refusal::Immutable), "SecretImmutable"),
-        (End::Refused(Refusal::Terminating), "SecretTerminating"),
+        (End::Refused(SecretRefusal::Immutable), "SecretImmutable"),
+        (End::Refused(SecretRefusal::Terminating), "SecretTerminating"),
         (End::Rejected("too big".into()), "Rejected"),
         (End::Failed("away".into()), "NotWritten"),
     ] {
