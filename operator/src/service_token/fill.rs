@@ -25,7 +25,7 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, Plan, SecretRefusal, SeenSecret, TokenFacts, Verdict, Work};
+use super::plan::{self, Because, SecretPlan, SecretRefusal, SeenSecret, TokenFacts, Verdict, Work};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -163,8 +163,8 @@ impl Job<'_> {
             now: self.clock.now(),
         });
         match plan {
-            Plan::Act(work) => Ok(work),
-            Plan::Refuse(refusal) => Err(refusal),
+            SecretPlan::Act(work) => Ok(work),
+            SecretPlan::Refuse(refusal) => Err(refusal),
         }
     }
 

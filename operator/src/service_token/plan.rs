@@ -74,7 +74,7 @@ pub struct TokenFacts<'a> {
 
 /// What is to be done.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Plan {
+pub enum SecretPlan {
     /// Nothing, for this reason.
     Refuse(SecretRefusal),
     Act(Work),
@@ -148,11 +148,11 @@ pub enum Because {
 
 /// The plan for these facts.
 #[must_use]
-pub fn plan(facts: &TokenFacts<'_>) -> Plan {
+pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
     match facts.secret {
-        Some(secret) if !secret.is_ours => return Plan::Refuse(SecretRefusal::Foreign),
-        Some(secret) if secret.is_terminating => return Plan::Refuse(SecretRefusal::Terminating),
-        Some(secret) if secret.is_immutable => return Plan::Refuse(SecretRefusal::Immutable),
+        Some(secret) if !secret.is_ours => return SecretPlan::Refuse(SecretRefusal::Foreign),
+        Some(secret) if secret.is_terminating => return SecretPlan::Refuse(SecretRefusal::Terminating),
+        Some(secret) if secret.is_immutable => return SecretPlan::Refuse(SecretRefusal::Immutable),
         _ => {}
     }
     let mut tokens: Vec<_> =
@@ -171,7 +171,7 @@ pub fn plan(facts: &TokenFacts<'_>) -> Plan {
         Verdict::Fresh { renewed_at: time } | Verdict::NotYet { until: time, .. } => Some(*time),
         _ => None,
     });
-    Plan::Act(Work { next: next.min(), tokens, removed })
+    SecretPlan::Act(Work { next: next.min(), tokens, removed })
 }
 
 impl TokenFacts<'_> {

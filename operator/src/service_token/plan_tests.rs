@@ -74,7 +74,7 @@ impl Scene {
         }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> SecretPlan {
         plan(&TokenFacts {
             asked: &self.asked,
             uid: "resource-1",
@@ -89,8 +89,8 @@ impl Scene {
     #[track_caller]
     fn work(&self) -> Work {
         match self.plan() {
-            Plan::Act(work) => work,
-            Plan::Refuse(refusal) => panic!("{refusal:?}"),
+            SecretPlan::Act(work) => work,
+            SecretPlan::Refuse(refusal) => panic!("{refusal:?}"),
         }
     }
 
@@ -288,7 +288,7 @@ fn what_is_not_ours_or_cannot_be_written_is_left_alone() {
     ] {
         let mut scene = Scene::new();
         edit(scene.secret.as_mut().unwrap());
-        assert_eq!(scene.plan(), Plan::Refuse(refusal));
+        assert_eq!(scene.plan(), SecretPlan::Refuse(refusal));
     }
 }
 
