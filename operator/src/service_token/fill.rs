@@ -25,7 +25,7 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, SecretPlan, SecretRefusal, SeenSecret, TokenFacts, Verdict, Work};
+use super::plan::{self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, Verdict};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -149,7 +149,7 @@ impl Job<'_> {
         is_idle.then(|| Done { known: Some(known.clone()), ..done() })
     }
 
-    fn plan(&self, seen: Option<&SeenSecret>) -> Result<Work, SecretRefusal> {
+    fn plan(&self, seen: Option<&SeenSecret>) -> Result<SecretWork, SecretRefusal> {
         let known = |(name, account): (&String, &Result<plan::Account, String>)| {
             (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
         };
@@ -171,7 +171,7 @@ impl Job<'_> {
     /// Mints and writes what the plan asks for, on the Secret that it was made for.
     async fn act(
         &self,
-        work: &Work,
+        work: &SecretWork,
         found: Option<Object>,
         seen: Option<&SeenSecret>,
         minting: &mut Minting,
@@ -234,7 +234,7 @@ impl Job<'_> {
     }
 
     /// Mints what is to be minted, and was not yet for this very Secret.
-    async fn mint(&self, work: &Work, uid: &str, minting: &mut Minting) {
+    async fn mint(&self, work: &SecretWork, uid: &str, minting: &mut Minting) {
         let is_bound = |minted: &Minted| minted.claims.secret.as_ref().is_some_and(|bound| bound.uid == uid);
         let wanted: BTreeSet<&String> = work.to_mint().collect();
         minting.retain(|key, one| wanted.contains(key) && one.as_ref().is_ok_and(is_bound));
@@ -283,7 +283,7 @@ impl Job<'_> {
     }
 
     /// The plan came to this, and `seen` is there.
-    fn done(&self, end: End, work: &Work, minting: &Minting, seen: Option<&SeenSecret>) -> Done {
+    fn done(&self, end: End, work: &SecretWork, minting: &Minting, seen: Option<&SeenSecret>) -> Done {
         let is_written = end == End::Written;
         let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
         let now = self.clock.now();

@@ -77,7 +77,7 @@ pub struct TokenFacts<'a> {
 pub enum SecretPlan {
     /// Nothing, for this reason.
     Refuse(SecretRefusal),
-    Act(Work),
+    Act(SecretWork),
 }
 
 /// Why the Secret is not written.
@@ -93,7 +93,7 @@ pub enum SecretRefusal {
 
 /// The work on one Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Work {
+pub struct SecretWork {
     /// Each token that is asked for, in the order of the spec.
     pub tokens: Vec<(String, Verdict)>,
     /// Keys that leave the Secret.
@@ -103,7 +103,7 @@ pub struct Work {
     pub next: Option<Timestamp>,
 }
 
-impl Work {
+impl SecretWork {
     /// Keys whose token is to be minted.
     pub fn to_mint(&self) -> impl Iterator<Item = &String> {
         self.tokens.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Mint(_))).map(|(key, _)| key)
@@ -171,7 +171,7 @@ pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
         Verdict::Fresh { renewed_at: time } | Verdict::NotYet { until: time, .. } => Some(*time),
         _ => None,
     });
-    SecretPlan::Act(Work { next: next.min(), tokens, removed })
+    SecretPlan::Act(SecretWork { next: next.min(), tokens, removed })
 }
 
 impl TokenFacts<'_> {

@@ -87,7 +87,7 @@ impl Scene {
     }
 
     #[track_caller]
-    fn work(&self) -> Work {
+    fn work(&self) -> SecretWork {
         match self.plan() {
             SecretPlan::Act(work) => work,
             SecretPlan::Refuse(refusal) => panic!("{refusal:?}"),
