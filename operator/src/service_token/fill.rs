@@ -25,7 +25,9 @@ use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, Verdict};
+use super::plan::{
+    self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, TokenVerdict,
+};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
@@ -289,16 +291,16 @@ impl Job<'_> {
         let now = self.clock.now();
         let keys = self.asked.tokens.iter().zip(&work.tokens).map(|(asked, (key, verdict))| {
             let (stays, trouble) = match verdict {
-                Verdict::Fresh { .. } => (true, None),
-                Verdict::Mint(why) => match minting.get(key) {
+                TokenVerdict::Fresh { .. } => (true, None),
+                TokenVerdict::Mint(why) => match minting.get(key) {
                     Some(Ok(_)) if is_written => (true, None),
                     Some(Err(error)) => (*why == Why::Due, Some(Trouble::NotMinted(error.clone()))),
                     _ => (*why == Why::Due, Some(Trouble::NotWritten)),
                 },
-                Verdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
-                Verdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
-                Verdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
-                Verdict::Unknown => {
+                TokenVerdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
+                TokenVerdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
+                TokenVerdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
+                TokenVerdict::Unknown => {
                     let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
                     (true, Some(Trouble::Unknown(why.unwrap_or_default())))
                 }
@@ -307,7 +309,7 @@ impl Job<'_> {
             Key { key: key.clone(), account: self.account(&asked.account), present, trouble }
         });
         let minted = work.tokens.iter().filter_map(|(key, verdict)| match verdict {
-            Verdict::Mint(why) if is_written && minting.get(key).is_some_and(Result::is_ok) => {
+            TokenVerdict::Mint(why) if is_written && minting.get(key).is_some_and(Result::is_ok) => {
                 Some((key.clone(), *why))
             }
             _ => None,

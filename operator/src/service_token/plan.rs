@@ -95,7 +95,7 @@ pub enum SecretRefusal {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SecretWork {
     /// Each token that is asked for, in the order of the spec.
-    pub tokens: Vec<(String, Verdict)>,
+    pub tokens: Vec<(String, TokenVerdict)>,
     /// Keys that leave the Secret.
     pub removed: BTreeSet<String>,
     /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at
@@ -106,7 +106,7 @@ pub struct SecretWork {
 impl SecretWork {
     /// Keys whose token is to be minted.
     pub fn to_mint(&self) -> impl Iterator<Item = &String> {
-        self.tokens.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Mint(_))).map(|(key, _)| key)
+        self.tokens.iter().filter(|(_, verdict)| matches!(verdict, TokenVerdict::Mint(_))).map(|(key, _)| key)
     }
 
     /// Does the content of the Secret change?
@@ -118,7 +118,7 @@ impl SecretWork {
 
 /// What becomes of one token.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum TokenVerdict {
     /// It stays to the byte, until then.
     Fresh {
         /// When it is due.
@@ -157,38 +157,39 @@ pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
     }
     let mut tokens: Vec<_> =
         facts.asked.tokens.iter().map(|token| (token.key.clone(), facts.judge(token))).collect();
-    if tokens.iter().any(|(_, verdict)| matches!(verdict, Verdict::Mint(_))) {
+    if tokens.iter().any(|(_, verdict)| matches!(verdict, TokenVerdict::Mint(_))) {
         facts.join_nearly_due(&mut tokens);
     }
     let is_kept = |key: &str| {
-        let leaves =
-            |verdict: &Verdict| matches!(verdict, Verdict::Refused(_) | Verdict::NotYet { stays: false, .. });
+        let leaves = |verdict: &TokenVerdict| {
+            matches!(verdict, TokenVerdict::Refused(_) | TokenVerdict::NotYet { stays: false, .. })
+        };
         tokens.iter().any(|(asked, verdict)| asked == key && !leaves(verdict))
     };
     let present = facts.secret.iter().flat_map(|secret| secret.keys.keys());
     let removed = present.filter(|key| !is_kept(key)).cloned().collect();
     let next = tokens.iter().filter_map(|(_, verdict)| match verdict {
-        Verdict::Fresh { renewed_at: time } | Verdict::NotYet { until: time, .. } => Some(*time),
+        TokenVerdict::Fresh { renewed_at: time } | TokenVerdict::NotYet { until: time, .. } => Some(*time),
         _ => None,
     });
     SecretPlan::Act(SecretWork { next: next.min(), tokens, removed })
 }
 
 impl TokenFacts<'_> {
-    fn judge(&self, token: &ValidToken) -> Verdict {
+    fn judge(&self, token: &ValidToken) -> TokenVerdict {
         let uid = match self.accounts.get(&token.account) {
             Some(Account::Willing { uid }) => uid,
-            Some(Account::Unwilling) => return Verdict::Refused(Because::NotAgreed),
-            Some(Account::Missing) => return Verdict::Refused(Because::NoAccount),
-            Some(Account::Unknown) | None => return Verdict::Unknown,
+            Some(Account::Unwilling) => return TokenVerdict::Refused(Because::NotAgreed),
+            Some(Account::Missing) => return TokenVerdict::Refused(Because::NoAccount),
+            Some(Account::Unknown) | None => return TokenVerdict::Unknown,
         };
         match self.fresh_until(token, uid) {
-            Ok(renewed_at) => Verdict::Fresh { renewed_at },
+            Ok(renewed_at) => TokenVerdict::Fresh { renewed_at },
             Err(why) => match token.not_before {
                 Some(until) if until > self.now => {
-                    Verdict::NotYet { until, stays: matches!(why, Why::Due | Why::NotYetValid) }
+                    TokenVerdict::NotYet { until, stays: matches!(why, Why::Due | Why::NotYetValid) }
                 }
-                _ => Verdict::Mint(why),
+                _ => TokenVerdict::Mint(why),
             },
         }
     }
@@ -255,15 +256,16 @@ impl TokenFacts<'_> {
     }
 
     /// Those that would be due a moment later: one write instead of two.
-    fn join_nearly_due(&self, tokens: &mut [(String, Verdict)]) {
+    fn join_nearly_due(&self, tokens: &mut [(String, TokenVerdict)]) {
         for (token, (_, verdict)) in self.asked.tokens.iter().zip(tokens) {
             let life = SignedDuration::try_from(token.lifetime).unwrap_or(SignedDuration::MAX);
             let early = self.age(life) / 100 * SPREAD;
             let is_nearly_due = |at: Timestamp| at.duration_since(self.now) <= early;
             let may_be_minted = token.not_before.is_none_or(|time| time <= self.now);
-            if may_be_minted && matches!(verdict, Verdict::Fresh { renewed_at } if is_nearly_due(*renewed_at))
+            if may_be_minted
+                && matches!(verdict, TokenVerdict::Fresh { renewed_at } if is_nearly_due(*renewed_at))
             {
-                *verdict = Verdict::Mint(Why::Due);
+                *verdict = TokenVerdict::Mint(Why::Due);
             }
         }
     }

@@ -95,7 +95,7 @@ impl Scene {
     }
 
     #[track_caller]
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> TokenVerdict {
         self.work().tokens.remove(0).1
     }
 
@@ -109,7 +109,7 @@ fn a_token_that_is_as_it_should_be_stays() {
     let scene = Scene::new();
     let work = scene.work();
     assert!(!work.changes_content());
-    let (_, Verdict::Fresh { renewed_at }) = work.tokens[0] else { panic!("{work:?}") };
+    let (_, TokenVerdict::Fresh { renewed_at }) = work.tokens[0] else { panic!("{work:?}") };
     // At 80 % of its hour, and up to 5 % of that earlier.
     assert!((at(HOUR * 75 / 100)..=at(HOUR * 80 / 100)).contains(&renewed_at), "{renewed_at}");
     assert_eq!(work.next, Some(renewed_at));
@@ -136,12 +136,12 @@ fn each_case_but_the_review_in_which_a_token_is_issued_again() {
     for (edit, why) in cases {
         let mut scene = Scene::new();
         edit(&mut scene);
-        assert_eq!(scene.verdict(), Verdict::Mint(why));
+        assert_eq!(scene.verdict(), TokenVerdict::Mint(why));
         assert_eq!(scene.work().to_mint().collect::<Vec<_>>(), ["a"]);
     }
     let mut scene = Scene::new();
     scene.claims().secret = None;
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherSecret));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherSecret));
 }
 
 #[test]
@@ -151,15 +151,15 @@ fn the_api_servers_own_audiences_may_change() {
     // Ours is later than the writer's own, and has more: it is what the API server gives now.
     scene.claims().audiences = both();
     scene.claims().issued_at = at(1);
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     scene.own.issued_at = at(2);
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherAudiences));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherAudiences));
     scene.own.audiences = both();
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     // And one that was asked for others is not for the API server at all.
     scene.claims().audiences = vec!["vault".into()];
     scene.claims().issued_at = at(3);
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherAudiences));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherAudiences));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn audiences_are_a_set() {
     let mut scene = Scene::new();
     scene.asked.tokens[0].audiences = vec!["b".into(), "a".into()];
     scene.claims().audiences = vec!["a".into(), "b".into()];
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
     keys.extend([("c".to_owned(), Ok(claims("shy"))), ("old".to_owned(), Ok(claims("robot")))]);
     let work = scene.work();
     let verdicts: Vec<_> = work.tokens.iter().map(|(_, verdict)| verdict.clone()).collect();
-    assert!(matches!(verdicts[0], Verdict::Fresh { .. }));
+    assert!(matches!(verdicts[0], TokenVerdict::Fresh { .. }));
     assert_eq!(
         verdicts[1..],
         [
-            Verdict::Refused(Because::NoAccount),
-            Verdict::Refused(Because::NotAgreed),
-            Verdict::Mint(Why::Missing)
+            TokenVerdict::Refused(Because::NoAccount),
+            TokenVerdict::Refused(Because::NotAgreed),
+            TokenVerdict::Mint(Why::Missing)
         ]
     );
     assert_eq!(
@@ -205,7 +205,7 @@ fn what_cannot_be_known_changes_nothing() {
         scene.accounts.clear();
         scene.accounts.extend(account.map(|account| ("robot".to_owned(), account)));
         let work = scene.work();
-        assert_eq!((work.tokens[0].1.clone(), work.removed.len()), (Verdict::Unknown, 0));
+        assert_eq!((work.tokens[0].1.clone(), work.removed.len()), (TokenVerdict::Unknown, 0));
     }
 }
 
@@ -213,28 +213,28 @@ fn what_cannot_be_known_changes_nothing() {
 fn a_token_waits_for_its_time_and_an_older_one_stays_until_it_is_due() {
     let mut scene = Scene::new();
     scene.asked.tokens[0].not_before = Some(at(5_000));
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     scene.now = HOUR * 80 / 100;
-    assert_eq!(scene.verdict(), Verdict::NotYet { until: at(5_000), stays: true });
+    assert_eq!(scene.verdict(), TokenVerdict::NotYet { until: at(5_000), stays: true });
     assert_eq!((scene.work().next, scene.work().removed.len()), (Some(at(5_000)), 0));
     let early = scene.asked.clone();
     scene.now = 600;
     scene.claims().account.name = "other".into();
-    assert_eq!(scene.verdict(), Verdict::NotYet { until: at(5_000), stays: false });
+    assert_eq!(scene.verdict(), TokenVerdict::NotYet { until: at(5_000), stays: false });
     assert_eq!(scene.work().removed, ["a".to_owned()].into(), "another account's does not stay for the wait");
     scene.claims().account.name = "robot".into();
     scene.asked = early;
     scene.now = 5_000;
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::Expired));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Expired));
 }
 
 #[test]
 fn a_shorter_life_counts_at_once_and_a_longer_one_from_the_next_token_on() {
     let mut scene = Scene::new();
     scene.asked.tokens[0].lifetime = Duration::from_mins(10);
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::Due));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Due));
     scene.asked.tokens[0].lifetime = Duration::from_hours(24);
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn two_that_are_due_within_a_moment_are_one_write() {
     scene.secret = Some(seen(&[("a", later(0)), ("b", later(60)), ("c", later(1_000))]));
     scene.now = HOUR * 80 / 100;
     let work = scene.work();
-    assert_eq!(work.tokens[0].1, Verdict::Mint(Why::Due));
-    assert_eq!(work.tokens[1].1, Verdict::Mint(Why::Due), "a minute early");
-    assert!(matches!(work.tokens[2].1, Verdict::Fresh { .. }));
+    assert_eq!(work.tokens[0].1, TokenVerdict::Mint(Why::Due));
+    assert_eq!(work.tokens[1].1, TokenVerdict::Mint(Why::Due), "a minute early");
+    assert!(matches!(work.tokens[2].1, TokenVerdict::Fresh { .. }));
     scene.asked.tokens[1].not_before = Some(at(9_000));
-    assert!(!matches!(scene.work().tokens[1].1, Verdict::Mint(_)), "not before its time");
+    assert!(!matches!(scene.work().tokens[1].1, TokenVerdict::Mint(_)), "not before its time");
 }
 
 #[test]
@@ -265,8 +265,8 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
         // A second after it was minted, in whole seconds, next to one that is minted again and again.
         scene.now = 2;
         let work = scene.work();
-        assert!(matches!(work.tokens[0].1, Verdict::Fresh { .. }), "{percent}: {work:?}");
-        assert_eq!(work.tokens[1].1, Verdict::Mint(Why::Missing));
+        assert!(matches!(work.tokens[0].1, TokenVerdict::Fresh { .. }), "{percent}: {work:?}");
+        assert_eq!(work.tokens[1].1, TokenVerdict::Mint(Why::Missing));
     }
 }
 
@@ -274,9 +274,9 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
 fn no_token_gets_older_than_the_flag_says() {
     let mut scene = Scene::new();
     scene.oldest = Some(Duration::from_mins(10));
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::Due));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Due));
     scene.now = 599;
-    assert_eq!(scene.verdict(), Verdict::Fresh { renewed_at: at(600) });
+    assert_eq!(scene.verdict(), TokenVerdict::Fresh { renewed_at: at(600) });
 }
 
 #[test]
@@ -297,14 +297,14 @@ fn a_clock_that_jumps_back_mints_once_at_most() {
     let mut scene = Scene::new();
     for now in [0, -1, -60] {
         scene.now = now;
-        assert!(matches!(scene.verdict(), Verdict::Fresh { .. }), "{now}");
+        assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }), "{now}");
     }
     // Farther back, the API server refuses what was issued: one new token, by its clock, and no more.
     scene.now = -86_400 * 365;
-    assert_eq!(scene.verdict(), Verdict::Mint(Why::NotYetValid));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::NotYetValid));
     scene.claims().issued_at = at(-86_400 * 365);
     scene.claims().expires_at = at(-86_400 * 365 + HOUR);
-    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
 }
 
 proptest! {
@@ -321,7 +321,7 @@ proptest! {
         scene.claims().issued_at = at(now - since);
         scene.claims().expires_at = at(now - since + life);
         match scene.verdict() {
-            Verdict::Fresh { renewed_at } => prop_assert!(renewed_at > at(now) && renewed_at < at(now + life)),
+            TokenVerdict::Fresh { renewed_at } => prop_assert!(renewed_at > at(now) && renewed_at < at(now + life)),
             other => prop_assert!(false, "{:?}", other),
         }
     }
@@ -338,7 +338,7 @@ proptest! {
         let expected: BTreeSet<_> = present.difference(&wished).cloned().collect();
         prop_assert_eq!(work.removed, expected);
         for (key, verdict) in work.tokens {
-            prop_assert_eq!(matches!(verdict, Verdict::Mint(_)), !present.contains(&key));
+            prop_assert_eq!(matches!(verdict, TokenVerdict::Mint(_)), !present.contains(&key));
         }
     }
 }
