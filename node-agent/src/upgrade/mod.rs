@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, Refusal, plan};
+use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, UpgradeRefusal, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
@@ -203,7 +203,7 @@ fn end(plan: &Plan, facts: &Facts) -> Option<u8> {
     }
 }
 
-fn refused(refusals: &[Refusal]) -> u8 {
+fn refused(refusals: &[UpgradeRefusal]) -> u8 {
     for refusal in refusals {
         say(&format!("refused: {refusal}"));
     }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
+use weaver_diagnostics::k3s_upgrade::plan::{Room, Unit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
@@ -70,13 +70,13 @@ impl Node {
 
     /// Why the program cannot be replaced by anyone who runs this.
     #[must_use]
-    pub fn may_not_write(&self) -> Option<Refusal> {
+    pub fn may_not_write(&self) -> Option<UpgradeRefusal> {
         let directory = self.program.directory();
         let error = access(directory, AccessFlags::W_OK).err()?;
         let what = format!("{} cannot be written ({})", directory.display(), error.desc());
         let remedy =
             if nix::unistd::geteuid().is_root() { "mount it for writing" } else { "put `sudo` in front" };
-        Some(Refusal { what, remedy: remedy.to_owned() })
+        Some(UpgradeRefusal { what, remedy: remedy.to_owned() })
     }
 
     /// The unit that runs k3s, or would at the next boot.

@@ -71,7 +71,7 @@ pub struct Room {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Why anyone who runs this may not replace the program.
-    pub may_not_write: Option<Refusal>,
+    pub may_not_write: Option<UpgradeRefusal>,
     /// The unit that runs k3s; `None` where there is none.
     pub unit: Option<Unit>,
     /// Why k3s would not come back once it is stopped.
@@ -89,12 +89,12 @@ pub struct Facts {
 
 /// What stands against it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct UpgradeRefusal {
     pub what: String,
     pub remedy: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for UpgradeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.remedy)
     }
@@ -126,7 +126,7 @@ pub enum Plan {
     /// This version is there.
     Nothing(Version),
     /// Not as it is now.
-    Refused(Vec<Refusal>),
+    Refused(Vec<UpgradeRefusal>),
     /// These steps, in the role of this node.
     Go(Role, &'static [UpgradeStep]),
 }
@@ -145,7 +145,8 @@ pub fn plan(facts: &Facts, request: Request) -> Plan {
         return Plan::Nothing(version.clone());
     }
     let mut refusals: Vec<_> = facts.may_not_write.iter().cloned().collect();
-    let mut refuse = |what: String, remedy: &str| refusals.push(Refusal { what, remedy: remedy.to_owned() });
+    let mut refuse =
+        |what: String, remedy: &str| refusals.push(UpgradeRefusal { what, remedy: remedy.to_owned() });
     of_the_node(facts, request, &mut refuse);
     of_the_program(candidate, &mut refuse);
     if let (Ok(installed), Some(version)) = (&facts.installed, version) {

@@ -26,8 +26,8 @@ fn fine() -> Facts {
     }
 }
 
-fn not_root() -> Refusal {
-    Refusal { what: "it cannot be written".to_owned(), remedy: "put `sudo` in front".to_owned() }
+fn not_root() -> UpgradeRefusal {
+    UpgradeRefusal { what: "it cannot be written".to_owned(), remedy: "put `sudo` in front".to_owned() }
 }
 
 fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
