@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, UpgradeRefusal, plan};
+use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, UpgradeRefusal, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
@@ -91,7 +91,7 @@ impl Errand {
         }
         let staged = self.source.stage(&self.node.program, &mut facts.candidate).await;
         let judged = staged.map(|()| plan(&facts, self.request));
-        let Ok(Plan::Go(role, steps)) = judged else {
+        let Ok(UpgradePlan::Go(role, steps)) = judged else {
             self.node.program.discard();
             let judged = judged?;
             return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
@@ -174,11 +174,11 @@ impl Errand {
             }
         }
         let (mut facts, seen) = self.facts().await?;
-        if matches!(plan(&facts, self.request), Plan::Go(..)) {
+        if matches!(plan(&facts, self.request), UpgradePlan::Go(..)) {
             self.source.judge_in_place(&mut facts.candidate).await?;
         }
         let plan = plan(&facts, self.request);
-        let Plan::Go(role, _) = plan else {
+        let UpgradePlan::Go(role, _) = plan else {
             return Ok(end(&plan, &facts).unwrap_or(exit_code::INTERNAL));
         };
         say(&would(&facts, role, &seen.names, &self.node));
@@ -187,14 +187,14 @@ impl Errand {
 }
 
 /// Says why nothing is done, where that is so; the exit code.
-fn end(plan: &Plan, facts: &Facts) -> Option<u8> {
+fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
     match plan {
-        Plan::Go(..) => None,
-        Plan::Nothing(version) => {
+        UpgradePlan::Go(..) => None,
+        UpgradePlan::Nothing(version) => {
             say(&format!("k3s is already {version}: nothing had to be done."));
             Some(exit_code::FINE)
         }
-        Plan::Refused(refusals) => {
+        UpgradePlan::Refused(refusals) => {
             if let Ok(installed) = &facts.installed {
                 say(&format!("k3s {installed} is in program."));
             }

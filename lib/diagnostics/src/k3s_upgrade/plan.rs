@@ -122,7 +122,7 @@ pub const FORWARD: [UpgradeStep; 4] =
 pub const BACK: [UpgradeStep; 3] = [UpgradeStep::PutBack, UpgradeStep::Restart, UpgradeStep::Prove];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum UpgradePlan {
     /// This version is there.
     Nothing(Version),
     /// Not as it is now.
@@ -132,7 +132,7 @@ pub enum Plan {
 }
 
 #[must_use]
-pub fn plan(facts: &Facts, request: Request) -> Plan {
+pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
     let version = version.or(candidate.asked.as_ref());
@@ -142,7 +142,7 @@ pub fn plan(facts: &Facts, request: Request) -> Plan {
         && installed == version
         && (works || request == Request::RollBack)
     {
-        return Plan::Nothing(version.clone());
+        return UpgradePlan::Nothing(version.clone());
     }
     let mut refusals: Vec<_> = facts.may_not_write.iter().cloned().collect();
     let mut refuse =
@@ -156,8 +156,8 @@ pub fn plan(facts: &Facts, request: Request) -> Plan {
         of_room(size, facts.room, &mut refuse);
     }
     match facts.unit {
-        Some(unit) if refusals.is_empty() => Plan::Go(unit.role, &FORWARD),
-        _ => Plan::Refused(refusals),
+        Some(unit) if refusals.is_empty() => UpgradePlan::Go(unit.role, &FORWARD),
+        _ => UpgradePlan::Refused(refusals),
     }
 }
 

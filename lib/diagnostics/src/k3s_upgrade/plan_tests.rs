@@ -38,26 +38,26 @@ fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
 
 fn refusals(facts: &Facts, request: Request) -> Vec<String> {
     match plan(facts, request) {
-        Plan::Refused(refusals) => refusals.iter().map(ToString::to_string).collect(),
+        UpgradePlan::Refused(refusals) => refusals.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     }
 }
 
 #[test]
 fn a_healthy_node_goes_forward() {
-    assert_eq!(plan(&fine(), Request::Upgrade), Plan::Go(Role::Server, &FORWARD));
+    assert_eq!(plan(&fine(), Request::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
     let agent = Facts {
         unit: Some(Unit { role: Role::Agent, active: true }),
         ready: None,
         server: Some(version("v1.36.4+k3s1")),
         ..fine()
     };
-    assert_eq!(plan(&agent, Request::Upgrade), Plan::Go(Role::Agent, &FORWARD));
+    assert_eq!(plan(&agent, Request::Upgrade), UpgradePlan::Go(Role::Agent, &FORWARD));
     // No one has looked yet.
     let early = with(|new| {
         (new.kind, new.hash, new.version, new.size) = (None, Hash::Unknown, None, None);
     });
-    assert_eq!(plan(&early, Request::Upgrade), Plan::Go(Role::Server, &FORWARD));
+    assert_eq!(plan(&early, Request::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_same_version_is_nothing_to_do_whatever_else_is_so() {
             ..with(|new| new.version = Some(Ok(version("v1.36.3+k3s1"))))
         },
     ] {
-        assert_eq!(plan(&facts, Request::Upgrade), Plan::Nothing(same.clone()));
+        assert_eq!(plan(&facts, Request::Upgrade), UpgradePlan::Nothing(same.clone()));
     }
 }
 
@@ -86,8 +86,8 @@ fn the_same_version_of_a_k3s_that_does_not_work_is_not_called_fine() {
         same(|facts| facts.ready = Some(Err("refused".to_owned()))),
         same(|facts| facts.unit = facts.unit.map(|unit| Unit { active: false, ..unit })),
     ] {
-        assert!(matches!(plan(&facts, Request::Upgrade), Plan::Refused(_)), "{facts:?}");
-        assert!(matches!(plan(&facts, Request::RollBack), Plan::Nothing(_)), "{facts:?}");
+        assert!(matches!(plan(&facts, Request::Upgrade), UpgradePlan::Refused(_)), "{facts:?}");
+        assert!(matches!(plan(&facts, Request::RollBack), UpgradePlan::Nothing(_)), "{facts:?}");
     }
 }
 
@@ -175,7 +175,7 @@ fn who_goes_back_need_not_have_a_k3s_that_works() {
         installed: Err("it does not start".to_owned()),
         ..fine()
     };
-    assert_eq!(plan(&broken, Request::RollBack), Plan::Go(Role::Server, &FORWARD));
+    assert_eq!(plan(&broken, Request::RollBack), UpgradePlan::Go(Role::Server, &FORWARD));
     assert_eq!(refusals(&broken, Request::Upgrade).len(), 2);
     // And not across a minor version, as an upgrade would not.
     let across = with(|new| new.version = Some(Ok(version("v1.35.1+k3s1"))));
@@ -202,7 +202,7 @@ proptest! {
             })
         };
         let fits = root && active && ready && !held && kind && right && (36..=37).contains(&minor) && free >= 414;
-        let goes = matches!(plan(&facts, Request::Upgrade), Plan::Go(..));
+        let goes = matches!(plan(&facts, Request::Upgrade), UpgradePlan::Go(..));
         prop_assert_eq!(goes, fits);
         if !goes {
             prop_assert!(!refusals(&facts, Request::Upgrade).is_empty());
