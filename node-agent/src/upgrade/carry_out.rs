@@ -6,7 +6,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
+use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Resume, UpgradeRecord};
 
 use super::journal::Journal;
 use super::node::Node;
@@ -20,7 +20,7 @@ pub struct Upgrade<'a> {
     pub journal: &'a Journal,
     /// What the node is.
     pub role: Role,
-    pub record: Record,
+    pub record: UpgradeRecord,
 }
 
 impl Upgrade<'_> {

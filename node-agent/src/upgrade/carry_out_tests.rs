@@ -55,7 +55,7 @@ impl Scene {
         let build = |version: &str, text| Build { version: version.to_owned(), sha256: hash(text) };
         let (from, to) = (build("v1.36.3+k3s1", "old"), build("v1.36.4+k3s1", "new"));
         let begun = String::new();
-        let record = Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase };
+        let record = UpgradeRecord { begun, from, to, names: Vec::new(), to_the_one_before: false, phase };
         let mut upgrade = Upgrade { node: &self.node, journal: &journal, role: Role::Agent, record };
         upgrade.note(phase).unwrap();
         act(&mut upgrade).await

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use weaver_diagnostics::finding::{Finding, Place};
-use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
+use weaver_diagnostics::k3s_upgrade::record::{Phase, UpgradeRecord};
 use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
@@ -27,7 +27,7 @@ pub struct Journal {
 ///
 /// # Errors
 /// The journal cannot be read.
-pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
+pub fn last(directory: &Path) -> anyhow::Result<Option<UpgradeRecord>> {
     let path = directory.join(NAME);
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -69,7 +69,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn note(&self, record: &mut Record, phase: Phase) -> anyhow::Result<()> {
+    pub fn note(&self, record: &mut UpgradeRecord, phase: Phase) -> anyhow::Result<()> {
         record.phase = phase;
         let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
@@ -89,8 +89,14 @@ mod tests {
         let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
-        let mut record =
-            Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase: Phase::Forward };
+        let mut record = UpgradeRecord {
+            begun,
+            from,
+            to,
+            names: Vec::new(),
+            to_the_one_before: false,
+            phase: Phase::Forward,
+        };
         assert_eq!(told(), None);
         for (phase, want) in [
             (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
@@ -114,8 +120,14 @@ mod tests {
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("a"), build("b"));
         let begun = String::new();
-        let mut record =
-            Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase: Phase::Forward };
+        let mut record = UpgradeRecord {
+            begun,
+            from,
+            to,
+            names: Vec::new(),
+            to_the_one_before: false,
+            phase: Phase::Forward,
+        };
         let journal = Journal::lock(&state).unwrap();
         journal.note(&mut record, Phase::Back).unwrap();
         assert_eq!(last(&state).unwrap().unwrap().phase, Phase::Back);

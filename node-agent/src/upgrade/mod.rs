@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, UpgradeRefusal, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
+use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Resume, UpgradeRecord};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
@@ -112,7 +112,7 @@ impl Errand {
         let unknown = || "unknown".to_owned();
         let from = facts.installed.as_ref().map_or_else(|_| unknown(), ToString::to_string);
         let to = facts.candidate.version.as_ref().and_then(|version| version.as_ref().ok());
-        let record = Record {
+        let record = UpgradeRecord {
             begun: Timestamp::now().to_string(),
             from: Build { version: from, sha256: sha256(&program.installed)? },
             to: Build {
@@ -129,7 +129,7 @@ impl Errand {
     }
 
     /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
-    async fn finish(&self, journal: &Journal, last: Record) -> anyhow::Result<Option<u8>> {
+    async fn finish(&self, journal: &Journal, last: UpgradeRecord) -> anyhow::Result<Option<u8>> {
         let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
         if resume == Resume::Nothing {
             return Ok(None);
@@ -227,8 +227,8 @@ fn after_finishing(resume: Resume, was_rollback: bool, code: u8, request: Reques
     }
 }
 
-fn cut_off(last: &Record, resume: Resume) -> String {
-    let Record { begun, from, to, .. } = last;
+fn cut_off(last: &UpgradeRecord, resume: Resume) -> String {
+    let UpgradeRecord { begun, from, to, .. } = last;
     let (from, to) = (&from.version, &to.version);
     let state = match resume {
         Resume::Nothing => "it had finished".to_owned(),

@@ -28,7 +28,7 @@ pub enum Phase {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct UpgradeRecord {
     /// When it began, by a clock that may be wrong.
     pub begun: String,
     pub from: Build,
@@ -59,7 +59,7 @@ pub enum Resume {
     ProveOld,
 }
 
-impl Record {
+impl UpgradeRecord {
     /// What is to be done where the program in place has this hash.
     #[must_use]
     pub fn resume(&self, installed: &str, request: Request) -> Resume {
@@ -95,10 +95,10 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn record(phase: Phase) -> Record {
+    fn record(phase: Phase) -> UpgradeRecord {
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("old"), build("new"));
-        Record { begun: String::new(), from, to, names: Vec::new(), to_the_one_before: false, phase }
+        UpgradeRecord { begun: String::new(), from, to, names: Vec::new(), to_the_one_before: false, phase }
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             (Phase::Back, "new", RollBack, Resume::GoBack),
             (Phase::Back, "old", RollBack, Resume::ProveOld),
         ] {
-            let record = Record { to_the_one_before: true, ..record(phase) };
+            let record = UpgradeRecord { to_the_one_before: true, ..record(phase) };
             assert_eq!(record.resume(installed, request), want, "{phase:?} {installed} {request:?}");
         }
     }
@@ -140,6 +140,6 @@ mod tests {
     fn what_is_written_is_read_again() {
         let text = serde_json::to_string(&record(Phase::WentBack)).unwrap();
         assert!(text.contains(r#""phase":"went-back""#), "{text}");
-        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(Phase::WentBack));
+        assert_eq!(serde_json::from_str::<UpgradeRecord>(&text).unwrap(), record(Phase::WentBack));
     }
 }
