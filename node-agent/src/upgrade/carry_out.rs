@@ -6,7 +6,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Resume, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
 
 use super::journal::Journal;
 use super::node::Node;
@@ -28,7 +28,7 @@ impl Upgrade<'_> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn note(&mut self, phase: Phase) -> anyhow::Result<()> {
+    pub fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {
         self.journal.note(&mut self.record, phase)
     }
 
@@ -48,14 +48,14 @@ impl Upgrade<'_> {
             let Err(error) = acted else { continue };
             if *step == UpgradeStep::Keep {
                 self.node.program.discard();
-                self.note(Phase::WentBack)?;
+                self.note(UpgradePhase::WentBack)?;
                 return Err(error.context("nothing was changed"));
             }
             say(&format!("k3s {} is not proven: {error:#}", to.version));
             return Ok(self.back(&BACK).await);
         }
         // Without it the next run proves it again; that it is proven is so all the same.
-        if let Err(error) = self.note(Phase::Done) {
+        if let Err(error) = self.note(UpgradePhase::Done) {
             say(&format!("{error:#}"));
         }
         say(&format!("k3s {} is in place and proven: {}", to.version, self.proven()));
@@ -68,7 +68,7 @@ impl Upgrade<'_> {
         let from = self.record.from.clone();
         say(&format!("Going back to {}", from.version));
         // Without it the next run knows less; to go back matters more.
-        if let Err(error) = self.note(Phase::Back) {
+        if let Err(error) = self.note(UpgradePhase::Back) {
             say(&format!("{error:#}"));
         }
         for step in steps {
@@ -76,7 +76,7 @@ impl Upgrade<'_> {
                 return self.stuck(*step, &error);
             }
         }
-        if let Err(error) = self.note(Phase::WentBack) {
+        if let Err(error) = self.note(UpgradePhase::WentBack) {
             say(&format!("{error:#}"));
         }
         say(&format!("k3s {} is in place again and proven: {}", from.version, self.proven()));
@@ -94,7 +94,7 @@ impl Upgrade<'_> {
         match resume {
             Resume::Nothing => Ok(exit_code::FINE),
             Resume::Forget | Resume::LeaveAlone => {
-                self.note(Phase::WentBack)?;
+                self.note(UpgradePhase::WentBack)?;
                 Ok(exit_code::FINE)
             }
             Resume::Prove => self.forward(&FORWARD[2..]).await,

@@ -50,7 +50,7 @@ impl Scene {
     }
 
     /// Begins, does this, and ends; what it answered.
-    async fn with<T>(&self, phase: Phase, act: impl AsyncFnOnce(&mut Upgrade<'_>) -> T) -> T {
+    async fn with<T>(&self, phase: UpgradePhase, act: impl AsyncFnOnce(&mut Upgrade<'_>) -> T) -> T {
         let journal = Journal::lock(&self.state()).unwrap();
         let build = |version: &str, text| Build { version: version.to_owned(), sha256: hash(text) };
         let (from, to) = (build("v1.36.3+k3s1", "old"), build("v1.36.4+k3s1", "new"));
@@ -62,12 +62,12 @@ impl Scene {
     }
 
     async fn forward(&self) -> anyhow::Result<u8> {
-        self.with(Phase::Forward, async |upgrade| upgrade.forward(&FORWARD).await).await
+        self.with(UpgradePhase::Forward, async |upgrade| upgrade.forward(&FORWARD).await).await
     }
 
     /// The program in place, the one before, what systemd was asked for, and what is written down.
     #[track_caller]
-    fn is(&self, installed: &str, previous: &str, calls: &str, phase: Phase) {
+    fn is(&self, installed: &str, previous: &str, calls: &str, phase: UpgradePhase) {
         let asked = self.read("calls");
         assert_eq!(
             (self.read("k3s").as_str(), self.read("k3s.previous").as_str(), asked.replace('\n', " ").trim()),
@@ -92,21 +92,21 @@ fn hash(text: &str) -> String {
 async fn what_is_proven_stays_and_the_old_one_is_kept() {
     let scene = Scene::new(&[]);
     assert_eq!(scene.forward().await.unwrap(), exit_code::FINE);
-    scene.is("new", "old", "stop start", Phase::Done);
+    scene.is("new", "old", "stop start", UpgradePhase::Done);
 }
 
 #[tokio::test]
 async fn what_is_not_proven_goes_back_by_itself() {
     let scene = Scene::new(&["new"]);
     assert_eq!(scene.forward().await.unwrap(), exit_code::WENT_BACK);
-    scene.is("old", "old", "stop start stop start", Phase::WentBack);
+    scene.is("old", "old", "stop start stop start", UpgradePhase::WentBack);
 }
 
 #[tokio::test]
 async fn where_neither_is_proven_the_old_one_is_in_place_and_the_next_run_tries_again() {
     let scene = Scene::new(&["new", "old"]);
     assert_eq!(scene.forward().await.unwrap(), exit_code::STUCK);
-    scene.is("old", "old", "stop start stop start", Phase::Back);
+    scene.is("old", "old", "stop start stop start", UpgradePhase::Back);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn what_cannot_be_kept_is_not_replaced() {
     fs::create_dir(scene.dir.path().join("k3s.kept")).unwrap();
     let error = scene.forward().await.unwrap_err();
     assert!(format!("{error:#}").contains("nothing was changed"), "{error:#}");
-    scene.is("old", "", "", Phase::WentBack);
+    scene.is("old", "", "", UpgradePhase::WentBack);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_systemd_that_refuses_is_a_reason_to_go_back() {
         "#!/bin/sh\ncase \"$*\" in *show*) echo ActiveState=active ;; *) echo no >&2; exit 1 ;; esac\n";
     fs::write(&systemctl, refuses).unwrap();
     assert_eq!(scene.forward().await.unwrap(), exit_code::STUCK);
-    scene.is("old", "old", "", Phase::Back);
+    scene.is("old", "old", "", UpgradePhase::Back);
 }
 
 /// As if the power had gone: what was written down and what lies there is all that is left.
@@ -144,21 +144,57 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
         scene.node.program.put_back().unwrap();
     };
     for (phase, cut, bad, code, installed, previous, calls, ends) in [
-        (Phase::Forward, (|_| ()) as Cut, &[][..], exit_code::FINE, "old", "", "", Phase::WentBack),
-        (Phase::Forward, kept, &[], exit_code::FINE, "old", "old", "", Phase::WentBack),
-        (Phase::Forward, replaced, &[], exit_code::FINE, "new", "old", "stop start", Phase::Done),
         (
-            Phase::Forward,
+            UpgradePhase::Forward,
+            (|_| ()) as Cut,
+            &[][..],
+            exit_code::FINE,
+            "old",
+            "",
+            "",
+            UpgradePhase::WentBack,
+        ),
+        (UpgradePhase::Forward, kept, &[], exit_code::FINE, "old", "old", "", UpgradePhase::WentBack),
+        (
+            UpgradePhase::Forward,
+            replaced,
+            &[],
+            exit_code::FINE,
+            "new",
+            "old",
+            "stop start",
+            UpgradePhase::Done,
+        ),
+        (
+            UpgradePhase::Forward,
             replaced,
             &["new"],
             exit_code::WENT_BACK,
             "old",
             "old",
             "stop start stop start",
-            Phase::WentBack,
+            UpgradePhase::WentBack,
         ),
-        (Phase::Back, replaced, &["new"], exit_code::WENT_BACK, "old", "old", "stop start", Phase::WentBack),
-        (Phase::Back, put_back, &["new"], exit_code::WENT_BACK, "old", "old", "stop start", Phase::WentBack),
+        (
+            UpgradePhase::Back,
+            replaced,
+            &["new"],
+            exit_code::WENT_BACK,
+            "old",
+            "old",
+            "stop start",
+            UpgradePhase::WentBack,
+        ),
+        (
+            UpgradePhase::Back,
+            put_back,
+            &["new"],
+            exit_code::WENT_BACK,
+            "old",
+            "old",
+            "stop start",
+            UpgradePhase::WentBack,
+        ),
     ] {
         let scene = Scene::new(bad);
         cut(&scene);
@@ -185,12 +221,12 @@ fn kept(bad: &[&str]) -> Scene {
 #[tokio::test]
 async fn a_rollback_loses_neither_program_however_it_ends() {
     for (bad, code, installed, previous, calls, ends) in [
-        (&[][..], exit_code::FINE, "new", "old", "stop start", Phase::Done),
-        (&["new"], exit_code::WENT_BACK, "old", "new", "stop start stop start", Phase::WentBack),
-        (&["new", "old"], exit_code::STUCK, "old", "new", "stop start stop start", Phase::Back),
+        (&[][..], exit_code::FINE, "new", "old", "stop start", UpgradePhase::Done),
+        (&["new"], exit_code::WENT_BACK, "old", "new", "stop start stop start", UpgradePhase::WentBack),
+        (&["new", "old"], exit_code::STUCK, "old", "new", "stop start stop start", UpgradePhase::Back),
     ] {
         let scene = kept(bad);
-        let done = scene.with(Phase::Forward, async |upgrade| {
+        let done = scene.with(UpgradePhase::Forward, async |upgrade| {
             upgrade.record.to_the_one_before = true;
             upgrade.forward(&FORWARD).await.unwrap()
         });
@@ -203,10 +239,10 @@ async fn a_rollback_loses_neither_program_however_it_ends() {
 #[tokio::test]
 async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
     for (is_replaced, phase, code, installed, previous, calls, ends) in [
-        (false, Phase::Forward, exit_code::FINE, "old", "new", "", Phase::WentBack),
-        (true, Phase::Forward, exit_code::FINE, "new", "old", "stop start", Phase::Done),
-        (true, Phase::Back, exit_code::WENT_BACK, "old", "new", "stop start", Phase::WentBack),
-        (false, Phase::Back, exit_code::WENT_BACK, "old", "new", "stop start", Phase::WentBack),
+        (false, UpgradePhase::Forward, exit_code::FINE, "old", "new", "", UpgradePhase::WentBack),
+        (true, UpgradePhase::Forward, exit_code::FINE, "new", "old", "stop start", UpgradePhase::Done),
+        (true, UpgradePhase::Back, exit_code::WENT_BACK, "old", "new", "stop start", UpgradePhase::WentBack),
+        (false, UpgradePhase::Back, exit_code::WENT_BACK, "old", "new", "stop start", UpgradePhase::WentBack),
     ] {
         let scene = kept(&[]);
         if is_replaced {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use weaver_diagnostics::finding::{Finding, Place};
-use weaver_diagnostics::k3s_upgrade::record::{Phase, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::{UpgradePhase, UpgradeRecord};
 use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
@@ -69,7 +69,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn note(&self, record: &mut UpgradeRecord, phase: Phase) -> anyhow::Result<()> {
+    pub fn note(&self, record: &mut UpgradeRecord, phase: UpgradePhase) -> anyhow::Result<()> {
         record.phase = phase;
         let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
@@ -95,14 +95,17 @@ mod tests {
             to,
             names: Vec::new(),
             to_the_one_before: false,
-            phase: Phase::Forward,
+            phase: UpgradePhase::Forward,
         };
         assert_eq!(told(), None);
         for (phase, want) in [
-            (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
-            (Phase::Back, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
-            (Phase::Done, None),
-            (Phase::WentBack, None),
+            (
+                UpgradePhase::Forward,
+                Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted"),
+            ),
+            (UpgradePhase::Back, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
+            (UpgradePhase::Done, None),
+            (UpgradePhase::WentBack, None),
         ] {
             let journal = Journal::lock(&root.real(STATE_DIR)).unwrap();
             journal.note(&mut record, phase).unwrap();
@@ -126,11 +129,11 @@ mod tests {
             to,
             names: Vec::new(),
             to_the_one_before: false,
-            phase: Phase::Forward,
+            phase: UpgradePhase::Forward,
         };
         let journal = Journal::lock(&state).unwrap();
-        journal.note(&mut record, Phase::Back).unwrap();
-        assert_eq!(last(&state).unwrap().unwrap().phase, Phase::Back);
+        journal.note(&mut record, UpgradePhase::Back).unwrap();
+        assert_eq!(last(&state).unwrap().unwrap().phase, UpgradePhase::Back);
         let error = Journal::lock(&state).map(drop).unwrap_err().to_string();
         assert!(error.contains("another upgrade of k3s is running"), "{error}");
         drop(journal);

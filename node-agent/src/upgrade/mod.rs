@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, UpgradeRefusal, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Resume, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
@@ -49,7 +49,7 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Request::RollBack)?;
     if let Some(last) = journal::last(&errand.state_dir)?
-        && last.phase == Phase::Done
+        && last.phase == UpgradePhase::Done
     {
         errand.source = Source::Previous { sha256: Some(last.from.sha256) };
     }
@@ -121,10 +121,10 @@ impl Errand {
             },
             names,
             to_the_one_before: self.request == Request::RollBack,
-            phase: Phase::Forward,
+            phase: UpgradePhase::Forward,
         };
         let mut upgrade = Upgrade { node: &self.node, journal, role, record };
-        upgrade.note(Phase::Forward)?;
+        upgrade.note(UpgradePhase::Forward)?;
         Ok(upgrade)
     }
 

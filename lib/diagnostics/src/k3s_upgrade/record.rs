@@ -16,7 +16,7 @@ pub struct Build {
 /// How far it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum UpgradePhase {
     /// The new program is put in place and proven.
     Forward,
     /// The old one is put back and proven.
@@ -39,7 +39,7 @@ pub struct UpgradeRecord {
     #[serde(default)]
     pub to_the_one_before: bool,
     /// How far it came.
-    pub phase: Phase,
+    pub phase: UpgradePhase,
 }
 
 /// What is to be done about an upgrade that was cut off.
@@ -66,16 +66,16 @@ impl UpgradeRecord {
         let is_new = installed == self.to.sha256;
         let is_old = installed == self.from.sha256;
         match (self.phase, request) {
-            (Phase::Done | Phase::WentBack, _) => Resume::Nothing,
+            (UpgradePhase::Done | UpgradePhase::WentBack, _) => Resume::Nothing,
             _ if !is_new && !is_old => Resume::LeaveAlone,
-            (Phase::Forward, _) if !is_new => Resume::Forget,
-            (Phase::Forward, Request::Upgrade) => Resume::Prove,
+            (UpgradePhase::Forward, _) if !is_new => Resume::Forget,
+            (UpgradePhase::Forward, Request::Upgrade) => Resume::Prove,
             // That one is what was asked for, and is asked for again.
-            (Phase::Forward, Request::RollBack) if self.to_the_one_before => Resume::Prove,
+            (UpgradePhase::Forward, Request::RollBack) if self.to_the_one_before => Resume::Prove,
             // Who asks for the one before has given up on the new one.
-            (Phase::Forward, Request::RollBack) => Resume::GoBack,
-            (Phase::Back, _) if is_new => Resume::GoBack,
-            (Phase::Back, _) => Resume::ProveOld,
+            (UpgradePhase::Forward, Request::RollBack) => Resume::GoBack,
+            (UpgradePhase::Back, _) if is_new => Resume::GoBack,
+            (UpgradePhase::Back, _) => Resume::ProveOld,
         }
     }
 
@@ -83,7 +83,7 @@ impl UpgradeRecord {
     #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         let Self { begun, from, to, phase, .. } = self;
-        if matches!(phase, Phase::Done | Phase::WentBack) || is_under_way {
+        if matches!(phase, UpgradePhase::Done | UpgradePhase::WentBack) || is_under_way {
             return None;
         }
         let message = format!("an upgrade of k3s from {} to {} was interrupted", from.version, to.version);
@@ -95,7 +95,7 @@ impl UpgradeRecord {
 mod tests {
     use super::*;
 
-    fn record(phase: Phase) -> UpgradeRecord {
+    fn record(phase: UpgradePhase) -> UpgradeRecord {
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("old"), build("new"));
         UpgradeRecord { begun: String::new(), from, to, names: Vec::new(), to_the_one_before: false, phase }
@@ -105,17 +105,17 @@ mod tests {
     fn every_place_where_it_can_be_cut_off() {
         use Request::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
-            (Phase::Done, "new", Upgrade, Resume::Nothing),
-            (Phase::WentBack, "old", RollBack, Resume::Nothing),
-            (Phase::Forward, "old", Upgrade, Resume::Forget),
-            (Phase::Forward, "old", RollBack, Resume::Forget),
-            (Phase::Forward, "new", Upgrade, Resume::Prove),
-            (Phase::Forward, "new", RollBack, Resume::GoBack),
-            (Phase::Back, "new", Upgrade, Resume::GoBack),
-            (Phase::Back, "old", Upgrade, Resume::ProveOld),
-            (Phase::Back, "old", RollBack, Resume::ProveOld),
-            (Phase::Forward, "other", Upgrade, Resume::LeaveAlone),
-            (Phase::Back, "other", RollBack, Resume::LeaveAlone),
+            (UpgradePhase::Done, "new", Upgrade, Resume::Nothing),
+            (UpgradePhase::WentBack, "old", RollBack, Resume::Nothing),
+            (UpgradePhase::Forward, "old", Upgrade, Resume::Forget),
+            (UpgradePhase::Forward, "old", RollBack, Resume::Forget),
+            (UpgradePhase::Forward, "new", Upgrade, Resume::Prove),
+            (UpgradePhase::Forward, "new", RollBack, Resume::GoBack),
+            (UpgradePhase::Back, "new", Upgrade, Resume::GoBack),
+            (UpgradePhase::Back, "old", Upgrade, Resume::ProveOld),
+            (UpgradePhase::Back, "old", RollBack, Resume::ProveOld),
+            (UpgradePhase::Forward, "other", Upgrade, Resume::LeaveAlone),
+            (UpgradePhase::Back, "other", RollBack, Resume::LeaveAlone),
         ] {
             assert_eq!(record(phase).resume(installed, request), want, "{phase:?} {installed} {request:?}");
         }
@@ -125,11 +125,11 @@ mod tests {
     fn who_asks_again_for_the_one_before_gets_that_one() {
         use Request::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
-            (Phase::Forward, "old", RollBack, Resume::Forget),
-            (Phase::Forward, "new", RollBack, Resume::Prove),
-            (Phase::Forward, "new", Upgrade, Resume::Prove),
-            (Phase::Back, "new", RollBack, Resume::GoBack),
-            (Phase::Back, "old", RollBack, Resume::ProveOld),
+            (UpgradePhase::Forward, "old", RollBack, Resume::Forget),
+            (UpgradePhase::Forward, "new", RollBack, Resume::Prove),
+            (UpgradePhase::Forward, "new", Upgrade, Resume::Prove),
+            (UpgradePhase::Back, "new", RollBack, Resume::GoBack),
+            (UpgradePhase::Back, "old", RollBack, Resume::ProveOld),
         ] {
             let record = UpgradeRecord { to_the_one_before: true, ..record(phase) };
             assert_eq!(record.resume(installed, request), want, "{phase:?} {installed} {request:?}");
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let text = serde_json::to_string(&record(Phase::WentBack)).unwrap();
+        let text = serde_json::to_string(&record(UpgradePhase::WentBack)).unwrap();
         assert!(text.contains(r#""phase":"went-back""#), "{text}");
-        assert_eq!(serde_json::from_str::<UpgradeRecord>(&text).unwrap(), record(Phase::WentBack));
+        assert_eq!(serde_json::from_str::<UpgradeRecord>(&text).unwrap(), record(UpgradePhase::WentBack));
     }
 }
