@@ -30,7 +30,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
-use self::verdict::{Found, Verdict, renew_at, verdict};
+use self::verdict::{CertificateVerdict, Found, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{How, WriteError, replace, replace_as};
@@ -164,16 +164,16 @@ pub fn ensure(
     let path = dir.join(LEAF);
     let found = find(&path, &authority)?;
     let (found, renewed) = match verdict(&found, now, &wanted, options.lifetime) {
-        Verdict::Keep => {
+        CertificateVerdict::Keep => {
             open_to(&path, rights, group)?;
             (found, false)
         }
-        Verdict::Renew(reason) => {
+        CertificateVerdict::Renew(reason) => {
             let expires = now.checked_add(options.lifetime).unwrap_or(Timestamp::MAX);
             let text = issue::leaf(&authority, &wanted, expires)
                 .map_err(|source| CertificateError::Make { path: path.clone(), source })?;
             let made = judge(Pair::parse(text.as_bytes()), &authority);
-            if let Verdict::Renew(
+            if let CertificateVerdict::Renew(
                 reason @ (Reason::Untrusted | Reason::Unreadable(_) | Reason::NameMissing(_)),
             ) = verdict(&made, now, &wanted, options.lifetime)
             {

@@ -18,7 +18,7 @@ use weaver_api::webhook::LEAF;
 use weaver_client::call::{CallError, call, lookup};
 use weaver_host::key_pair::{Pair, PairFault};
 
-use super::verdict::{Found, Verdict, renew_at, verdict};
+use super::verdict::{CertificateVerdict, Found, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
 use crate::code;
 use crate::webhook::Service;
@@ -116,8 +116,8 @@ fn renewed(
     let wanted = wanted(&[service.host()])?;
     let found = data.get(LEAF).map_or(Found::Missing, |leaf| judge(Pair::parse(&leaf.0), &authority));
     let (leaf_expires, is_due) = match verdict(&found, now, &wanted, LIFETIME) {
-        Verdict::Keep => (found.expires().unwrap_or(now), false),
-        Verdict::Renew(reason) => {
+        CertificateVerdict::Keep => (found.expires().unwrap_or(now), false),
+        CertificateVerdict::Renew(reason) => {
             let expires = now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX);
             let leaf = issue::leaf(&authority, &wanted, expires).map_err(made)?;
             data.insert(LEAF.into(), ByteString(leaf.into_bytes()));

@@ -41,7 +41,7 @@ impl Found {
 
 /// What to do about the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum CertificateVerdict {
     Keep,
     /// Make a new one.
     Renew(Reason),
@@ -78,10 +78,15 @@ impl fmt::Display for Reason {
 
 /// Judges what was `found` at `now`, where certificates for the names `wanted` live for `lifetime`.
 #[must_use]
-pub fn verdict(found: &Found, now: Timestamp, wanted: &BTreeSet<String>, lifetime: Duration) -> Verdict {
+pub fn verdict(
+    found: &Found,
+    now: Timestamp,
+    wanted: &BTreeSet<String>,
+    lifetime: Duration,
+) -> CertificateVerdict {
     let (trusted, names, expires) = match found {
-        Found::Missing => return Verdict::Renew(Reason::Missing),
-        Found::Unreadable(fault) => return Verdict::Renew(Reason::Unreadable(*fault)),
+        Found::Missing => return CertificateVerdict::Renew(Reason::Missing),
+        Found::Unreadable(fault) => return CertificateVerdict::Renew(Reason::Unreadable(*fault)),
         Found::Leaf { trusted, names, expires } => (*trusted, names, *expires),
     };
     // Negative, and thus no `Duration`, where it has expired.
@@ -91,9 +96,9 @@ pub fn verdict(found: &Found, now: Timestamp, wanted: &BTreeSet<String>, lifetim
         (_, Some(name), _) => Reason::NameMissing(name.clone()),
         (.., None) => Reason::Expired,
         (.., Some(left)) if left <= lifetime / 3 => Reason::Ageing,
-        _ => return Verdict::Keep,
+        _ => return CertificateVerdict::Keep,
     };
-    Verdict::Renew(reason)
+    CertificateVerdict::Renew(reason)
 }
 
 /// When [`verdict`] will ask for a new one, as long as nothing but time changes.
@@ -155,7 +160,7 @@ mod tests {
             ("made in 1970", leaf(true, &wanted, at(90)), 0, None),
             ("made in 1970, then time came", leaf(true, &wanted, at(90)), 20_000, Some(Reason::Expired)),
         ] {
-            let expected = expected.map_or(Verdict::Keep, Verdict::Renew);
+            let expected = expected.map_or(CertificateVerdict::Keep, CertificateVerdict::Renew);
             assert_eq!(verdict(&found, at(day), &names(&wanted), LIFETIME), expected, "{name}");
         }
     }
@@ -166,17 +171,17 @@ mod tests {
         let when = renew_at(at(1_090), LIFETIME);
         assert_eq!(when, at(1_060));
         let judged = |now| verdict(&found, now, &names(&[]), LIFETIME);
-        assert_eq!(judged(when.checked_sub(DAY / 86_400).unwrap()), Verdict::Keep);
-        assert_eq!(judged(when), Verdict::Renew(Reason::Ageing));
+        assert_eq!(judged(when.checked_sub(DAY / 86_400).unwrap()), CertificateVerdict::Keep);
+        assert_eq!(judged(when), CertificateVerdict::Renew(Reason::Ageing));
     }
 
     #[test]
     fn no_time_is_too_far_away_to_be_judged() {
         let found = Found::Leaf { trusted: true, names: names(&[]), expires: Timestamp::MAX };
-        assert_eq!(verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME), Verdict::Keep);
+        assert_eq!(verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME), CertificateVerdict::Keep);
         assert_eq!(
             verdict(&found, Timestamp::MIN, &names(&[]), Duration::MAX),
-            Verdict::Renew(Reason::Ageing)
+            CertificateVerdict::Renew(Reason::Ageing)
         );
         assert_eq!(renew_at(Timestamp::MIN, Duration::MAX), Timestamp::MIN);
     }
