@@ -30,7 +30,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
-use self::verdict::{CertificateVerdict, Found, renew_at, verdict};
+use self::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{How, WriteError, replace, replace_as};
@@ -238,22 +238,22 @@ fn certificate_block(text: &[u8]) -> Option<String> {
     Some(format!("{}\n", &rest[..rest.find(END)? + END.len()]))
 }
 
-fn find(path: &Path, authority: &Pair) -> Result<Found, CertificateError> {
+fn find(path: &Path, authority: &Pair) -> Result<FoundCertificate, CertificateError> {
     match fs::read(path) {
         Ok(text) => Ok(judge(Pair::parse(&text), authority)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FoundCertificate::Missing),
         Err(error) => Err(failed("read", path)(error)),
     }
 }
 
-fn judge(leaf: Result<Pair, PairFault>, authority: &Pair) -> Found {
+fn judge(leaf: Result<Pair, PairFault>, authority: &Pair) -> FoundCertificate {
     match leaf {
-        Ok(leaf) => Found::Leaf {
+        Ok(leaf) => FoundCertificate::Leaf {
             trusted: is_trusted(&leaf, authority).unwrap_or(false),
             names: leaf.names().clone(),
             expires: leaf.expires(),
         },
-        Err(fault) => Found::Unreadable(fault),
+        Err(fault) => FoundCertificate::Unreadable(fault),
     }
 }
 

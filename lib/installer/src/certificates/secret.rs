@@ -18,7 +18,7 @@ use weaver_api::webhook::LEAF;
 use weaver_client::call::{CallError, call, lookup};
 use weaver_host::key_pair::{Pair, PairFault};
 
-use super::verdict::{CertificateVerdict, Found, renew_at, verdict};
+use super::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
 use crate::code;
 use crate::webhook::Service;
@@ -114,7 +114,8 @@ fn renewed(
     let ca_bundle = certificate_block(&text).ok_or_else(|| of_no_use(PairFault::NoCertificate))?;
 
     let wanted = wanted(&[service.host()])?;
-    let found = data.get(LEAF).map_or(Found::Missing, |leaf| judge(Pair::parse(&leaf.0), &authority));
+    let found =
+        data.get(LEAF).map_or(FoundCertificate::Missing, |leaf| judge(Pair::parse(&leaf.0), &authority));
     let (leaf_expires, is_due) = match verdict(&found, now, &wanted, LIFETIME) {
         CertificateVerdict::Keep => (found.expires().unwrap_or(now), false),
         CertificateVerdict::Renew(reason) => {

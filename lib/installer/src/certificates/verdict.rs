@@ -14,7 +14,7 @@ use weaver_host::key_pair::PairFault;
 
 /// What lies in the place of the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Found {
+pub enum FoundCertificate {
     Missing,
     Unreadable(PairFault),
     /// A certificate with its key.
@@ -28,7 +28,7 @@ pub enum Found {
     },
 }
 
-impl Found {
+impl FoundCertificate {
     /// When its time is over, if it is a certificate.
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
@@ -79,15 +79,15 @@ impl fmt::Display for Reason {
 /// Judges what was `found` at `now`, where certificates for the names `wanted` live for `lifetime`.
 #[must_use]
 pub fn verdict(
-    found: &Found,
+    found: &FoundCertificate,
     now: Timestamp,
     wanted: &BTreeSet<String>,
     lifetime: Duration,
 ) -> CertificateVerdict {
     let (trusted, names, expires) = match found {
-        Found::Missing => return CertificateVerdict::Renew(Reason::Missing),
-        Found::Unreadable(fault) => return CertificateVerdict::Renew(Reason::Unreadable(*fault)),
-        Found::Leaf { trusted, names, expires } => (*trusted, names, *expires),
+        FoundCertificate::Missing => return CertificateVerdict::Renew(Reason::Missing),
+        FoundCertificate::Unreadable(fault) => return CertificateVerdict::Renew(Reason::Unreadable(*fault)),
+        FoundCertificate::Leaf { trusted, names, expires } => (*trusted, names, *expires),
     };
     // Negative, and thus no `Duration`, where it has expired.
     let left = Duration::try_from(expires.duration_since(now)).ok().filter(|left| !left.is_zero());
@@ -124,14 +124,15 @@ mod tests {
 
     #[test]
     fn each_reason_renews_and_what_lies_next_to_it_does_not() {
-        let leaf = |trusted, held: &[&str], expires| Found::Leaf { trusted, names: names(held), expires };
+        let leaf =
+            |trusted, held: &[&str], expires| FoundCertificate::Leaf { trusted, names: names(held), expires };
         let wanted = ["127.0.0.1", "weaver.local"];
         // Made on day 1,000; judged on the day given.
         for (name, found, day, expected) in [
-            ("missing", Found::Missing, 1_000, Some(Reason::Missing)),
+            ("missing", FoundCertificate::Missing, 1_000, Some(Reason::Missing)),
             (
                 "garbage",
-                Found::Unreadable(PairFault::NotPem),
+                FoundCertificate::Unreadable(PairFault::NotPem),
                 1_000,
                 Some(Reason::Unreadable(PairFault::NotPem)),
             ),
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn it_is_renewed_when_it_said_it_would_be() {
-        let found = Found::Leaf { trusted: true, names: names(&[]), expires: at(1_090) };
+        let found = FoundCertificate::Leaf { trusted: true, names: names(&[]), expires: at(1_090) };
         let when = renew_at(at(1_090), LIFETIME);
         assert_eq!(when, at(1_060));
         let judged = |now| verdict(&found, now, &names(&[]), LIFETIME);
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn no_time_is_too_far_away_to_be_judged() {
-        let found = Found::Leaf { trusted: true, names: names(&[]), expires: Timestamp::MAX };
+        let found = FoundCertificate::Leaf { trusted: true, names: names(&[]), expires: Timestamp::MAX };
         assert_eq!(verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME), CertificateVerdict::Keep);
         assert_eq!(
             verdict(&found, Timestamp::MIN, &names(&[]), Duration::MAX),
