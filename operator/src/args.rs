@@ -21,14 +21,14 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run the controllers
-    Run(Options),
+    Run(RunOptions),
     /// Serve the conversion webhook for the API server
-    Webhook(crate::webhook::Options),
+    Webhook(crate::webhook::WebhookOptions),
 }
 
 /// Options of `run`.
 #[derive(Clone, Debug, ClapArgs)]
-pub struct Options {
+pub struct RunOptions {
     /// Kubeconfig of the operator's ServiceAccount (default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,

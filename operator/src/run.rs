@@ -18,7 +18,7 @@ use weaver_tenant::token::KubeMinter;
 use weaver_tenant::transport::{self, Connector, ServerClock};
 
 use crate::admin::Admin;
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::code;
 use crate::controller::events::Events;
 use crate::controller::frame;
@@ -62,7 +62,7 @@ pub struct NeedsHuman;
 /// # Errors
 /// If the kubeconfig cannot be used, and then a [`NeedsHuman`] is in the error where that is so; if the API server
 /// does not know our kinds, or a part ends unexpectedly.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let trust = Trust::read(options.kubeconfig.as_deref());
     let process = this_process();
     let agent = user_agent(&process.0);
@@ -127,7 +127,7 @@ struct Means {
     metrics: Arc<Metrics>,
     clock: ServerClock,
     health: Health,
-    options: Options,
+    options: RunOptions,
 }
 
 /// Works until a signal, or until someone else leads.
@@ -203,7 +203,7 @@ struct Shared {
     events: Events,
     permits: Arc<Permits>,
     metrics: Arc<Metrics>,
-    options: Options,
+    options: RunOptions,
 }
 
 /// The controller of a kind, and what its reconciles have.

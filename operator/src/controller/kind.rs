@@ -21,7 +21,7 @@ use super::permits::Permits;
 use super::rate_limit::RateLimit;
 use super::report::{Reported, ReportedStatus};
 use super::state::{Entry, States};
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::counted::CountedMinter;
 use crate::metrics::Metrics;
 use crate::watch::{Namespaces, ResourceRef, WatchSet};
@@ -185,7 +185,7 @@ pub struct Context<K: Reconcile> {
     pub states: Arc<States<K::Memory>>,
     pub permits: Arc<Permits>,
     pub metrics: Arc<Metrics>,
-    pub options: Options,
+    pub options: RunOptions,
     /// What this kind needs besides.
     pub own: K::Own,
 }

@@ -8,7 +8,7 @@ use weaver_tenant::token::MintError;
 
 use super::pause;
 use super::verdicts::{listed, migrated, unauthorized};
-use crate::args::Options;
+use crate::args::RunOptions;
 
 /// After which time a resource is compared again whose spec says none that could be used.
 const RESYNC: Duration = Duration::from_mins(10);
@@ -65,7 +65,7 @@ pub trait Work {
     }
 
     /// The time after which an unchanged resource is compared again.
-    fn resync(&self, options: &Options) -> Duration;
+    fn resync(&self, options: &RunOptions) -> Duration;
 }
 
 impl<W: Work> Reconciled<W> {
@@ -94,7 +94,7 @@ impl<W: Work> Reconciled<W> {
 
     /// The time after which an unchanged resource is compared again.
     #[must_use]
-    pub fn resync(&self, options: &Options) -> Duration {
+    pub fn resync(&self, options: &RunOptions) -> Duration {
         self.work().map_or_else(|| options.resync.unwrap_or(RESYNC), |work| work.resync(options))
     }
 

@@ -103,7 +103,7 @@ pub(super) mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::{Args, Options, Verb};
+    use crate::args::{Args, RunOptions, Verb};
 
     /// A reconciliation with these keys.
     pub fn work(keys: Vec<Key>) -> Work {
@@ -129,7 +129,7 @@ pub(super) mod tests {
         }
     }
 
-    fn options() -> Options {
+    fn options() -> RunOptions {
         match Args::try_parse_from(["weaver-operator", "run"]).unwrap().verb {
             Verb::Run(options) => options,
             Verb::Webhook(_) => unreachable!(),

@@ -18,7 +18,7 @@ use weaver_tenant::token::MintError;
 
 use super::outcome::{End, Key, Outcome, Trouble, Work};
 use super::plan::SecretRefusal;
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::verdicts::listed;
 use weaver_copies::rights::{Right, explain_writer};
@@ -140,7 +140,7 @@ impl controller::outcome::Work for Work {
     }
 
     /// Of accounts no watch tells: whether one was deleted, made again, or its owner has agreed.
-    fn resync(&self, options: &Options) -> Duration {
+    fn resync(&self, options: &RunOptions) -> Duration {
         self.due().map_or(options.retry, |due| due.min(options.retry))
     }
 }

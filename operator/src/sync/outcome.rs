@@ -10,7 +10,7 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::{Kept, TargetState};
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;
 use weaver_copies::object::ObjectKey;
@@ -126,7 +126,7 @@ impl Work {
     }
 
     /// The time after which an unchanged resource is compared again.
-    pub(super) fn period(&self, options: &Options) -> Duration {
+    pub(super) fn period(&self, options: &RunOptions) -> Duration {
         let mut period = options.resync.unwrap_or(self.spec.resync);
         if self.selection.hidden {
             // No one tells when the account may know of a selected namespace at last.

@@ -116,7 +116,7 @@ fn the_spec_says_how_often_it_is_compared() {
     let mut plain = spec(&["foo"]);
     plain["resyncSeconds"] = json!(60);
     often.spec = valid(plain);
-    let options = |resync: Option<Duration>| Options {
+    let options = |resync: Option<Duration>| RunOptions {
         namespaces: Scope::Everywhere,
         kubeconfig: None,
         resync,

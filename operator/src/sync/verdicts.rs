@@ -16,7 +16,7 @@ use weaver_tenant::Account;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Work};
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
 use crate::controller::verdicts::listed;
@@ -52,7 +52,7 @@ impl controller::outcome::Work for Work {
         self.may_be_cured()
     }
 
-    fn resync(&self, options: &Options) -> Duration {
+    fn resync(&self, options: &RunOptions) -> Duration {
         self.period(options)
     }
 }

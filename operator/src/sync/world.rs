@@ -22,7 +22,7 @@ use super::access_checks::AccessChecks;
 use super::backoff::Backoffs;
 use super::fake_server::FakeServer;
 use super::reactions::{self, react};
-use crate::args::Options;
+use crate::args::RunOptions;
 use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
 use crate::controller::kind::Failure;
@@ -84,7 +84,7 @@ impl World {
             states: Arc::default(),
             permits: Arc::default(),
             client,
-            options: Options {
+            options: RunOptions {
                 namespaces: Scope::Everywhere,
                 kubeconfig: None,
                 resync: None,

@@ -36,7 +36,7 @@ pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ip
 
 /// Options of `webhook`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct WebhookOptions {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
     pub listen: SocketAddr,
@@ -83,7 +83,7 @@ pub enum WebhookError {
 ///
 /// # Errors
 /// Before it serves: the address cannot be had, or the process lacks something fundamental.
-pub async fn run(options: Options) -> Result<(), WebhookError> {
+pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     let mut signals = Signals::install().map_err(WebhookError::Signals)?;
     let (listener, address) = if options.socket_on_stdin {
         inherited(io::stdin()).map_err(WebhookError::Inherited)?
