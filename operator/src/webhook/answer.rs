@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tracing::{debug, error};
 
 use super::arrival::Memory;
-use super::refusal::{DEADLINE, LARGEST, PATIENCE, QUEUE, Refusal};
+use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
 use crate::code;
 use weaver_api::webhook::REVIEW;
 use weaver_host::http_server::Caller;
@@ -60,21 +60,23 @@ fn with(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-fn not_here(method: Method, uri: &Uri, known: bool) -> Refusal {
-    Refusal::NotHere { method, path: uri.path().to_owned(), known }
+fn not_here(method: Method, uri: &Uri, known: bool) -> ConversionRefusal {
+    ConversionRefusal::NotHere { method, path: uri.path().to_owned(), known }
 }
 
-async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
-    let answered = timeout(DEADLINE, convert(shared, request)).await.unwrap_or(Err(Refusal::TooSlow));
+async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, ConversionRefusal> {
+    let answered =
+        timeout(DEADLINE, convert(shared, request)).await.unwrap_or(Err(ConversionRefusal::TooSlow));
     answered.inspect_err(|refusal| debug!("refused a request: {refusal}"))
 }
 
-async fn convert(shared: Shared, request: Request) -> Result<Response, Refusal> {
+async fn convert(shared: Shared, request: Request) -> Result<Response, ConversionRefusal> {
     let (head, body) = request.into_parts();
     announced(&head.headers)?;
     let content = shared.memory.read(body).await?;
-    let permit = timeout(QUEUE, shared.converters.acquire_owned()).await.map_err(|_| Refusal::Busy)?;
-    let permit = permit.map_err(|_| Refusal::Failed)?;
+    let permit =
+        timeout(QUEUE, shared.converters.acquire_owned()).await.map_err(|_| ConversionRefusal::Busy)?;
+    let permit = permit.map_err(|_| ConversionRefusal::Failed)?;
     // Elsewhere: a panic there is not ours, and other requests continue meanwhile. It cannot be stopped, so memory and
     // permit go with it.
     let converted = tokio::task::spawn_blocking(move || {
@@ -83,11 +85,11 @@ async fn convert(shared: Shared, request: Request) -> Result<Response, Refusal> 
         let objects = review.request.as_ref().map_or(0, |request| request.objects.len());
         let answer = weaver_api::convert::review(review);
         debug!(objects, "answered a review");
-        serde_json::to_vec(&answer).map_err(|_| Refusal::Failed)
+        serde_json::to_vec(&answer).map_err(|_| ConversionRefusal::Failed)
     });
     let answer = converted.await.map_err(|error| {
         error!(code = code::WEBHOOK_FAILED, %error, "converting");
-        Refusal::Failed
+        ConversionRefusal::Failed
     })??;
     // As the API server does, and as others could: it decides who goes last, and nothing else.
     if let Some(caller) = head.extensions.get::<Caller>() {
@@ -97,18 +99,18 @@ async fn convert(shared: Shared, request: Request) -> Result<Response, Refusal> 
 }
 
 /// Is it worth reading, by what the client says of its size?
-fn announced(headers: &HeaderMap) -> Result<(), Refusal> {
+fn announced(headers: &HeaderMap) -> Result<(), ConversionRefusal> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     // Who asks first whether to send it has not begun.
     let asks_first = headers.contains_key(EXPECT);
     if announced.is_some_and(|size| size > if asks_first { LARGEST } else { PATIENCE }) {
-        return Err(Refusal::TooLarge);
+        return Err(ConversionRefusal::TooLarge);
     }
     Ok(())
 }
 
 /// A review that holds a request.
-fn parse(content: &[u8]) -> Result<ConversionReview, Refusal> {
+fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
     /// First, since what another kind has in its fields would only confuse.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -121,21 +123,21 @@ fn parse(content: &[u8]) -> Result<ConversionReview, Refusal> {
     let Kind { api_version, kind } = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
     if (api_version.as_str(), kind.as_str()) != REVIEW {
         let short = |text: String| text.chars().take(100).collect();
-        return Err(Refusal::OtherKind { api_version: short(api_version), kind: short(kind) });
+        return Err(ConversionRefusal::OtherKind { api_version: short(api_version), kind: short(kind) });
     }
     let review: ConversionReview = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
-    if review.request.is_none() { Err(Refusal::NoRequest) } else { Ok(review) }
+    if review.request.is_none() { Err(ConversionRefusal::NoRequest) } else { Ok(review) }
 }
 
 /// The parser's own words may hold a piece of the request.
-fn malformed(error: &serde_json::Error) -> Refusal {
+fn malformed(error: &serde_json::Error) -> ConversionRefusal {
     use serde_json::error::Category;
     let what = match error.classify() {
         Category::Data => "a field is missing or of another type",
         Category::Eof => "it ends too early",
         Category::Syntax | Category::Io => "it is not JSON",
     };
-    Refusal::Malformed { what, line: error.line(), column: error.column() }
+    ConversionRefusal::Malformed { what, line: error.line(), column: error.column() }
 }
 
 #[cfg(test)]

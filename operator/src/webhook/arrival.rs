@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::refusal::{ARRIVAL, LARGEST, PATIENCE, PATIENT, QUEUE, Refusal};
+use super::refusal::{ARRIVAL, ConversionRefusal, LARGEST, PATIENCE, PATIENT, QUEUE};
 
 /// Between two looks at who holds the memory.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,7 +54,7 @@ impl Memory {
     ///
     /// # Errors
     /// Too large, too slow, cut off, or others have all of the memory.
-    pub async fn read(&self, body: Body) -> Result<Content, Refusal> {
+    pub async fn read(&self, body: Body) -> Result<Content, ConversionRefusal> {
         let arrival = Arc::new(Arrival {
             since: Instant::now(),
             bytes: AtomicUsize::new(0),
@@ -62,19 +62,19 @@ impl Memory {
         });
         let _listed = Listed::new(self, Arc::clone(&arrival));
         tokio::select! {
-            read = timeout(ARRIVAL, self.collect(body, &arrival)) => read.unwrap_or(Err(Refusal::SlowBody)),
-            () = arrival.given_up.cancelled() => Err(Refusal::SlowBody),
+            read = timeout(ARRIVAL, self.collect(body, &arrival)) => read.unwrap_or(Err(ConversionRefusal::SlowBody)),
+            () = arrival.given_up.cancelled() => Err(ConversionRefusal::SlowBody),
         }
     }
 
-    async fn collect(&self, mut body: Body, arrival: &Arrival) -> Result<Content, Refusal> {
+    async fn collect(&self, mut body: Body, arrival: &Arrival) -> Result<Content, ConversionRefusal> {
         let mut kept = Ok(Content { bytes: Vec::new(), held: None });
         let mut size = 0_usize;
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(|_| ConversionRefusal::CutOff)?.into_data() else { continue };
             size = size.saturating_add(data.len());
             if size > LARGEST {
-                kept = Err(Refusal::TooLarge);
+                kept = Err(ConversionRefusal::TooLarge);
             }
             // What is refused is read on and forgotten, so that the client reads our answer.
             if let Ok(content) = &mut kept {
@@ -94,13 +94,13 @@ impl Memory {
     }
 
     /// Memory for so many bytes more.
-    async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
-        let count = u32::try_from(bytes).map_err(|_| Refusal::TooLarge)?;
+    async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ConversionRefusal> {
+        let count = u32::try_from(bytes).map_err(|_| ConversionRefusal::TooLarge)?;
         let mut taken = std::pin::pin!(timeout(QUEUE, Arc::clone(&self.free).acquire_many_owned(count)));
         loop {
             tokio::select! {
                 biased;
-                taken = &mut taken => return taken.map_err(|_| Refusal::Busy)?.map_err(|_| Refusal::Failed),
+                taken = &mut taken => return taken.map_err(|_| ConversionRefusal::Busy)?.map_err(|_| ConversionRefusal::Failed),
                 () = sleep(LOOK) => self.give_up_slow(bytes),
             }
         }
@@ -229,7 +229,7 @@ mod tests {
             1,
             "only as many as it takes: {ended:?}"
         );
-        assert!(ended.iter().all(|(refusal, _)| *refusal == Refusal::SlowBody), "{ended:?}");
+        assert!(ended.iter().all(|(refusal, _)| *refusal == ConversionRefusal::SlowBody), "{ended:?}");
         drop(content);
         assert_eq!(memory.free.available_permits(), 4 * LARGEST, "all of it is given back");
     }
@@ -239,7 +239,7 @@ mod tests {
         let memory = Memory::new(LARGEST);
         let held = memory.read(Body::from(vec![b' '; LARGEST])).await.unwrap();
         let begun = Instant::now();
-        assert_eq!(memory.read(Body::from("{}")).await.unwrap_err(), Refusal::Busy);
+        assert_eq!(memory.read(Body::from("{}")).await.unwrap_err(), ConversionRefusal::Busy);
         assert_eq!(begun.elapsed().as_secs(), QUEUE.as_secs());
         drop(held);
         assert_eq!(memory.read(Body::from("{}")).await.unwrap().bytes, b"{}");

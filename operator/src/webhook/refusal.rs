@@ -24,7 +24,7 @@ pub const QUEUE: Duration = Duration::from_secs(5);
 
 /// Why a request is refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum ConversionRefusal {
     /// The body is larger than [`LARGEST`].
     #[error("the request is larger than {} MiB, the most that this webhook reads", LARGEST >> 20)]
     TooLarge,
@@ -79,7 +79,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl ConversionRefusal {
     /// The status and, in one word, the reason that Kubernetes has for it.
     fn code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -97,7 +97,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ConversionRefusal {
     fn into_response(self) -> Response {
         let (code, reason) = self.code();
         let status = json!({
