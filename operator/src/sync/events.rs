@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
-use super::execute::{Change, TargetState};
+use super::execute::{CopyChange, TargetState};
 use super::outcome::{Outcome, Work};
 use crate::controller::events::{
     ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
@@ -56,16 +56,20 @@ pub async fn report_orphans(events: &Events, sync: &ResourceRef, places: &BTreeS
 
 /// What was done to objects beyond creating, updating and removing copies.
 fn done(work: &Work) -> Vec<Event> {
-    let of = |wanted: Change| -> Vec<String> {
+    let of = |wanted: CopyChange| -> Vec<String> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
         let places = work.targets.iter().filter(|(_, state)| wrote(state));
         places.map(|(namespace, _)| ObjectKey::of_copy(&work.spec, namespace).to_string()).collect()
     };
     [
-        (Change::Replace, REPLACED, "deleted and created again, because it was immutable or of another type"),
-        (Change::Update(Before::Theirs), ADOPTED, "adopted as a copy; not created by this ConfigMapSync"),
-        (Change::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
+        (
+            CopyChange::Replace,
+            REPLACED,
+            "deleted and created again, because it was immutable or of another type",
+        ),
+        (CopyChange::Update(Before::Theirs), ADOPTED, "adopted as a copy; not created by this ConfigMapSync"),
+        (CopyChange::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
     ]
     .into_iter()
     .filter_map(|(change, reason, words)| {
@@ -86,11 +90,11 @@ mod tests {
         let TargetState::Synced(verified, _) = synced() else { unreachable!() };
         let wrote = |change| TargetState::Synced(verified.clone(), Some(change));
         let events = done(&work(&[
-            ("a", wrote(Change::Create)),
-            ("b", wrote(Change::Update(Before::Ours))),
-            ("c", wrote(Change::Replace)),
-            ("d", wrote(Change::Replace)),
-            ("e", wrote(Change::Update(Before::Theirs))),
+            ("a", wrote(CopyChange::Create)),
+            ("b", wrote(CopyChange::Update(Before::Ours))),
+            ("c", wrote(CopyChange::Replace)),
+            ("d", wrote(CopyChange::Replace)),
+            ("e", wrote(CopyChange::Update(Before::Theirs))),
             ("f", synced()),
         ]));
         let told: Vec<_> =

@@ -36,7 +36,7 @@ pub enum Mode {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
+pub enum CopyChange {
     Create,
     /// It differs, and was whose this says.
     Update(Before),
@@ -48,11 +48,11 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
     /// It holds the copy, after this change if one was needed.
-    Synced(Verified, Option<Change>),
+    Synced(Verified, Option<CopyChange>),
     /// It would be written, but the resource is not held by our finalizer yet.
     WithoutFinalizer,
     /// It would be written so; the API server had nothing against it.
-    Planned(Change),
+    Planned(CopyChange),
     /// The namespace does not exist, says the API server to the tenant.
     NamespaceMissing,
     /// The namespace is being deleted.
@@ -193,31 +193,33 @@ async fn carry_out(
         CopyStep::Create | CopyStep::Update(..) | CopyStep::Replace(_) if mode == Mode::Look => {
             return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
-        CopyStep::Create => (call(copies.create(&params, &desired.create(namespace))).await?, Change::Create),
+        CopyStep::Create => {
+            (call(copies.create(&params, &desired.create(namespace))).await?, CopyChange::Create)
+        }
         CopyStep::Update(before, seen) => {
             let mut copy = desired.update(seen);
             if *before == Before::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
-            (call(copies.replace(&desired.name, &params, &copy)).await?, Change::Update(*before))
+            (call(copies.replace(&desired.name, &params, &copy)).await?, CopyChange::Update(*before))
         }
         CopyStep::Replace(seen) => {
             delete(copies, seen, mode).await?;
             if mode == Mode::Try {
                 // What is there still is in the way of trying more.
-                return Ok(Next::Ended(TargetState::Planned(Change::Replace)));
+                return Ok(Next::Ended(TargetState::Planned(CopyChange::Replace)));
             }
             let mut copy = desired.create(namespace);
             if is_adopted(seen) {
                 copy.metadata = adopted(copy.metadata);
             }
-            (call(copies.create(&params, &copy)).await?, Change::Replace)
+            (call(copies.create(&params, &copy)).await?, CopyChange::Replace)
         }
     };
     if mode != Mode::Write {
         return Ok(Next::Ended(TargetState::Planned(change)));
     }
-    if let Change::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
+    if let CopyChange::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
         info!(
             code = code::TAKEN_OVER, owner = %desired.owner, place = %desired.place(namespace), ?before,
             "took over an object"
@@ -356,7 +358,7 @@ async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), 
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 
-fn synced(meta: Option<ObjectMeta>, desired: &Desired, change: Option<Change>) -> TargetState {
+fn synced(meta: Option<ObjectMeta>, desired: &Desired, change: Option<CopyChange>) -> TargetState {
     match meta.and_then(|meta| Verified::new(&meta, desired)) {
         Some(verified) => TargetState::Synced(verified, change),
         None => TargetState::Failed("the API server answered with an object without uid".into()),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSync;
 
 use super::Context;
-use super::execute::{self, Change, Mode, TargetState};
+use super::execute::{self, CopyChange, Mode, TargetState};
 use super::progress::Progress;
 use super::state::SyncState;
 use super::watches::Watches;
@@ -119,9 +119,9 @@ fn remember(state: &mut SyncState, place: ObjectKey, outcome: &TargetState) {
 fn written(outcome: &TargetState) -> Option<Written> {
     let TargetState::Synced(_, change) = outcome else { return None };
     change.as_ref().map(|change| match change {
-        Change::Create => Written::Created,
-        Change::Update(_) => Written::Updated,
-        Change::Replace => Written::Replaced,
+        CopyChange::Create => Written::Created,
+        CopyChange::Update(_) => Written::Updated,
+        CopyChange::Replace => Written::Replaced,
     })
 }
 
@@ -154,7 +154,7 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
 async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
     match target(job, namespace, CopyStep::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
-        TargetState::Planned(Change::Create) => TargetState::NamespaceMissing,
+        TargetState::Planned(CopyChange::Create) => TargetState::NamespaceMissing,
         TargetState::Planned(_) => TargetState::Failed("the namespace has just been created".into()),
         answer => answer,
     }

@@ -4,7 +4,7 @@ use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
 use weaver_tenant::token::MintError;
 
-use super::super::execute::Change;
+use super::super::execute::CopyChange;
 use super::*;
 use crate::scope::Scope;
 use weaver_copies::content::Content;
@@ -79,7 +79,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (TargetState::NotServed, true),
         (conflict(), true),
         (TargetState::WithoutFinalizer, false),
-        (TargetState::Planned(Change::Update(Before::Upstreams)), false),
+        (TargetState::Planned(CopyChange::Update(Before::Upstreams)), false),
         (forbidden(), false),
         (TargetState::Rejected("x".into()), false),
         (TargetState::Failed("x".into()), false),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use weaver_api::conditions;
 use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
 
-use super::execute::{Change, TargetState};
+use super::execute::{CopyChange, TargetState};
 use super::outcome::{Outcome, SourceState, Work};
 use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, at_rest, not_accepted, untouched};
 use weaver_copies::plan::{Before, Foreign};
@@ -120,11 +120,11 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
         TargetState::WithoutFinalizer => (State::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {
-                Change::Create => "WouldBeCreated",
-                Change::Update(Before::Ours) => "WouldBeUpdated",
-                Change::Update(Before::Upstreams) => "WouldBeTakenOver",
-                Change::Update(Before::Theirs) => "WouldBeAdopted",
-                Change::Replace => "WouldBeReplaced",
+                CopyChange::Create => "WouldBeCreated",
+                CopyChange::Update(Before::Ours) => "WouldBeUpdated",
+                CopyChange::Update(Before::Upstreams) => "WouldBeTakenOver",
+                CopyChange::Update(Before::Theirs) => "WouldBeAdopted",
+                CopyChange::Replace => "WouldBeReplaced",
             };
             (State::Waiting, reason, String::new())
         }

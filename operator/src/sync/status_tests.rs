@@ -61,9 +61,13 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
 
 #[test]
 fn a_dry_run_shows_each_target_with_what_would_become_of_it() {
-    let planned =
-        [Change::Create, Change::Update(Before::Ours), Change::Update(Before::Upstreams), Change::Replace]
-            .map(TargetState::Planned);
+    let planned = [
+        CopyChange::Create,
+        CopyChange::Update(Before::Ours),
+        CopyChange::Update(Before::Upstreams),
+        CopyChange::Replace,
+    ]
+    .map(TargetState::Planned);
     let names = ["a", "b", "c", "d"];
     let targets: Vec<_> = names.into_iter().zip(planned).chain([("e", synced())]).collect();
     let status = fold(&ConfigMapSyncStatus::default(), &worked(&targets), 1);

@@ -14,7 +14,7 @@ use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
-use super::execute::{Change, TargetState};
+use super::execute::{CopyChange, TargetState};
 use super::outcome::{SourceState, Work};
 use crate::args::RunOptions;
 use crate::controller;
@@ -181,11 +181,11 @@ impl Work {
                 TargetState::WithoutFinalizer => troubles.push(format!("{namespace}: not written yet")),
                 TargetState::Planned(change) => {
                     let what = match change {
-                        Change::Create => "created",
-                        Change::Update(Before::Ours) => "updated",
-                        Change::Update(Before::Upstreams) => "taken over from the upstream operator",
-                        Change::Update(Before::Theirs) => "adopted",
-                        Change::Replace => "replaced",
+                        CopyChange::Create => "created",
+                        CopyChange::Update(Before::Ours) => "updated",
+                        CopyChange::Update(Before::Upstreams) => "taken over from the upstream operator",
+                        CopyChange::Update(Before::Theirs) => "adopted",
+                        CopyChange::Replace => "replaced",
                     };
                     planned.push(format!("{namespace}: would be {what}"));
                 }

@@ -193,9 +193,9 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
         work
     };
     let mut planning = dry(&[
-        ("bar", TargetState::Planned(Change::Create)),
+        ("bar", TargetState::Planned(CopyChange::Create)),
         ("baz", synced()),
-        ("foo", TargetState::Planned(Change::Update(Before::Ours))),
+        ("foo", TargetState::Planned(CopyChange::Update(Before::Ours))),
     ]);
     let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
     planning.stale.planned = [ObjectKey { kind, namespace, name }].into();
