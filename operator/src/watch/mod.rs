@@ -14,7 +14,7 @@ use weaver_tenant::watch;
 
 pub use held::{Copies, Held, LIMITS, seen};
 pub use merge::merged;
-pub use namespaces::{Change as NamespaceChange, Consent, Namespaces};
+pub use namespaces::{Consent, NamespaceChange, Namespaces};
 pub use resource::{Guarded, ResourceRef, due};
 
 /// The watches of a controller of ours.

@@ -39,7 +39,7 @@ pub enum Consent {
 
 /// A namespace that appeared, changed or vanished: what it was before, and what it is now.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change<'a> {
+pub struct NamespaceChange<'a> {
     pub name: &'a str,
     /// `None`, if it was not there.
     pub before: Option<&'a Traits>,
@@ -68,7 +68,7 @@ impl Namespaces {
 
     /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished;
     /// those of the first list before [`Namespaces::is_synced`].
-    pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
+    pub async fn follow<S>(&self, events: S, changed: impl Fn(NamespaceChange<'_>))
     where
         S: Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, kube::runtime::watcher::Error>>,
     {
@@ -85,7 +85,7 @@ impl Namespaces {
                     let before = std::mem::replace(&mut *self.lock(), now.clone());
                     let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
                     for name in names.filter(|name| before.get(*name) != now.get(*name)) {
-                        changed(Change { name, before: before.get(name), now: now.get(name) });
+                        changed(NamespaceChange { name, before: before.get(name), now: now.get(name) });
                     }
                     self.synced.send_replace(true);
                 }
@@ -93,14 +93,18 @@ impl Namespaces {
                     if let Some((name, now)) = entry(&object) {
                         let before = self.lock().insert(name.clone(), now.clone());
                         if before.as_ref() != Some(&now) {
-                            changed(Change { name: &name, before: before.as_ref(), now: Some(&now) });
+                            changed(NamespaceChange {
+                                name: &name,
+                                before: before.as_ref(),
+                                now: Some(&now),
+                            });
                         }
                     }
                 }
                 Ok(Event::Delete(object)) => {
                     if let Some((name, _)) = entry(&object) {
                         let before = self.lock().remove(&name);
-                        changed(Change { name: &name, before: before.as_ref(), now: None });
+                        changed(NamespaceChange { name: &name, before: before.as_ref(), now: None });
                     }
                 }
                 Err(error) => warn!(code = code::WATCH_FAILED, %error, "watching namespaces"),
