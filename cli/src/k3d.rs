@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
-use weaver_diagnostics::k3d::create::{Cluster, Registry, Volume, volume};
+use weaver_diagnostics::k3d::create::{NewCluster, Registry, Volume, volume};
 use weaver_diagnostics::k3d::node_filter::lint_k3s_arg;
 use weaver_diagnostics::san::ServingName;
 
@@ -72,7 +72,7 @@ pub struct Config {
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let (text, code) = match verb {
         Verb::Config(options) => {
-            let cluster = Cluster {
+            let cluster = NewCluster {
                 name: options.cluster,
                 names: options.names,
                 api_port: options.api_port,

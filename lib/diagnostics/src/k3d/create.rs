@@ -14,7 +14,7 @@ use crate::yaml_text::{Ordered, write};
 
 /// What a cluster shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cluster {
+pub struct NewCluster {
     /// Its name, without `k3d-`.
     pub name: String,
     /// How laptops call it; the first is in the kubeconfig. At least one.
@@ -53,7 +53,7 @@ pub struct Volume {
     pub filter: Option<String>,
 }
 
-impl Cluster {
+impl NewCluster {
     fn arguments(&self) -> impl Iterator<Item = String> + '_ {
         // The first is k3d's own matter.
         self.names.iter().skip(1).map(|name| format!("--tls-san={name}"))
@@ -191,8 +191,8 @@ pub fn volume(text: &str) -> Result<Volume, String> {
 mod tests {
     use super::*;
 
-    fn cluster() -> Cluster {
-        Cluster {
+    fn cluster() -> NewCluster {
+        NewCluster {
             name: "edge".to_owned(),
             names: ["raspik3d", "10.0.0.7"].iter().map(|name| name.parse().unwrap()).collect(),
             api_port: 6443,
@@ -230,7 +230,7 @@ mod tests {
             })
         );
         let least =
-            Cluster { ports: vec![], registry: None, names: vec!["pi".parse().unwrap()], ..cluster() };
+            NewCluster { ports: vec![], registry: None, names: vec!["pi".parse().unwrap()], ..cluster() };
         assert_eq!(
             least.config(),
             "apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: edge\n\
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn agents_an_image_volumes_and_a_registry_of_its_own() {
-        let all = Cluster {
+        let all = NewCluster {
             servers: 3,
             agents: 2,
             image: Some("rancher/k3s:v1.36.3-k3s1".to_owned()),
@@ -268,7 +268,7 @@ mod tests {
              --volume '/srv/it'\\''s/x:/data@agent:0' --volume '/mnt:/mnt@server:*;agent:*' \
              --registry-create registry.localhost:0.0.0.0:5000\n"
         );
-        let one = Cluster { agents: 0, ..all };
+        let one = NewCluster { agents: 0, ..all };
         assert!(one.command().contains("'/mnt:/mnt@server:*'"));
     }
 
