@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
-use weaver_diagnostics::k3d::create::{NewCluster, Registry, Volume, volume};
+use weaver_diagnostics::k3d::create::{NewCluster, NewRegistry, Volume, volume};
 use weaver_diagnostics::k3d::node_filter::lint_k3s_arg;
 use weaver_diagnostics::san::ServingName;
 
@@ -51,7 +51,7 @@ pub struct Config {
     registry: Option<String>,
     /// Make a registry with the cluster; PORT of this machine is where images are pushed, else a random one
     #[arg(long, value_name = "NAME[:PORT]", value_parser = new_registry, conflicts_with = "registry")]
-    registry_create: Option<Registry>,
+    registry_create: Option<NewRegistry>,
     /// Number of nodes that run the API server: 1, or an odd number from 3 on, which keep etcd
     #[arg(long, default_value = "1", value_parser = servers)]
     servers: u16,
@@ -77,7 +77,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
                 names: options.names,
                 api_port: options.api_port,
                 ports: options.ports,
-                registry: options.registry.map(Registry::Use).or(options.registry_create),
+                registry: options.registry.map(NewRegistry::Use).or(options.registry_create),
                 servers: options.servers,
                 agents: options.agents,
                 image: options.image,
@@ -125,14 +125,14 @@ fn registry(text: &str) -> Result<String, &'static str> {
     }
 }
 
-fn new_registry(text: &str) -> Result<Registry, &'static str> {
+fn new_registry(text: &str) -> Result<NewRegistry, &'static str> {
     const WRITE: &str = "write NAME or NAME:PORT, such as registry.localhost:5000";
     let (name, port) = match text.split_once(':') {
         Some((name, port)) => (name, Some(port.parse().ok().filter(|port| *port > 0).ok_or(WRITE)?)),
         None => (text, None),
     };
     let is_name = name.len() <= 63 && name.split('.').all(|label| dns_label(label).is_ok());
-    if is_name { Ok(Registry::Create { name: name.to_owned(), port }) } else { Err(WRITE) }
+    if is_name { Ok(NewRegistry::Create { name: name.to_owned(), port }) } else { Err(WRITE) }
 }
 
 fn servers(text: &str) -> Result<u16, &'static str> {

@@ -24,7 +24,7 @@ pub struct NewCluster {
     /// Of the load balancer: port here and port there.
     pub ports: Vec<(u16, u16)>,
     /// Where its images come from, besides registries of the internet.
-    pub registry: Option<Registry>,
+    pub registry: Option<NewRegistry>,
     /// Nodes that run the API server; 1 unless said otherwise.
     pub servers: u16,
     /// Nodes that do not.
@@ -37,7 +37,7 @@ pub struct NewCluster {
 
 /// A registry next to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Registry {
+pub enum NewRegistry {
     /// One that `k3d registry create` made, as NAME:PORT.
     Use(String),
     /// One that is made with the cluster, and the port of this machine by which images are pushed; else a random one.
@@ -91,13 +91,13 @@ impl NewCluster {
             let _ = write!(command, " --volume {}", quoted(&all));
         }
         match &self.registry {
-            Some(Registry::Use(registry)) => {
+            Some(NewRegistry::Use(registry)) => {
                 let _ = write!(command, " --registry-use {registry}");
             }
-            Some(Registry::Create { name, port: None }) => {
+            Some(NewRegistry::Create { name, port: None }) => {
                 let _ = write!(command, " --registry-create {name}");
             }
-            Some(Registry::Create { name, port: Some(port) }) => {
+            Some(NewRegistry::Create { name, port: Some(port) }) => {
                 let _ = write!(command, " --registry-create {name}:0.0.0.0:{port}");
             }
             None => {}
@@ -142,9 +142,9 @@ impl NewCluster {
             }
         }
         file.extend(self.registry.as_ref().map(|registry| match registry {
-            Registry::Use(name) => ("registries", json!({"use": [name]})),
-            Registry::Create { name, port: None } => ("registries", json!({"create": {"name": name}})),
-            Registry::Create { name, port: Some(port) } => {
+            NewRegistry::Use(name) => ("registries", json!({"use": [name]})),
+            NewRegistry::Create { name, port: None } => ("registries", json!({"create": {"name": name}})),
+            NewRegistry::Create { name, port: Some(port) } => {
                 let create = json!({"name": name, "host": "0.0.0.0", "hostPort": port.to_string()});
                 ("registries", json!({"create": create}))
             }
@@ -197,7 +197,7 @@ mod tests {
             names: ["raspik3d", "10.0.0.7"].iter().map(|name| name.parse().unwrap()).collect(),
             api_port: 6443,
             ports: vec![(9000, 80), (8443, 443)],
-            registry: Some(Registry::Use("k3d-myregistry:5000".to_owned())),
+            registry: Some(NewRegistry::Use("k3d-myregistry:5000".to_owned())),
             servers: 1,
             agents: 0,
             image: None,
@@ -245,7 +245,7 @@ mod tests {
             agents: 2,
             image: Some("rancher/k3s:v1.36.3-k3s1".to_owned()),
             volumes: ["/srv/it's/x:/data@agent:0", "/mnt:/mnt"].map(|text| volume(text).unwrap()).into(),
-            registry: Some(Registry::Create { name: "registry.localhost".to_owned(), port: Some(5000) }),
+            registry: Some(NewRegistry::Create { name: "registry.localhost".to_owned(), port: Some(5000) }),
             ports: vec![],
             names: vec!["pi".parse().unwrap()],
             ..cluster()
