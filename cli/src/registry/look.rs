@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use rustls::pki_types::ServerName;
 use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout_at};
-use weaver_diagnostics::k3d::registry::Container;
+use weaver_diagnostics::k3d::registry::RegistryContainer;
 use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
 use weaver_diagnostics::registry::check::{Https, RegistryFacts, Reply, Sent, WantedImage, split};
 use weaver_diagnostics::registry::configured::{Configured, Credentials};
@@ -225,7 +225,7 @@ async fn all(client: &Client, with_tags: usize) -> Contents {
 }
 
 /// Registries in containers of this machine; else why they are not known.
-async fn containers() -> Result<Vec<Container>, String> {
+async fn containers() -> Result<Vec<RegistryContainer>, String> {
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned);
     let failed = |error: weaver_host::docker::EngineError| format!("{}: {}", error.socket, error.why);
     match engine.map_err(failed)? {

@@ -12,7 +12,7 @@ pub const PORT: u16 = 5000;
 
 /// A container that runs a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Container {
+pub struct RegistryContainer {
     /// By which containers of its networks find it.
     pub name: String,
     pub is_running: bool,
@@ -34,7 +34,7 @@ pub enum Side {
     Nodes,
 }
 
-impl Container {
+impl RegistryContainer {
     /// Where this machine reaches it.
     #[must_use]
     pub fn here(&self) -> Option<String> {
@@ -84,7 +84,7 @@ impl Container {
     }
 }
 
-/// [`Container`] as JSON.
+/// [`RegistryContainer`] as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary<'a> {
@@ -97,7 +97,7 @@ pub struct Summary<'a> {
     networks: &'a [String],
 }
 
-impl fmt::Display for Container {
+impl fmt::Display for RegistryContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, is_running, networks, .. } = self;
         if !is_running {
@@ -120,8 +120,8 @@ impl fmt::Display for Container {
 mod tests {
     use super::*;
 
-    fn registry() -> Container {
-        Container {
+    fn registry() -> RegistryContainer {
+        RegistryContainer {
             name: "k3d-registry.localhost".to_owned(),
             is_running: true,
             is_of_k3d: true,
@@ -139,13 +139,13 @@ mod tests {
              k3d-registry.localhost:5000; networks k3d-demo"
         );
         let at = |ip: [u8; 4]| vec![Published { inside: PORT, at: (ip, 5111).into() }];
-        let one = Container { published: at([192, 168, 1, 7]), ..registry() };
+        let one = RegistryContainer { published: at([192, 168, 1, 7]), ..registry() };
         assert_eq!(one.here().as_deref(), Some("192.168.1.7:5111"));
-        let hidden = Container { published: Vec::new(), networks: Vec::new(), ..registry() };
+        let hidden = RegistryContainer { published: Vec::new(), networks: Vec::new(), ..registry() };
         assert!(
             hidden.to_string().contains("no port is published") && hidden.to_string().contains("no cluster")
         );
-        let stopped = Container { is_running: false, ..registry() };
+        let stopped = RegistryContainer { is_running: false, ..registry() };
         assert!(stopped.to_string().contains("docker start k3d-registry.localhost"));
     }
 
@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(registry().side(host, port, is_here), want, "{host}:{port}");
         }
-        let other = Container { is_of_k3d: false, name: "cache".to_owned(), ..registry() };
+        let other = RegistryContainer { is_of_k3d: false, name: "cache".to_owned(), ..registry() };
         assert_eq!(other.side("localhost", 5000, true), None);
         assert_eq!(other.side("cache", 5000, false), Some(Side::Nodes));
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::api::{Challenge, Image, Platform};
 use super::configured::Configured;
 use crate::finding_text::quoted;
-use crate::k3d::registry::{Container, Side};
+use crate::k3d::registry::{RegistryContainer, Side};
 use crate::serving::Outcome;
 
 pub use document::document;
@@ -36,7 +36,7 @@ pub struct RegistryFacts {
     /// A registries.yaml and what it says of this registry.
     pub configured: Option<(String, Configured)>,
     /// Registries in containers of this machine; else why they are not known.
-    pub containers: Result<Vec<Container>, String>,
+    pub containers: Result<Vec<RegistryContainer>, String>,
     /// A repository that was asked for and is not there.
     pub missing: Option<String>,
     /// An image that was asked for.
@@ -126,7 +126,7 @@ impl RegistryFacts {
     }
 
     /// The container that is meant, and which of its sides.
-    fn container(&self) -> Option<(&Container, Side)> {
+    fn container(&self) -> Option<(&RegistryContainer, Side)> {
         let (host, port) = self.host();
         let is_here = matches!(self.is_here, Ok(true));
         let mut all = self.containers.iter().flatten();

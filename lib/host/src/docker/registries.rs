@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bollard::models::{ContainerSummary, PortSummary};
 use bollard::query_parameters::ListContainersOptions;
 use weaver_diagnostics::k3d::cluster::Published;
-use weaver_diagnostics::k3d::registry::{Container, PORT};
+use weaver_diagnostics::k3d::registry::{PORT, RegistryContainer};
 
 use super::{Engine, EngineError, label, name};
 
@@ -14,7 +14,7 @@ impl Engine {
     ///
     /// # Errors
     /// The engine does not answer as it should.
-    pub async fn registries(&self) -> Result<Vec<Container>, EngineError> {
+    pub async fn registries(&self) -> Result<Vec<RegistryContainer>, EngineError> {
         let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
         let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
         let mut found: Vec<_> = listed.iter().filter_map(container).collect();
@@ -24,7 +24,7 @@ impl Engine {
 }
 
 /// `None` for one that runs no registry.
-fn container(listed: &ContainerSummary) -> Option<Container> {
+fn container(listed: &ContainerSummary) -> Option<RegistryContainer> {
     let is_of_k3d = label(listed, "k3d.role") == Some("registry");
     if !is_of_k3d && !listed.image.as_deref().is_some_and(is_registry) {
         return None;
@@ -40,7 +40,7 @@ fn container(listed: &ContainerSummary) -> Option<Container> {
     networks.sort();
     let mut published: Vec<_> = ports.iter().filter_map(published).collect();
     published.sort_by_key(|port| (port.inside, port.at));
-    Some(Container {
+    Some(RegistryContainer {
         name: name(listed).to_owned(),
         is_running: listed.state.is_some_and(|state| state.to_string() == "running"),
         is_of_k3d,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Build, Https, RegistryFacts, Reply};
-use crate::k3d::registry::Container;
+use crate::k3d::registry::RegistryContainer;
 use crate::serving::Outcome;
 
 /// The facts as JSON, without credentials.
@@ -14,7 +14,7 @@ pub fn document(facts: &RegistryFacts) -> Value {
         json!({"file": file, "endpoints": endpoints, "credentials": configured.credentials.is_some()})
     });
     let containers = match &facts.containers {
-        Ok(containers) => json!(containers.iter().map(Container::summary).collect::<Vec<_>>()),
+        Ok(containers) => json!(containers.iter().map(RegistryContainer::summary).collect::<Vec<_>>()),
         Err(why) => json!({"unknown": why}),
     };
     json!({

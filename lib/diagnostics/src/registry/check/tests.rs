@@ -50,8 +50,8 @@ fn file(text: &str) -> (String, Configured) {
     ("r.yaml".to_owned(), Configured::read(text, "reg.lan:5000").unwrap())
 }
 
-fn container() -> Container {
-    Container {
+fn container() -> RegistryContainer {
+    RegistryContainer {
         name: "k3d-reg".to_owned(),
         is_running: true,
         is_of_k3d: true,
@@ -167,7 +167,7 @@ fn both_ports_of_a_container_are_told_apart() {
         let remedy = remedy(&facts);
         assert!(remedy.contains("push to localhost:5111") && remedy.contains("k3d-reg:5000"), "{remedy}");
     }
-    let stopped = Container { is_running: false, published: Vec::new(), ..container() };
+    let stopped = RegistryContainer { is_running: false, published: Vec::new(), ..container() };
     let stopped = RegistryFacts { containers: Ok(vec![stopped]), ..at("localhost:5111", Ok(true)) };
     assert!(remedy(&stopped).contains("docker start k3d-reg"));
 
@@ -176,7 +176,7 @@ fn both_ports_of_a_container_are_told_apart() {
     let lines = found.lines().join("\n");
     assert!(lines.contains("push to localhost:5111; in image names write k3d-reg:5000"), "{lines}");
     assert!(lines.contains("localhost is this machine only"), "{lines}");
-    let unused = Container { networks: Vec::new(), ..container() };
+    let unused = RegistryContainer { networks: Vec::new(), ..container() };
     let unused = RegistryFacts { containers: Ok(vec![unused]), ..found };
     assert!(remedy(&unused).contains("k3d cluster create CLUSTER --registry-use k3d-reg:5000"));
 }
