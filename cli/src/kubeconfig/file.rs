@@ -106,7 +106,7 @@ fn way_out(error: &io::Error) -> &'static str {
 
 /// What a merge did.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Merge {
+pub struct Merged {
     /// The copy of the old file; none where there was none or nothing changed.
     pub backup: Option<PathBuf>,
     /// Whether anything was written.
@@ -155,7 +155,7 @@ pub fn merge_into(
     how: Merging,
     next_to: &[PathBuf],
     now: Timestamp,
-) -> Result<Merge, FileError> {
+) -> Result<Merged, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(directory_of(path)).map_err(failed)?;
     let _lock = Lock::take(path)?;
@@ -176,17 +176,17 @@ pub fn merge_into(
     let merged = merge(&theirs, exported, how.switch);
     let (Some(metadata), Some(text)) = (old, text) else {
         replace(&target, &merged.to_yaml(), None)?;
-        return Ok(Merge { backup: None, changed: true });
+        return Ok(Merged { backup: None, changed: true });
     };
     let is_private = metadata.mode() & 0o777 & !0o700 == 0;
     if merged == theirs && is_private {
-        return Ok(Merge { backup: None, changed: false });
+        return Ok(Merged { backup: None, changed: false });
     }
     let backup = back_up(&target, &text.text, &metadata, now)?;
     replace(&target, &merged.to_yaml(), Some(&metadata))
         // It would be one more copy of the keys, and of no use.
         .inspect_err(|_| drop(fs::remove_file(&backup)))?;
-    Ok(Merge { backup: Some(backup), changed: true })
+    Ok(Merged { backup: Some(backup), changed: true })
 }
 
 /// The file behind symlinks, and what is there.

@@ -38,7 +38,7 @@ fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-fn merged(path: &Path, switch: bool) -> Result<Merge, FileError> {
+fn merged(path: &Path, switch: bool) -> Result<Merged, FileError> {
     merge_into(path, &document(PI), Merging { switch, force: false }, &[], now())
 }
 
@@ -96,7 +96,7 @@ fn a_merge_keeps_all_else_and_the_old_file() {
 fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
     let (dir, path) = file(THEIRS, 0o600);
     merged(&path, false).unwrap();
-    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: false });
+    assert_eq!(merged(&path, false).unwrap(), Merged { backup: None, changed: false });
     assert_eq!(names(dir.path()).len(), 2);
     merged(&path, true).unwrap();
     assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
@@ -136,7 +136,7 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
 fn a_file_that_is_not_there_is_made_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".kube/config");
-    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: true });
+    assert_eq!(merged(&path, false).unwrap(), Merged { backup: None, changed: true });
     assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (0o600, 0o700));
     assert!(!fs::read_to_string(&path).unwrap().contains("current-context"));
     assert_eq!(names(&dir.path().join(".kube")), ["config"]);
