@@ -185,7 +185,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let of_names = verdict::clash(&file, &read.config, &user_data);
     let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
     // What the card has imported is not known here.
-    let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
+    let unproven = verdict::join_unproven(&file, &read.config, &plan::KnownHost::default());
     let (of_network, of_users) = (of_network.unwrap_or_default(), of_users.unwrap_or_default());
     for finding in unknown
         .iter()

@@ -31,7 +31,7 @@ use weaver_diagnostics::{
     finding::Finding,
     weaver_toml::{
         self, Config, Read, RoleSetting, owners_netplan,
-        plan::{self, File, Host, Plan},
+        plan::{self, File, KnownHost, Plan},
         verdict,
     },
 };
@@ -174,7 +174,7 @@ impl Run<'_> {
     /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes
     /// when that file names it no more. A server that read an agent's file would join another: the role waits
     /// for its file, whether it comes or goes.
-    fn apply(&self, config: &Config, host: &Host, outcome: &mut Outcome) -> bool {
+    fn apply(&self, config: &Config, host: &KnownHost, outcome: &mut Outcome) -> bool {
         let plan = plan::plan(config, host);
         let mut name_is_kept = self.pin(&plan, &config.role, outcome);
         let (mut token_is_safe, mut password_is_safe) = (true, true);

@@ -19,7 +19,7 @@ use weaver_diagnostics::{
         network_lint,
         owners_netplan::{self, Radio},
         plan::{
-            self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR,
+            self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Hosts, K3S, KEYS_DIR, KnownHost,
             NETPLAN, WIFI_PASSWORD_FILE,
         },
         user_data::{self, UserData},
@@ -34,7 +34,7 @@ use crate::{facts::identity, host_root::HostRoot, k3s_files};
 const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
 
 pub(super) struct CardFacts {
-    pub host: Host,
+    pub host: KnownHost,
     pub user_data: UserData,
     /// k3s' data directory.
     pub data_dir: String,
@@ -98,7 +98,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let server = &RoleSetting::Server;
     let leaves_server = config.role != *server && pinned(server).is_none() && is_registered(server);
     let server_name = configured.as_ref().or(hostname.as_ref()).filter(|_| leaves_server).cloned();
-    let host = Host {
+    let host = KnownHost {
         pinned: pinned(&config.role),
         is_registered: is_registered(&config.role),
         server_name,
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_bare_host_has_nothing() {
         let facts = facts(&[]);
-        assert_eq!((facts.host, facts.findings.len()), (Host::default(), 0));
+        assert_eq!((facts.host, facts.findings.len()), (KnownHost::default(), 0));
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
             ("/etc/ssh/weaver_keys/ada", &ours),
             ("/etc/ssh/weaver_keys/own", "ssh-ed25519 …\n"),
         ]);
-        let want = Host {
+        let want = KnownHost {
             pinned: Some("first".to_owned()),
             is_registered: true,
             server_name: None,

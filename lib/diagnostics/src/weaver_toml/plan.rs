@@ -12,7 +12,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use self::host::with_header;
-pub use self::host::{HEADER, Host, Hosts};
+pub use self::host::{HEADER, Hosts, KnownHost};
 use super::{Config, OptionValue, RoleSetting, SecretSetting, hosts, network_config::OtherWifi};
 use crate::yaml_text::{self, Ordered};
 
@@ -102,12 +102,12 @@ pub const fn token_file(role: &RoleSetting) -> &'static str {
 
 /// Who gets the ssh keys.
 #[must_use]
-pub fn key_owner(host: &Host) -> &str {
+pub fn key_owner(host: &KnownHost) -> &str {
     host.user.as_deref().unwrap_or(ADMIN)
 }
 
 #[must_use]
-pub fn plan(config: &Config, host: &Host) -> Plan {
+pub fn plan(config: &Config, host: &KnownHost) -> Plan {
     let hostname = config.hostname.as_ref().map(|host| host.name.clone());
     let pin = node_name(host, hostname.as_deref());
     let file = |path: &str, mode, content: Option<String>| {
@@ -161,20 +161,20 @@ fn to_import(secret: &SecretSetting) -> Option<String> {
 
 /// Whether a Wi-Fi is asked for whose password is not there.
 #[must_use]
-pub fn lacks_password(config: &Config, host: &Host) -> bool {
+pub fn lacks_password(config: &Config, host: &KnownHost) -> bool {
     config.wifi.as_ref().is_some_and(|wifi| netplan::password(wifi, host).is_none())
 }
 
 /// Whether a Wi-Fi is asked for and set up.
 #[must_use]
-pub fn sets_up_wifi(config: &Config, host: &Host) -> bool {
+pub fn sets_up_wifi(config: &Config, host: &KnownHost) -> bool {
     netplan::wifi_in_force(config, host).is_some()
 }
 
 /// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own
 /// configuration, else by the host name of then), or the host name asked for. Until it is registered, a new
 /// host name is the node's name too.
-fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
+fn node_name(host: &KnownHost, asked: Option<&str>) -> Option<String> {
     let pinned = host.pinned.as_deref();
     let name = if host.is_registered {
         // Without a setting there is nothing to protect the node's name from.
@@ -202,7 +202,7 @@ fn cloud_init() -> String {
 }
 
 /// Numbers and truth values are texts too: k3s turns each into a flag.
-fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> {
+fn k3s(config: &Config, host: &KnownHost, node_name: Option<&str>) -> Option<String> {
     let mut entries: Vec<(&str, Value)> = Vec::new();
     entries.extend(node_name.map(|name| ("node-name", name.into())));
     match &config.role {

@@ -7,7 +7,7 @@ use super::{
     Config, Fault, RoleSetting, SecretSetting,
     companion::Unknown,
     join_token::{self, Form},
-    plan::{self, Host},
+    plan::{self, KnownHost},
     user_data::UserData,
 };
 use crate::finding::{Code, Finding, Place, Remedy};
@@ -207,7 +207,7 @@ pub fn secret_saved(file: &str, why: &str) -> Finding {
 
 /// The node joins whichever server answers at that address: its token has no hash of the server's CA.
 #[must_use]
-pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {
+pub fn join_unproven(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };
     let proves = match &config.token {
         SecretSetting::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
@@ -225,7 +225,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
 
 /// The node shall join, and the token that is to be kept was never imported.
 #[must_use]
-pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Finding> {
+pub fn join_without_token(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };
     if config.token != SecretSetting::Keep || host.has_token {
         return None;
@@ -345,7 +345,8 @@ mod tests {
     fn a_join_without_proof_or_without_a_token_is_told_at_every_start() {
         let hash = "0".repeat(64);
         let whole = format!("K10{hash}::server:hunter2");
-        let kept = |has_token, has_whole_token| Host { has_token, has_whole_token, ..Host::default() };
+        let kept =
+            |has_token, has_whole_token| KnownHost { has_token, has_whole_token, ..KnownHost::default() };
         for (role, token, host, unproven, without) in [
             ("agent", whole.as_str(), kept(false, false), false, false),
             ("agent", whole.as_str(), kept(true, false), false, false),

@@ -9,7 +9,7 @@ pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver
 
 /// What must be known of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Host {
+pub struct KnownHost {
     /// The node's name in the role that is asked for, once it is pinned.
     pub pinned: Option<String>,
     /// Whether k3s has registered a node in that role.

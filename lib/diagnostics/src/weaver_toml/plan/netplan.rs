@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::host::{Host, with_header};
+use super::host::{KnownHost, with_header};
 use crate::{
     weaver_toml::{
         Config, Network, Secret, SecretSetting, Wifi, network_config::RADIO, owners_netplan::Radio,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Both networks; `None` where neither is asked for.
-pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
+pub(super) fn networks(config: &Config, host: &KnownHost) -> Option<String> {
     let mut network = Map::new();
     if let Some(wired) = wired(&config.network) {
         network.insert("ethernets".to_owned(), json!({ WIRED: wired }));
@@ -28,12 +28,12 @@ pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
 
 /// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays, or
 /// where netplan would refuse all networks.
-pub(super) fn wifi_in_force<'a>(config: &'a Config, host: &'a Host) -> Option<(&'a Wifi, &'a Secret)> {
+pub(super) fn wifi_in_force<'a>(config: &'a Config, host: &'a KnownHost) -> Option<(&'a Wifi, &'a Secret)> {
     let wifi = config.wifi.as_ref().filter(|_| !matches!(host.owners_radio, Some(Radio::NoWifi(_))))?;
     Some((wifi, password(wifi, host)?))
 }
 
-pub(super) fn password<'a>(wifi: &'a Wifi, host: &'a Host) -> Option<&'a Secret> {
+pub(super) fn password<'a>(wifi: &'a Wifi, host: &'a KnownHost) -> Option<&'a Secret> {
     match &wifi.password {
         SecretSetting::Import(password) => Some(password),
         SecretSetting::Keep => host.wifi_password.as_ref(),

@@ -6,7 +6,7 @@ use crate::weaver_toml::owners_netplan::Radio;
 use super::*;
 use crate::{weaver_toml::parse, yaml_node};
 
-fn of(text: &str, host: &Host) -> Plan {
+fn of(text: &str, host: &KnownHost) -> Plan {
     plan(&parse(text.as_bytes()).unwrap().config, host)
 }
 
@@ -44,7 +44,8 @@ fn list(text: &str, path: &[&str]) -> Vec<String> {
 
 #[test]
 fn nothing_asked_writes_nothing_and_removes_what_is_ours() {
-    let plan = of("", &Host { hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()), ..Host::default() });
+    let plan =
+        of("", &KnownHost { hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()), ..KnownHost::default() });
     assert_eq!(plan.files, []);
     assert_eq!(plan.removed, OWN);
     assert_eq!((plan.pin, plan.hostname), (None, None));
@@ -54,7 +55,7 @@ fn nothing_asked_writes_nothing_and_removes_what_is_ours() {
 fn a_host_name_is_written_everywhere() {
     let plan = of(
         "hostname = \"raspi\"\n[api]\nnames = [\"raspi.lan\", \"raspi\", \"10.0.0.2\"]\n",
-        &Host::default(),
+        &KnownHost::default(),
     );
     assert_eq!(content(&plan, "/etc/hostname"), "raspi\n");
     assert!(content(&plan, "/etc/hosts").contains("127.0.1.1 raspi # weaver.toml\n"));
@@ -71,11 +72,14 @@ fn a_host_name_is_written_everywhere() {
 #[test]
 fn hosts_is_left_alone_where_it_is_right_or_no_text() {
     for hosts in [Hosts::Text("127.0.1.1 pi # weaver.toml\n".to_owned()), Hosts::Unreadable] {
-        let plan = of("hostname = \"pi\"", &Host { hosts, ..Host::default() });
+        let plan = of("hostname = \"pi\"", &KnownHost { hosts, ..KnownHost::default() });
         assert!(plan.files.iter().all(|file| file.path != HOSTS_FILE), "{plan:?}");
     }
     let ours = Hosts::Text("10.0.0.1 nas\n127.0.1.1 pi # weaver.toml\n".to_owned());
-    assert_eq!(content(&of("", &Host { hosts: ours, ..Host::default() }), HOSTS_FILE), "10.0.0.1 nas\n");
+    assert_eq!(
+        content(&of("", &KnownHost { hosts: ours, ..KnownHost::default() }), HOSTS_FILE),
+        "10.0.0.1 nas\n"
+    );
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn the_node_keeps_the_name_it_was_registered_with() {
         (None, true, "old", None, None),
         (None, false, "old", None, None),
     ] {
-        let host = Host { pinned, is_registered, hostname: text(hostname), ..Host::default() };
+        let host = KnownHost { pinned, is_registered, hostname: text(hostname), ..KnownHost::default() };
         assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
     }
     for (pinned, is_registered, asked, want) in [
@@ -101,10 +105,10 @@ fn the_node_keeps_the_name_it_was_registered_with() {
         (None, true, None, None),
     ] {
         let (configured, hostname) = (text("Configured"), text("old"));
-        let host = Host { pinned, is_registered, configured, hostname, ..Host::default() };
+        let host = KnownHost { pinned, is_registered, configured, hostname, ..KnownHost::default() };
         assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
     }
-    let host = Host { pinned: text("first"), is_registered: true, ..Host::default() };
+    let host = KnownHost { pinned: text("first"), is_registered: true, ..KnownHost::default() };
     let plan = of("hostname = \"new\"", &host);
     assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "first");
     assert_eq!(list(content(&plan, K3S), &["tls-san+"]), ["new"]);
@@ -116,7 +120,7 @@ fn a_name_that_no_node_has_is_forgotten() {
     for (text, is_registered, want) in
         [("", false, true), ("hostname = \"new\"", false, false), ("", true, false)]
     {
-        let host = Host { pinned: Some("first".to_owned()), is_registered, ..Host::default() };
+        let host = KnownHost { pinned: Some("first".to_owned()), is_registered, ..KnownHost::default() };
         let plan = of(text, &host);
         assert_eq!((plan.unpin, plan.pin.is_none()), (want, want), "{text} {is_registered}");
     }
@@ -134,11 +138,11 @@ fn a_token_is_imported_kept_or_dropped() {
         ("[k3s]\ntoken = \"\"\n", false, (false, false, false)),
         ("", true, (false, false, true)),
     ] {
-        let plan = of(text, &Host { has_token, ..Host::default() });
+        let plan = of(text, &KnownHost { has_token, ..KnownHost::default() });
         assert_eq!((token(&plan), names_it(&plan), removes_it(&plan)), want, "{text:?} {has_token}");
         assert!(!format!("{plan:?}").contains("hunter2"), "{plan:?}");
     }
-    let plan = of("[k3s]\ntoken = \"hunter2\"\n", &Host::default());
+    let plan = of("[k3s]\ntoken = \"hunter2\"\n", &KnownHost::default());
     assert_eq!((content(&plan, TOKEN_FILE), mode(&plan, TOKEN_FILE)), ("hunter2\n", 0o600));
     assert_eq!(scalar(content(&plan, K3S), &["token-file"]), TOKEN_FILE);
     assert!(!content(&plan, K3S).contains("hunter2"));
@@ -148,7 +152,7 @@ fn a_token_is_imported_kept_or_dropped() {
 fn an_agent_joins_and_serves_no_names() {
     let text = "hostname = \"worker\"\n[k3s]\nrole = \"agent\"\nserver = \"https://raspi.lan:6443\"\n\
                 token = \"hunter2\"\n[k3s.options]\nnode-label = [\"a=b\"]\n";
-    let plan = of(text, &Host::default());
+    let plan = of(text, &KnownHost::default());
     let k3s = yaml_node::parse(content(&plan, K3S)).unwrap();
     assert_eq!(scalar(content(&plan, K3S), &["server"]), "https://raspi.lan:6443");
     assert_eq!(scalar(content(&plan, K3S), &["token-file"]), AGENT_TOKEN_FILE);
@@ -160,7 +164,7 @@ fn an_agent_joins_and_serves_no_names() {
     let paths: Vec<_> = plan.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(&paths[..3], [AGENT_TOKEN_FILE, K3S, AGENT_ROLE], "each after what it needs");
     for server in ["", "[k3s]\nrole = \"server\"\n"] {
-        let plan = of(server, &Host::default());
+        let plan = of(server, &KnownHost::default());
         assert!(plan.removed.iter().any(|path| path == AGENT_ROLE), "{plan:?}");
     }
 }
@@ -174,7 +178,7 @@ https-listen-port = 6444
 embedded-registry = true
 selinux = "yes\"evil: x"
 "#;
-    let plan = of(text, &Host::default());
+    let plan = of(text, &KnownHost::default());
     let k3s = content(&plan, K3S);
     assert_eq!(list(k3s, &["disable"]), ["traefik"]);
     assert_eq!(list(k3s, &["kubelet-arg+"]), ["a=b: #c"]);
@@ -188,10 +192,11 @@ fn ssh_keys_go_to_the_user_of_user_data_or_to_the_admin() {
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me";
     let text = format!("[ssh]\nkeys = [\"{KEY}\"]\n");
     let admins = format!("{KEYS_DIR}/{ADMIN}");
-    let plan = of(&text, &Host::default());
+    let plan = of(&text, &KnownHost::default());
     assert_eq!(content(&plan, &admins), format!("{HEADER}{KEY}\n"));
     assert_eq!(mode(&plan, &admins), 0o644);
-    let host = Host { user: Some("ada".to_owned()), key_files: vec![admins.clone()], ..Host::default() };
+    let host =
+        KnownHost { user: Some("ada".to_owned()), key_files: vec![admins.clone()], ..KnownHost::default() };
     let plan = of(&text, &host);
     assert_eq!(content(&plan, "/etc/ssh/weaver_keys/ada"), format!("{HEADER}{KEY}\n"));
     assert!(plan.removed.contains(&admins), "{plan:?}");
@@ -204,7 +209,7 @@ fn the_wired_network() {
     let at = |key: &'static str| [&own[..], &[key]].concat();
     let plan = of(
         "[network]\naddress = \"192.168.1.20/24\"\ngateway = \"192.168.1.1\"\ndns = [\"192.168.1.1\", \"fd00::53\"]\n",
-        &Host::default(),
+        &KnownHost::default(),
     );
     let text = content(&plan, NETPLAN);
     assert_eq!(mode(&plan, NETPLAN), 0o600);
@@ -220,12 +225,12 @@ fn the_wired_network() {
     };
     assert_eq!(route(text), ("0.0.0.0/0".to_owned(), "192.168.1.1".to_owned()));
 
-    let six = of("[network]\naddress = \"fd00::5/64\"\ngateway = \"fe80::1\"\n", &Host::default());
+    let six = of("[network]\naddress = \"fd00::5/64\"\ngateway = \"fe80::1\"\n", &KnownHost::default());
     let text = content(&six, NETPLAN);
     assert_eq!(scalar(text, &at("dhcp4")), "true", "an address of IPv6 says nothing about IPv4");
     assert_eq!(route(text), ("::/0".to_owned(), "fe80::1".to_owned()));
 
-    let dns = of("[network]\ndns = [\"9.9.9.9\"]\n", &Host::default());
+    let dns = of("[network]\ndns = [\"9.9.9.9\"]\n", &KnownHost::default());
     let text = content(&dns, NETPLAN);
     assert_eq!(scalar(text, &at("dhcp4")), "true");
     assert_eq!(scalar(text, &[&own[..], &["dhcp4-overrides", "use-dns"]].concat()), "false");
@@ -234,7 +239,8 @@ fn the_wired_network() {
 
 #[test]
 fn the_clock() {
-    let plan = of("[time]\nservers = [\"pool.ntp.org\", \"10.0.0.1\"]\nwait_seconds = 0\n", &Host::default());
+    let plan =
+        of("[time]\nservers = [\"pool.ntp.org\", \"10.0.0.1\"]\nwait_seconds = 0\n", &KnownHost::default());
     assert!(content(&plan, TIMESYNCD).ends_with("\n[Time]\nNTP=pool.ntp.org 10.0.0.1\n"));
     assert!(content(&plan, AGENT_ENVIRONMENT).ends_with("\nWEAVER_CLOCK_WAIT=0\n"));
 }
@@ -251,7 +257,7 @@ fn wifi(password: &str) -> String {
 fn the_wifi_is_that_of_the_boards_own_radio() {
     let own = ["network", "wifis", "wlan0"];
     let at = |key: &'static str| [&own[..], &[key]].concat();
-    let plan = of(&wifi(PASSWORD), &Host::default());
+    let plan = of(&wifi(PASSWORD), &KnownHost::default());
     let text = content(&plan, NETPLAN);
     assert_eq!(mode(&plan, NETPLAN), 0o600);
     assert_eq!(scalar(text, &["network", "version"]), "2");
@@ -266,8 +272,10 @@ fn the_wifi_is_that_of_the_boards_own_radio() {
         "netplan repeats lines that it complains of: {line}"
     );
 
-    let both =
-        of(&format!("{}hidden = true\n[network]\ndns = [\"9.9.9.9\"]\n", wifi(PASSWORD)), &Host::default());
+    let both = of(
+        &format!("{}hidden = true\n[network]\ndns = [\"9.9.9.9\"]\n", wifi(PASSWORD)),
+        &KnownHost::default(),
+    );
     let text = content(&both, NETPLAN);
     assert_eq!(scalar(text, &[&network[..], &["hidden"]].concat()), "true");
     assert_eq!(scalar(text, &["network", "ethernets", "0-weaver", "dhcp4"]), "true");
@@ -283,7 +291,7 @@ fn the_wifis_password_is_imported_kept_or_dropped() {
         (wifi(""), None, None, None, false),
         (String::new(), earlier, None, None, true),
     ] {
-        let host = Host { wifi_password, ..Host::default() };
+        let host = KnownHost { wifi_password, ..KnownHost::default() };
         let plan = of(&text, &host);
         let file = |path: &str| plan.files.iter().find(|file| file.path == path);
         let has = file(WIFI_PASSWORD_FILE).map(|file| (file.content.clone(), file.mode));
@@ -306,7 +314,8 @@ fn another_file_makes_room_for_the_wifi_and_only_for_it() {
     let rest =
         "network: {\"version\": \"2\", \"ethernets\": {\"end0\": {\"password\": \"hunter2\"}}}\n".to_owned();
     let place = crate::finding::Place::at("/n", 3, 5);
-    let host = Host { other_wifi: Some(OtherWifi { place, rest: rest.clone() }), ..Host::default() };
+    let host =
+        KnownHost { other_wifi: Some(OtherWifi { place, rest: rest.clone() }), ..KnownHost::default() };
     assert!(!format!("{host:?}").contains("hunter2"), "{host:?}");
     let plan = of(&wifi("12345678"), &host);
     assert_eq!(content(&plan, IN_ITS_PLACE), format!("{HEADER}{rest}"));
@@ -315,7 +324,7 @@ fn another_file_makes_room_for_the_wifi_and_only_for_it() {
         let plan = of(&text, &host);
         assert!(plan.removed.iter().any(|path| path == IN_ITS_PLACE), "{text}: {plan:?}");
     }
-    let alone = of(&wifi("12345678"), &Host::default());
+    let alone = of(&wifi("12345678"), &KnownHost::default());
     assert!(alone.removed.iter().any(|path| path == IN_ITS_PLACE), "{alone:?}");
     assert_eq!(file_name(IN_ITS_PLACE), file_name(CLOUD_INITS_NETPLAN), "netplan reads one file of a name");
 }
@@ -326,7 +335,7 @@ fn a_radio_that_the_owner_has_as_no_wifi_stays_so_and_the_password_is_kept() {
     let rest = "network: {}\n".to_owned();
     let other_wifi = Some(OtherWifi { place: place.clone(), rest });
     let no_wifi = Some(Radio::NoWifi(place.clone()));
-    let host = Host { other_wifi, owners_radio: no_wifi, ..Host::default() };
+    let host = KnownHost { other_wifi, owners_radio: no_wifi, ..KnownHost::default() };
     let text = format!("{}[network]\ndns = [\"9.9.9.9\"]\n", wifi("12345678"));
     let plan = of(&text, &host);
     assert!(!content(&plan, NETPLAN).contains("wlan0") && content(&plan, NETPLAN).contains("9.9.9.9"));
@@ -334,7 +343,7 @@ fn a_radio_that_the_owner_has_as_no_wifi_stays_so_and_the_password_is_kept() {
     assert!(plan.removed.iter().any(|path| path == IN_ITS_PLACE), "cloud-init's file is as without [wifi]");
     let config = parse(text.as_bytes()).unwrap().config;
     assert!(!lacks_password(&config, &host) && !sets_up_wifi(&config, &host));
-    let host = Host { owners_radio: Some(Radio::Wifi(place)), ..host };
+    let host = KnownHost { owners_radio: Some(Radio::Wifi(place)), ..host };
     assert!(content(&of(&text, &host), NETPLAN).contains("wlan0") && sets_up_wifi(&config, &host));
 }
 
