@@ -57,7 +57,7 @@ pub struct Leases {
     health: Health,
 }
 
-pub struct Held {
+pub struct HeldLease {
     leases: Leases,
     lease: Lease,
     /// When the renewal was sent that succeeded last.
@@ -95,7 +95,7 @@ impl Leases {
     ///
     /// # Errors
     /// If the Lease may not be read or written: time does not cure that.
-    pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<Held, CallError> {
+    pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<HeldLease, CallError> {
         let heartbeat = self.health.heartbeat("keeping the lease", self.timing.expiry);
         let (mut candidate, mut told, mut announced) = (Candidate::default(), None, None);
         loop {
@@ -103,7 +103,7 @@ impl Leases {
             let pause = match self.try_once(&mut candidate).await {
                 Ok(Look::Taken(lease, renewed)) => {
                     self.fence.open_until(renewed + self.timing.fence);
-                    return Ok(Held { leases: self, lease: *lease, renewed, heartbeat });
+                    return Ok(HeldLease { leases: self, lease: *lease, renewed, heartbeat });
                 }
                 Ok(Look::Held(lease, pause)) => {
                     let record = Record::of(&lease);
@@ -244,7 +244,7 @@ impl Leases {
     }
 }
 
-impl Held {
+impl HeldLease {
     /// Renews for as long as it can; ends when another process leads, or is to lead.
     pub async fn keep(&mut self) -> Ending {
         let mut failed = false;

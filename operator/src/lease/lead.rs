@@ -4,13 +4,13 @@ use tracing::warn;
 use weaver_client::call::CallError;
 
 use super::fence::Fence;
-use super::hold::{Ending, Held, Holder, Leases};
+use super::hold::{Ending, HeldLease, Holder, Leases};
 use crate::code;
 
 /// The right to write.
 pub enum Lead {
     Alone,
-    Held(Box<Held>),
+    Held(Box<HeldLease>),
 }
 
 impl Lead {
