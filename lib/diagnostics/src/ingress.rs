@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::{
     finding::{Code, Finding, Place, Remedy},
     text_file::TextFile,
-    yaml_node::{self, Node, SyntaxError},
+    yaml_node::{self, SyntaxError, YamlNode},
 };
 
 const NGINX: &str = "nginx.ingress.kubernetes.io/";
@@ -108,21 +108,21 @@ pub fn lint(file: &TextFile) -> Result<IngressReport, SyntaxError> {
     Ok(report)
 }
 
-fn text(node: Option<&Node>) -> &str {
-    node.and_then(Node::as_str).unwrap_or_default()
+fn text(node: Option<&YamlNode>) -> &str {
+    node.and_then(YamlNode::as_str).unwrap_or_default()
 }
 
-fn class(ingress: &Node) -> Option<&str> {
+fn class(ingress: &YamlNode) -> Option<&str> {
     let annotations = ingress.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    let by_annotation = annotations.and_then(|all| all.get(CLASS)).and_then(Node::as_str);
+    let by_annotation = annotations.and_then(|all| all.get(CLASS)).and_then(YamlNode::as_str);
     by_annotation.or_else(|| ingress.get("spec")?.get("ingressClassName")?.as_str())
 }
 
-fn of_ingress(path: &str, first_line: u64, object: &Node) -> Vec<Finding> {
+fn of_ingress(path: &str, first_line: u64, object: &YamlNode) -> Vec<Finding> {
     let Some(metadata) = object.get("metadata") else { return Vec::new() };
     let name = [text(metadata.get("namespace")), text(metadata.get("name"))].join("/");
     let name = name.trim_start_matches('/');
-    let annotations = metadata.get("annotations").map_or(&[][..], Node::entries);
+    let annotations = metadata.get("annotations").map_or(&[][..], YamlNode::entries);
     annotations
         .iter()
         .filter_map(|(key, _)| {

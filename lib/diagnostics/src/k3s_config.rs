@@ -17,7 +17,7 @@ use crate::{
     finding::{Code, Finding, Place, Remedy},
     k3s_unit::Flag,
     text_file::TextFile,
-    yaml_node::{self, Node, Value},
+    yaml_node::{self, Value, YamlNode},
 };
 
 pub use crate::k3s_unit::Setting;
@@ -87,7 +87,7 @@ pub fn merge(files: &[TextFile], flags: &[Flag]) -> Effective {
 }
 
 impl Effective {
-    fn add_file(&mut self, file: &TextFile, root: &Node) {
+    fn add_file(&mut self, file: &TextFile, root: &YamlNode) {
         let entries = match &root.value {
             Value::Null => return,
             Value::Map(entries) => entries,
@@ -122,7 +122,7 @@ impl Effective {
                 "kubelet-arg" => {
                     let list = std::slice::from_ref(value);
                     let items = if value.items().is_empty() { list } else { value.items() };
-                    let setting = |node: &Node| {
+                    let setting = |node: &YamlNode| {
                         let origin = Place::at(&file.path, node.line, node.column);
                         Some(Setting { value: node.as_str()?.to_owned(), origin })
                     };
@@ -218,7 +218,7 @@ impl Effective {
 }
 
 /// The value of a setting that takes one; k3s takes a list of one as well.
-fn single(value: &Node) -> Option<&str> {
+fn single(value: &YamlNode) -> Option<&str> {
     match value.items() {
         [only] => only.as_str(),
         _ => value.as_str(),
@@ -226,10 +226,10 @@ fn single(value: &Node) -> Option<&str> {
 }
 
 /// The names of one value: a list, or a single value as k3s accepts it.
-fn names(file: &TextFile, value: &Node) -> Result<Vec<Setting>, Box<Finding>> {
-    let place = |node: &Node| Place::at(&file.path, node.line, node.column);
+fn names(file: &TextFile, value: &YamlNode) -> Result<Vec<Setting>, Box<Finding>> {
+    let place = |node: &YamlNode| Place::at(&file.path, node.line, node.column);
     let wrong =
-        |node: &Node| wrong_type("tls-san", "a list of names", place(node), "tls-san:\n  - pi.example");
+        |node: &YamlNode| wrong_type("tls-san", "a list of names", place(node), "tls-san:\n  - pi.example");
     let nodes = match &value.value {
         Value::Null => return Ok(Vec::new()),
         Value::Scalar(_) => std::slice::from_ref(value),

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     text_file::TextFile,
-    yaml_node::{self, Node},
+    yaml_node::{self, YamlNode},
 };
 
 /// What keeps a kubeconfig from being used.
@@ -81,9 +81,9 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     })
 }
 
-fn missing_part<'a>(root: &'a Node, context: Option<&str>) -> Option<(Option<&'a Node>, String)> {
+fn missing_part<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(Option<&'a YamlNode>, String)> {
     let entry = |list: &str, name: &str| {
-        root.get(list)?.items().iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+        root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
     let named = |name: &str, what: &str| format!("{what} `{name}` is not in it");
 

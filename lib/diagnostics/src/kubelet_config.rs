@@ -7,7 +7,7 @@
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Node};
+use crate::yaml_node::{self, YamlNode};
 
 /// The directory of the drop-ins, below k3s' data.
 pub const DROP_INS: &str = "agent/etc/kubelet.conf.d";
@@ -68,7 +68,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             ];
         }
     };
-    let fault = |at: &Node, what: &str, remedy: &str| {
+    let fault = |at: &YamlNode, what: &str, remedy: &str| {
         let place = Place::at(&file.path, at.line, at.column);
         let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command("sudo systemctl restart k3s");
         Finding::new(Code::KubeletConfigFault, format!("{place}: {what}")).saw(place, what).remedy(remedy)
@@ -77,8 +77,8 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     let kind = root.get("kind");
     let version = root.get("apiVersion");
     let is_kubelets = |version: &str| version.starts_with("kubelet.config.k8s.io/");
-    if kind.and_then(Node::as_str) != Some("KubeletConfiguration")
-        || !version.and_then(Node::as_str).is_some_and(is_kubelets)
+    if kind.and_then(YamlNode::as_str) != Some("KubeletConfiguration")
+        || !version.and_then(YamlNode::as_str).is_some_and(is_kubelets)
     {
         let at = kind.or(version).unwrap_or(&root);
         let what = "it is no KubeletConfiguration, so the kubelet does not start with it, and k3s ends";

@@ -7,7 +7,7 @@
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::k3s_config::not_yaml;
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Node, Value};
+use crate::yaml_node::{self, Value, YamlNode};
 
 /// Where k3s reads it.
 pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
@@ -49,8 +49,8 @@ struct Mirror<'a> {
 }
 
 /// The entries of a mapping by their names.
-fn named(node: Option<&Node>) -> impl Iterator<Item = (&Node, &str)> {
-    node.map_or(&[][..], Node::entries).iter().filter_map(|(key, _)| Some((key, key.as_str()?)))
+fn named(node: Option<&YamlNode>) -> impl Iterator<Item = (&YamlNode, &str)> {
+    node.map_or(&[][..], YamlNode::entries).iter().filter_map(|(key, _)| Some((key, key.as_str()?)))
 }
 
 struct Found<'a> {
@@ -59,7 +59,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn none(&mut self, at: &Node, what: &str, remedy: &str) {
+    fn none(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
         let message = format!("{place}: {what}");
         let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts"))
@@ -68,7 +68,7 @@ impl Found<'_> {
         self.findings.push(finding.saw(place, what).remedy(remedy));
     }
 
-    fn mirror<'r>(&mut self, root: &'r Node, key: &Node, name: &'r str) -> Mirror<'r> {
+    fn mirror<'r>(&mut self, root: &'r YamlNode, key: &YamlNode, name: &'r str) -> Mirror<'r> {
         let mut mirror = Mirror { name, endpoints: Vec::new() };
         let Some(body) = root.get("mirrors").and_then(|mirrors| mirrors.get(name)) else { return mirror };
         if name == "configs" {
@@ -96,8 +96,8 @@ impl Found<'_> {
 
     fn config(
         &mut self,
-        root: &Node,
-        key: &Node,
+        root: &YamlNode,
+        key: &YamlNode,
         name: &str,
         mirrors: &[Mirror<'_>],
         is_there: &impl Fn(&str) -> bool,

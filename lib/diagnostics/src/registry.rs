@@ -83,7 +83,7 @@ pub fn name(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml_node::{Node, parse};
+    use crate::yaml_node::{YamlNode, parse};
 
     #[test]
     fn each_way_to_speak_with_a_registry() {
@@ -102,7 +102,7 @@ mod tests {
             let endpoints = of("mirrors").unwrap().get("endpoint").unwrap().items();
             assert_eq!(endpoints[0].as_str(), Some(endpoint));
             let file =
-                of("configs").and_then(|config| config.get("tls")?.get("ca_file")).and_then(Node::as_str);
+                of("configs").and_then(|config| config.get("tls")?.get("ca_file")).and_then(YamlNode::as_str);
             assert_eq!(file, ca);
             assert_eq!(registry.commands()[1].contains("--dest-tls-verify=false"), registry.by == By::Http);
         }

@@ -15,14 +15,14 @@ pub enum Value {
     Null,
     /// Any scalar, as k3s would turn it into a string.
     Scalar(String),
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A mapping in the order of the file, later duplicates included.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
 /// A value and where it is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     pub value: Value,
     /// Line, from 1.
     pub line: u64,
@@ -66,14 +66,14 @@ pub fn first_document(text: &str) -> &str {
 ///
 /// # Errors
 /// The place and the kind of the first mistake.
-pub fn parse(text: &str) -> Result<Node, SyntaxError> {
+pub fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
     let mut options = Options::default();
     options.with_snippet = false;
     // k3s' parser takes duplicates, and the last one wins.
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     let text = first_document(text.strip_prefix('\u{feff}').unwrap_or(text));
     serde_saphyr::from_str_with_options::<Option<Spanned<Value>>>(text, options)
-        .map(|node| node.map_or(Node { value: Value::Null, line: 1, column: 1 }, Node::from))
+        .map(|node| node.map_or(YamlNode { value: Value::Null, line: 1, column: 1 }, YamlNode::from))
         .map_err(|error| {
             let place = error.location().filter(|place| place.line() > 0);
             SyntaxError {
@@ -90,13 +90,13 @@ fn kind_of(text: &str) -> String {
     line.split(" at line ").next().unwrap_or(line).to_owned()
 }
 
-impl From<Spanned<Value>> for Node {
+impl From<Spanned<Value>> for YamlNode {
     fn from(spanned: Spanned<Value>) -> Self {
         Self { line: spanned.referenced.line(), column: spanned.referenced.column(), value: spanned.value }
     }
 }
 
-impl Node {
+impl YamlNode {
     /// The last value of a key, where this is a mapping that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
@@ -152,7 +152,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-impl Serialize for Node {
+impl Serialize for YamlNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.value {
             Value::Null => serializer.serialize_unit(),
@@ -226,7 +226,7 @@ mod tests {
         let names = root.get("tls-san").unwrap().items();
         assert_eq!((names[0].as_str(), names[0].line, names[0].column), (Some("one"), 4, 5));
         assert_eq!((names[1].as_str(), names[1].line), (Some("two"), 5));
-        let b: Vec<_> = root.get("b").unwrap().items().iter().map(Node::as_str).collect();
+        let b: Vec<_> = root.get("b").unwrap().items().iter().map(YamlNode::as_str).collect();
         assert_eq!(b, [Some("x"), Some("3"), Some("true"), None]);
         assert_eq!(root.get("a").unwrap().line, 2);
     }
@@ -251,7 +251,7 @@ mod tests {
             ("a: ---x\n", Some("---x")),
         ] {
             let root = parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-            assert_eq!(root.get("a").and_then(Node::as_str), want, "{text:?}");
+            assert_eq!(root.get("a").and_then(YamlNode::as_str), want, "{text:?}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
         fn what_is_written_is_read_back(
             text in "\\PC*|[-a-z0-9:\\[\\]{}&*!|>'\"#%@,?=~.\\\\ \t\n\u{85}\u{2028}\u{feff}]*",
         ) {
-            let node = |value| Node { value, line: 1, column: 1 };
+            let node = |value| YamlNode { value, line: 1, column: 1 };
             let (scalar, nothing) = (node(Value::Scalar(text.clone())), node(Value::Null));
             let list = node(Value::List(vec![scalar.clone(), nothing.clone(), node(Value::List(vec![scalar.clone()]))]));
             let inner = node(Value::Map(vec![(scalar.clone(), list.clone()), (nothing, scalar.clone())]));
@@ -298,13 +298,13 @@ mod tests {
         }
     }
 
-    fn is_alike(one: &Node, other: &Node) -> bool {
+    fn is_alike(one: &YamlNode, other: &YamlNode) -> bool {
         match (&one.value, &other.value) {
             (Value::List(one), Value::List(other)) => {
                 one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
             }
             (Value::Map(one), Value::Map(other)) => {
-                let pairs = |(one, other): (&(Node, Node), &(Node, Node))| {
+                let pairs = |(one, other): (&(YamlNode, YamlNode), &(YamlNode, YamlNode))| {
                     is_alike(&one.0, &other.0) && is_alike(&one.1, &other.1)
                 };
                 one.len() == other.len() && one.iter().zip(other).all(pairs)

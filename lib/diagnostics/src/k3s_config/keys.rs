@@ -11,7 +11,7 @@ use crate::{
     k3s_upgrade::Role,
     shell::quoted,
     text_file::TextFile,
-    yaml_node::{self, Node, Value},
+    yaml_node::{self, Value, YamlNode},
 };
 
 /// Judged where their values are read.
@@ -54,8 +54,8 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
 /// One key of one file and its value.
 struct Entry<'a> {
     file: &'a TextFile,
-    key: Node,
-    value: Node,
+    key: YamlNode,
+    value: YamlNode,
 }
 
 fn each(files: &[TextFile]) -> impl Iterator<Item = Entry<'_>> {
@@ -80,7 +80,7 @@ impl Entry<'_> {
         self.at(&self.key)
     }
 
-    fn at(&self, node: &Node) -> Place {
+    fn at(&self, node: &YamlNode) -> Place {
         Place::at(&self.file.path, node.line, node.column)
     }
 
@@ -160,7 +160,7 @@ impl Entry<'_> {
         findings
     }
 
-    fn single(&self, known: &KnownFlag, value: &Node) -> Option<Finding> {
+    fn single(&self, known: &KnownFlag, value: &YamlNode) -> Option<Finding> {
         let text = match &value.value {
             Value::Scalar(text) => text.as_str(),
             Value::Null => "",
@@ -200,7 +200,7 @@ impl Entry<'_> {
     }
 
     /// The value itself is not repeated: it may be a secret of another key.
-    fn wrong(&self, known: &KnownFlag, at: &Node, wanted: &str, example: Option<&str>) -> Finding {
+    fn wrong(&self, known: &KnownFlag, at: &YamlNode, wanted: &str, example: Option<&str>) -> Finding {
         let place = self.at(at);
         let finding =
             Finding::new(Code::K3sConfigWrongType, format!("{place}: {} must be {wanted}", known.name));

@@ -9,7 +9,7 @@ use crate::{
     finding::{Code, Finding, Place, Remedy},
     text_file::TextFile,
     weaver_toml::ssh_key::base64,
-    yaml_node::{self, Node},
+    yaml_node::{self, YamlNode},
 };
 
 /// What `kubectl config view` writes in place of a value, and what people write.
@@ -57,7 +57,7 @@ pub fn find(
     let Ok(root) = yaml_node::parse(&file.text) else { return (None, Vec::new()) };
     let Some((cluster, user)) = in_force(&root, context) else { return (None, Vec::new()) };
     let mut findings = Vec::new();
-    let mut value = |body: &Node, field: &str, label: &str| {
+    let mut value = |body: &YamlNode, field: &str, label: &str| {
         let node = body.get(&format!("{field}-data"))?;
         let data = node.as_str().filter(|data| !data.is_empty())?;
         let place = Place::at(&file.path, node.line, node.column);
@@ -96,10 +96,10 @@ fn pem(data: &str, label: &str) -> Option<String> {
 }
 
 /// Cluster and user of the context.
-fn in_force<'a>(root: &'a Node, context: Option<&str>) -> Option<(&'a Node, &'a Node)> {
+fn in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(&'a YamlNode, &'a YamlNode)> {
     let entry = |list: &str, name: &str| {
         let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
     let name = context.or_else(|| root.get("current-context")?.as_str())?;
     let context = entry("contexts", name)?.get("context")?;

@@ -9,7 +9,7 @@ use crate::{
     kubeconfig::unusable,
     shell::quoted,
     text_file::TextFile,
-    yaml_node::{self, Node},
+    yaml_node::{self, YamlNode},
 };
 
 /// Where a kubeconfig is looked at.
@@ -60,10 +60,10 @@ pub fn on_the_pi() -> Remedy {
 }
 
 /// The cluster of the context in force, and the name of its entry.
-fn cluster_in_force<'a>(root: &'a Node, context: Option<&str>) -> Option<(&'a str, &'a Node)> {
+fn cluster_in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(&'a str, &'a YamlNode)> {
     let entry = |list: &str, name: &str| {
         let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
     let name = context.or_else(|| root.get("current-context")?.as_str())?;
     let name = entry("contexts", name)?.get("context")?.get("cluster")?.as_str()?;
@@ -148,7 +148,7 @@ fn verified(file: &TextFile, name: &str) -> Remedy {
         .command(format!("kubectl --kubeconfig {file} config unset clusters.{name}.insecure-skip-tls-verify"))
 }
 
-fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
+fn insecure(file: &TextFile, cluster: &YamlNode, name: &str) -> Option<Finding> {
     let insecure = cluster.get("insecure-skip-tls-verify").filter(|node| node.as_str() == Some("true"))?;
     let place = Place::at(&file.path, insecure.line, insecure.column);
     let has_ca =

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Node};
+use crate::yaml_node::{self, YamlNode};
 
 /// Where kubectl looks for what a kubeconfig names.
 pub trait Surroundings {
@@ -73,10 +73,10 @@ fn lost(place: Place, why: &str) -> Finding {
 }
 
 /// Cluster and user of the context, each with what it is.
-fn in_force<'a>(root: &'a Node, context: Option<&str>) -> Option<[(&'static str, &'a Node); 2]> {
+fn in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<[(&'static str, &'a YamlNode); 2]> {
     let entry = |list: &str, name: &str| {
         let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
     let name = context.or_else(|| root.get("current-context")?.as_str())?;
     let context = entry("contexts", name)?.get("context")?;
@@ -90,8 +90,8 @@ pub fn repeated(file: &TextFile) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut findings = Vec::new();
     for list in ["clusters", "users", "contexts"] {
-        let items = root.get(list).map_or(&[][..], Node::items);
-        let names: Vec<&Node> = items.iter().filter_map(|item| item.get("name")).collect();
+        let items = root.get(list).map_or(&[][..], YamlNode::items);
+        let names: Vec<&YamlNode> = items.iter().filter_map(|item| item.get("name")).collect();
         for (index, node) in names.iter().enumerate() {
             if names[..index].iter().any(|earlier| earlier.as_str() == node.as_str()) {
                 let place = Place::at(&file.path, node.line, node.column);

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::yaml_node::{self, Node, SyntaxError};
+use crate::yaml_node::{self, SyntaxError, YamlNode};
 
 /// The part of the file that is about one registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Configured {
         let root = yaml_node::parse(text)?;
         let of = |section: &str, name: &str| root.get(section).and_then(|all| all.get(name));
         let mirror = of("mirrors", registry).or_else(|| of("mirrors", "*"));
-        let urls = mirror.and_then(|mirror| mirror.get("endpoint")).map_or(&[][..], Node::items);
+        let urls = mirror.and_then(|mirror| mirror.get("endpoint")).map_or(&[][..], YamlNode::items);
         let endpoints: Vec<Endpoint> = urls.iter().filter_map(|url| endpoint(url.as_str()?)).collect();
         let config = of("configs", registry).or_else(|| of("configs", "*"));
         let field = |section: &str, name: &str| {

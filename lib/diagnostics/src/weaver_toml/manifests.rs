@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::plan::File;
 use crate::finding::{Code, Finding, Place, Remedy};
-use crate::yaml_node::{self, Value, Node};
+use crate::yaml_node::{self, Value, YamlNode};
 
 /// The directory next to `weaver.toml`.
 pub const DIRECTORY: &str = "manifests";
@@ -147,18 +147,18 @@ fn judge<'t>(path: &str, text: &'t str) -> Result<&'t str, (Place, String)> {
 }
 
 /// What is missing of an object, and in which line.
-fn object(node: &Node) -> Result<(), (u64, String)> {
+fn object(node: &YamlNode) -> Result<(), (u64, String)> {
     if node.value == Value::Null {
         return Ok(());
     }
     let is_text =
-        |node: Option<&Node>| node.and_then(Node::as_str).is_some_and(|text| !text.is_empty());
+        |node: Option<&YamlNode>| node.and_then(YamlNode::as_str).is_some_and(|text| !text.is_empty());
     for field in ["apiVersion", "kind"] {
         if !is_text(node.get(field)) {
             return Err((node.line, format!("the object has no {field}")));
         }
     }
-    if node.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"))
+    if node.get("kind").and_then(YamlNode::as_str).is_some_and(|kind| kind.ends_with("List"))
         && let Some(items) = node.get("items")
     {
         return items.items().iter().try_for_each(object);

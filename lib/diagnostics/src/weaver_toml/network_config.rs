@@ -10,7 +10,7 @@ use std::fmt;
 use crate::{
     finding::Place,
     text_file::TextFile,
-    yaml_node::{self, Node, SyntaxError, Value},
+    yaml_node::{self, SyntaxError, Value, YamlNode},
     yaml_text::{self, Ordered},
 };
 
@@ -47,20 +47,20 @@ pub fn read(file: &TextFile) -> Result<Option<OtherWifi>, SyntaxError> {
 }
 
 /// The key itself, whose line says more than that of its value.
-fn entry<'n>(map: &'n Node, key: &str) -> Option<&'n Node> {
+fn entry<'n>(map: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
     map.entries().iter().map(|(name, _)| name).rfind(|name| name.as_str() == Some(key))
 }
 
-fn without_radio(network: &Node) -> Node {
+fn without_radio(network: &YamlNode) -> YamlNode {
     let mut entries = network.entries().to_vec();
     for (name, value) in &mut entries {
         if let (Some("wifis"), Value::Map(wifis)) = (name.as_str(), &mut value.value) {
             wifis.retain(|(name, _)| name.as_str() != Some(RADIO));
         }
     }
-    let is_empty = |node: &Node| matches!(&node.value, Value::Map(entries) if entries.is_empty());
+    let is_empty = |node: &YamlNode| matches!(&node.value, Value::Map(entries) if entries.is_empty());
     entries.retain(|(name, value)| !(name.as_str() == Some("wifis") && is_empty(value)));
-    Node { value: Value::Map(entries), ..network.clone() }
+    YamlNode { value: Value::Map(entries), ..network.clone() }
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(at(&["network", "ethernets", "end0", "mtu"]), scalar("1400"));
         let addresses = network.get("network").unwrap().get("ethernets").unwrap().get("end0").unwrap();
         let addresses: Vec<_> =
-            addresses.get("addresses").unwrap().items().iter().map(Node::as_str).collect();
+            addresses.get("addresses").unwrap().items().iter().map(YamlNode::as_str).collect();
         assert_eq!(addresses, [Some("10.0.0.2/24"), Some("fd00::1/64")]);
         assert!(rest.ends_with("x: null\n"), "{rest}");
     }

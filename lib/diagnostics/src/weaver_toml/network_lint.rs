@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Node};
+use crate::yaml_node::{self, YamlNode};
 
 /// Kinds of interfaces that have addresses.
 const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
@@ -21,7 +21,7 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
     found.version(network);
     let (mut routes, mut addresses) = (Vec::new(), Vec::new());
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
-        for (name, body) in network.get(kind).map_or(&[][..], Node::entries) {
+        for (name, body) in network.get(kind).map_or(&[][..], YamlNode::entries) {
             let Some(name) = name.as_str() else { continue };
             found.interface(name, body, &mut routes, &mut addresses);
             if kind == "wifis" {
@@ -42,14 +42,14 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn fault(&mut self, at: &Node, what: &str, remedy: &str) {
+    fn fault(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
         let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
         self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
     }
 
     /// cloud-init needs one, as a number: without it the card has no network at all.
-    fn version(&mut self, network: &Node) {
+    fn version(&mut self, network: &YamlNode) {
         let has_more = network
             .entries()
             .iter()
@@ -76,11 +76,11 @@ impl Found<'_> {
     fn interface<'n>(
         &mut self,
         name: &'n str,
-        body: &'n Node,
-        routes: &mut Vec<(&'n str, &'n Node)>,
+        body: &'n YamlNode,
+        routes: &mut Vec<(&'n str, &'n YamlNode)>,
         addresses: &mut Vec<(&'n str, &'n str)>,
     ) {
-        for node in body.get("addresses").map_or(&[][..], Node::items) {
+        for node in body.get("addresses").map_or(&[][..], YamlNode::items) {
             let Some(text) = node.as_str() else { continue };
             let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
             match address.parse::<IpAddr>() {
@@ -102,15 +102,15 @@ impl Found<'_> {
                 },
             }
         }
-        let default = |route: &&Node| {
-            let to = route.get("to").and_then(Node::as_str);
+        let default = |route: &&YamlNode| {
+            let to = route.get("to").and_then(YamlNode::as_str);
             matches!(to, Some("default" | "0.0.0.0/0")) && route.get("metric").is_none()
         };
         let route = body.get("routes").and_then(|routes| routes.items().iter().find(default));
         routes.extend(body.get("gateway4").or(route).map(|node| (name, node)));
     }
 
-    fn radio(&mut self, body: &Node) {
+    fn radio(&mut self, body: &YamlNode) {
         if let Some(country) = body.get("regulatory-domain") {
             let text = country.as_str().unwrap_or_default();
             if let Some(written) = plain(self.file, country).filter(|written| is_reread(written)) {
@@ -127,7 +127,7 @@ impl Found<'_> {
                 );
             }
         }
-        for (name, point) in body.get("access-points").map_or(&[][..], Node::entries) {
+        for (name, point) in body.get("access-points").map_or(&[][..], YamlNode::entries) {
             let password = point.get("password").or_else(|| point.get("auth")?.get("password"));
             for (node, what) in [(Some(name), "name"), (password, "password")] {
                 let Some(node) = node else { continue };
@@ -148,7 +148,7 @@ impl Found<'_> {
 }
 
 /// The text of a value without quotes, as it is written; none of one that has them.
-fn plain<'t>(file: &'t TextFile, node: &Node) -> Option<&'t str> {
+fn plain<'t>(file: &'t TextFile, node: &YamlNode) -> Option<&'t str> {
     let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
     let line = file.text.lines().nth(at(node.line)?)?;
     let (start, _) = line.char_indices().nth(at(node.column)?)?;

@@ -8,7 +8,7 @@
 use crate::{
     finding::Place,
     text_file::TextFile,
-    yaml_node::{self, Node, SyntaxError, Value},
+    yaml_node::{self, SyntaxError, Value, YamlNode},
 };
 
 /// What `user-data` says.
@@ -35,14 +35,14 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
         return Ok(UserData::default());
     }
     let root = yaml_node::parse(&file.text)?;
-    let place = |node: &Node| Place::at(&file.path, node.line, node.column);
+    let place = |node: &YamlNode| Place::at(&file.path, node.line, node.column);
     let named = ["hostname", "fqdn"].iter().filter_map(|key| root.get(key));
     let host_names = named.filter_map(|node| {
         let label = node.as_str()?.split('.').next()?;
         Some((label.to_ascii_lowercase(), place(node)))
     });
     let manages_hosts = root.get("manage_etc_hosts").filter(|node| node.as_str() != Some("false")).map(place);
-    let packages = root.get("packages").map_or(&[][..], Node::items).iter().filter_map(|node| {
+    let packages = root.get("packages").map_or(&[][..], YamlNode::items).iter().filter_map(|node| {
         // A list is a name and a version.
         let name = node.as_str().or_else(|| node.items().first()?.as_str())?;
         Some((name.to_owned(), place(node)))
@@ -51,13 +51,13 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
     Ok(UserData { user, host_names, manages_hosts, packages })
 }
 
-fn user(root: &Node) -> Option<String> {
-    let users = root.get("users").map_or(&[][..], Node::items).iter().filter_map(|node| node.get("name"));
+fn user(root: &YamlNode) -> Option<String> {
+    let users = root.get("users").map_or(&[][..], YamlNode::items).iter().filter_map(|node| node.get("name"));
     let single = root.get("user").map(|node| match node.value {
         Value::Map(_) => node.get("name").unwrap_or(node),
         _ => node,
     });
-    let mut names = users.chain(single).filter_map(Node::as_str);
+    let mut names = users.chain(single).filter_map(YamlNode::as_str);
     names.find(|name| is_account(name)).map(str::to_owned)
 }
 

@@ -8,7 +8,7 @@
 use super::ssh_key;
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Node, Value};
+use crate::yaml_node::{self, Value, YamlNode};
 
 /// How cloud-init's other kinds begin.
 const OTHERS: [&str; 7] = [
@@ -82,24 +82,25 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
 }
 
 /// The users that are mappings, each with its name.
-fn users(root: &Node) -> Vec<(&str, &Node)> {
+fn users(root: &YamlNode) -> Vec<(&str, &YamlNode)> {
     let Some(users) = root.get("users") else { return Vec::new() };
-    let is_map = |node: &Node| matches!(node.value, Value::Map(_));
+    let is_map = |node: &YamlNode| matches!(node.value, Value::Map(_));
     let of_list = users.items().iter().filter(|user| is_map(user));
-    let of_list = of_list.map(|user| (user.get("name").and_then(Node::as_str).unwrap_or("default"), user));
+    let of_list =
+        of_list.map(|user| (user.get("name").and_then(YamlNode::as_str).unwrap_or("default"), user));
     let of_map = users.entries().iter().filter(|(_, user)| is_map(user));
     of_list.chain(of_map.filter_map(|(name, user)| Some((name.as_str()?, user)))).collect()
 }
 
 /// Whether the default user is made, for whom the keys at the top are.
-fn has_default(root: &Node, of_card: bool) -> bool {
-    let is_set = |node: &Node| node.value != Value::Null && node.as_str() != Some("");
+fn has_default(root: &YamlNode, of_card: bool) -> bool {
+    let is_set = |node: &YamlNode| node.value != Value::Null && node.as_str() != Some("");
     if root.get("user").is_some_and(is_set) {
         return true;
     }
     let Some(users) = root.get("users") else { return !of_card };
     let names = |text: &str| text.split(',').any(|name| name.trim() == "default");
-    let item = |item: &Node| {
+    let item = |item: &YamlNode| {
         item.as_str().is_some_and(names)
             || item.items().iter().any(|item| item.as_str() == Some("default"))
             || (matches!(item.value, Value::Map(_))
@@ -120,11 +121,11 @@ impl Found<'_> {
         self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
     }
 
-    fn at(&self, node: &Node) -> Place {
+    fn at(&self, node: &YamlNode) -> Place {
         Place::at(&self.file.path, node.line, node.column)
     }
 
-    fn keys_at_the_top(&mut self, root: &Node) {
+    fn keys_at_the_top(&mut self, root: &YamlNode) {
         let Some(keys) = root.get(KEYS_FIELD) else { return };
         if keys.as_str().is_some() {
             let what = "the keys at the top are a text, of which cloud-init makes a key of each letter";
@@ -139,7 +140,7 @@ impl Found<'_> {
         self.keys(keys);
     }
 
-    fn user(&mut self, name: &str, user: &Node) {
+    fn user(&mut self, name: &str, user: &YamlNode) {
         let get = |field: &str| {
             let of = |key: &str| key.replace('-', "_").trim() == field;
             let entries = user.entries().iter().rev();
@@ -178,7 +179,7 @@ impl Found<'_> {
         }
     }
 
-    fn keys(&mut self, keys: &Node) {
+    fn keys(&mut self, keys: &YamlNode) {
         let single = std::slice::from_ref(keys);
         for node in if keys.items().is_empty() { single } else { keys.items() } {
             let Some(text) = node.as_str() else { continue };
