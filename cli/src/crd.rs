@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 use weaver_api::webhook;
 use weaver_installer::certificates::{self, ensure, secret};
-use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, review};
+use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, conversion};
 
 use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain, crd_lint};
@@ -167,7 +167,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     let (place, certificates) = if let Some(service) = &cluster.service {
         (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
     } else {
-        let names = vec![review::host(&cluster.webhook)?];
+        let names = vec![conversion::host(&cluster.webhook)?];
         let options =
             certificates::CertificateOptions { names, ..certificates::CertificateOptions::default() };
         let certificates = ensure(&directory, &options, now).context(

@@ -20,10 +20,10 @@ use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use weaver_client::call::{CallError, call, lookup};
 
+use super::conversion::converts;
 use super::migrate::stored_resource;
 use super::plan::{DefinitionPlan, DefinitionRefusal, complete, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
-use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
 use super::webhook::Webhook;
 use super::write::{MANAGER, ROUNDS};

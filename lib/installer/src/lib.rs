@@ -5,7 +5,7 @@
 //! - [`certificates`]: the webhook's CA and certificate.
 //! - [`Webhook`]: where the webhook is, and its [`Service`], where it runs in the cluster.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
-//! - [`review`]: does the webhook answer?
+//! - [`conversion`]: does the webhook answer?
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
 //! - [`accounts`]: an admission policy: who may name a ServiceAccount.
 //! - [`deletions`]: an admission policy: a ConfigMapSync is not deleted in a way that only seems to keep its copies.
@@ -20,6 +20,7 @@
 pub mod accounts;
 pub mod certificates;
 pub mod code;
+pub mod conversion;
 pub mod deletions;
 #[cfg(test)]
 mod fake_api;
@@ -31,7 +32,6 @@ mod migrate;
 pub mod nodes;
 pub mod plan;
 mod report;
-pub mod review;
 mod served;
 mod webhook;
 mod write;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use weaver_client::call::CallError;
 
+use super::conversion::ConversionError;
 use super::plan::DefinitionRefusal;
-use super::review::ReviewError;
 
 /// What became of one definition, or of another object.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -115,7 +115,7 @@ pub enum InstallError {
     },
     /// The webhook does not answer.
     #[error(transparent)]
-    Webhook(#[from] ReviewError),
+    Webhook(#[from] ConversionError),
     /// At least one definition would destroy something. None was changed.
     #[error("no CRD was changed, because{}", in_words(.0))]
     Refused(Vec<(String, DefinitionRefusal)>),

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::replace;
 use weaver_installer::certificates::ensure;
-use weaver_installer::review::converts;
+use weaver_installer::conversion::converts;
 
 use self::client::{Protocol, Trust, is_converted, review};
 use self::process::{LIMIT, Webhook, eventually, log, options, program};

@@ -33,14 +33,14 @@ const TARGET: &str = "weaver-conversion-check";
 /// The webhook does not convert.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the conversion webhook at {url} {fault}; nothing was changed in the API server")]
-pub struct ReviewError {
+pub struct ConversionError {
     pub url: String,
-    pub fault: ReviewFault,
+    pub fault: ConversionFault,
 }
 
 /// What is wrong, as a clause that follows the URL, with the remedy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ReviewFault {
+pub enum ConversionFault {
     /// Nothing that could be asked.
     #[error("cannot be asked: a webhook's URL is https://HOST:PORT/PATH")]
     Url,
@@ -82,9 +82,9 @@ pub enum ReviewFault {
 ///
 /// # Errors
 /// What was wrong the last time.
-pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), ReviewError> {
+pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), ConversionError> {
     let until = Instant::now() + patience;
-    let error = |fault| ReviewError { url: webhook.url.clone(), fault };
+    let error = |fault| ConversionError { url: webhook.url.clone(), fault };
     let (client, path) = client(webhook, patience).map_err(error)?;
     let mut last = None;
     loop {
@@ -94,7 +94,7 @@ pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), Revie
             Ok(Err(fault)) => fault,
             // What was wrong before says more than that the time is over.
             Err(_) => {
-                let late = || ReviewFault::NoAnswer(format!("none within {} s", patience.as_secs()));
+                let late = || ConversionFault::NoAnswer(format!("none within {} s", patience.as_secs()));
                 return Err(error(last.unwrap_or_else(late)));
             }
         };
@@ -110,8 +110,8 @@ pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), Revie
 ///
 /// # Errors
 /// It is not `https://HOST[:PORT]/PATH`.
-pub fn host(url: &str) -> Result<String, ReviewError> {
-    let fault = || ReviewError { url: url.to_owned(), fault: ReviewFault::Url };
+pub fn host(url: &str) -> Result<String, ConversionError> {
+    let fault = || ConversionError { url: url.to_owned(), fault: ConversionFault::Url };
     let parsed: Uri = url.parse().map_err(|_| fault())?;
     match (parsed.scheme_str(), parsed.host()) {
         (Some("https"), Some(host)) if !host.is_empty() => {
@@ -122,29 +122,29 @@ pub fn host(url: &str) -> Result<String, ReviewError> {
 }
 
 /// A client that trusts the bundle alone, and the path to ask for.
-fn client(webhook: &Webhook, patience: Duration) -> Result<(Client, Uri), ReviewFault> {
-    let url: Uri = webhook.url.parse().map_err(|_| ReviewFault::Url)?;
+fn client(webhook: &Webhook, patience: Duration) -> Result<(Client, Uri), ConversionFault> {
+    let url: Uri = webhook.url.parse().map_err(|_| ConversionFault::Url)?;
     let (Some("https"), Some(host), Some(path)) = (url.scheme_str(), url.authority(), url.path_and_query())
     else {
-        return Err(ReviewFault::Url);
+        return Err(ConversionFault::Url);
     };
     let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(webhook.ca_bundle.as_bytes())
         .map(|certificate| certificate.map(|der| der.to_vec()))
         .collect::<Result<_, _>>()
-        .map_err(|_| ReviewFault::Bundle)?;
+        .map_err(|_| ConversionFault::Bundle)?;
     if certificates.is_empty() {
-        return Err(ReviewFault::Bundle);
+        return Err(ConversionFault::Bundle);
     }
-    let origin = format!("https://{host}/").parse().map_err(|_| ReviewFault::Url)?;
+    let origin = format!("https://{host}/").parse().map_err(|_| ConversionFault::Url)?;
     let mut config = Config::new(origin);
     config.root_cert = Some(certificates);
     config.connect_timeout = Some(patience);
     config.default_retry = false;
-    let client = Client::try_from(config).map_err(|_| ReviewFault::Bundle)?;
-    Ok((client, path.as_str().parse().map_err(|_| ReviewFault::Url)?))
+    let client = Client::try_from(config).map_err(|_| ConversionFault::Bundle)?;
+    Ok((client, path.as_str().parse().map_err(|_| ConversionFault::Url)?))
 }
 
-async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ReviewFault> {
+async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ConversionFault> {
     let [old, new] = VERSIONS;
     let sent = object();
     let there = convert(client, path, sent.clone(), new).await?;
@@ -152,21 +152,26 @@ async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ReviewFault> 
     if back["spec"] == sent["spec"] {
         Ok(())
     } else {
-        Err(ReviewFault::WrongAnswer("the object did not come back as it was sent"))
+        Err(ConversionFault::WrongAnswer("the object did not come back as it was sent"))
     }
 }
 
-async fn convert(client: &Client, path: &Uri, object: Value, version: &str) -> Result<Value, ReviewFault> {
+async fn convert(
+    client: &Client,
+    path: &Uri,
+    object: Value,
+    version: &str,
+) -> Result<Value, ConversionFault> {
     let uid = format!("weaver-{}", fastrand::u64(..));
     let request = Request::post(path.clone()).header("content-type", "application/json");
     #[expect(clippy::expect_used, reason = "texts and a JSON value")]
     let body =
         serde_json::to_vec(&review(uid.clone(), object, version)).expect("a review can be written as JSON");
-    let request = request.body(Body::from(body)).map_err(|_| ReviewFault::Url)?;
+    let request = request.body(Body::from(body)).map_err(|_| ConversionFault::Url)?;
     let response = client.send(request).await.map_err(|error| failure(&error))?;
     let status = response.status();
     let content = Limited::new(response.into_body(), LARGEST).collect().await;
-    let content = content.map_err(|error| ReviewFault::NoAnswer(error.to_string()))?.to_bytes();
+    let content = content.map_err(|error| ConversionFault::NoAnswer(error.to_string()))?.to_bytes();
     answered(status, &content, &uid, version)
 }
 
@@ -191,35 +196,35 @@ fn review(uid: String, object: Value, version: &str) -> ConversionReview {
 }
 
 /// The converted object, if this is the answer to what was asked.
-fn answered(status: StatusCode, content: &[u8], uid: &str, version: &str) -> Result<Value, ReviewFault> {
+fn answered(status: StatusCode, content: &[u8], uid: &str, version: &str) -> Result<Value, ConversionFault> {
     if status != StatusCode::OK {
         let said = serde_json::from_slice::<Status>(content).map(|status| status.message).unwrap_or_default();
-        return Err(ReviewFault::Failed(if said.is_empty() { status.to_string() } else { said }));
+        return Err(ConversionFault::Failed(if said.is_empty() { status.to_string() } else { said }));
     }
     let review: ConversionReview = serde_json::from_slice(content)
-        .map_err(|_| ReviewFault::WrongAnswer("it is not a ConversionReview"))?;
+        .map_err(|_| ConversionFault::WrongAnswer("it is not a ConversionReview"))?;
     let Some(ConversionResponse { uid: answered, result, converted_objects, .. }) = review.response else {
-        return Err(ReviewFault::WrongAnswer("the review holds no answer"));
+        return Err(ConversionFault::WrongAnswer("the review holds no answer"));
     };
     if answered != uid {
-        return Err(ReviewFault::WrongAnswer("the answer is to another review"));
+        return Err(ConversionFault::WrongAnswer("the answer is to another review"));
     }
     if result.status != Some(StatusSummary::Success) {
-        return Err(ReviewFault::Failed(result.message));
+        return Err(ConversionFault::Failed(result.message));
     }
     let [object] = <[Value; 1]>::try_from(converted_objects)
-        .map_err(|_| ReviewFault::WrongAnswer("it holds more or fewer objects than were sent"))?;
+        .map_err(|_| ConversionFault::WrongAnswer("it holds more or fewer objects than were sent"))?;
     if object["apiVersion"] != format!("{GROUP}/{version}") || object["kind"] != "ConfigMapSync" {
-        return Err(ReviewFault::WrongAnswer("the object is not at the version that was asked for"));
+        return Err(ConversionFault::WrongAnswer("the object is not at the version that was asked for"));
     }
     if object["metadata"]["name"] != TARGET {
-        return Err(ReviewFault::WrongAnswer("the object is another one"));
+        return Err(ConversionFault::WrongAnswer("the object is another one"));
     }
     Ok(object)
 }
 
 /// What a request that got no answer says about the webhook.
-fn failure(error: &kube::Error) -> ReviewFault {
+fn failure(error: &kube::Error) -> ConversionFault {
     let mut last = String::new();
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -228,7 +233,7 @@ fn failure(error: &kube::Error) -> ReviewFault {
         }
         let io = error.downcast_ref::<io::Error>();
         if io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            return ReviewFault::Refused(error.to_string());
+            return ConversionFault::Refused(error.to_string());
         }
         // The outer ones say no more than that something failed.
         last = error.to_string();
@@ -236,22 +241,22 @@ fn failure(error: &kube::Error) -> ReviewFault {
         let wrapped = io.and_then(io::Error::get_ref).map(|wrapped| wrapped as &(dyn Error + 'static));
         next = wrapped.or_else(|| error.source());
     }
-    ReviewFault::NoAnswer(last)
+    ConversionFault::NoAnswer(last)
 }
 
-fn tls_failure(error: &rustls::Error) -> ReviewFault {
+fn tls_failure(error: &rustls::Error) -> ConversionFault {
     use rustls::{AlertDescription, CertificateError};
     match error {
         rustls::Error::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::AccessDenied) => {
-            ReviewFault::NoCertificate
+            ConversionFault::NoCertificate
         }
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => ReviewFault::OtherCa,
+        ) => ConversionFault::OtherCa,
         rustls::Error::InvalidCertificate(
             name @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
-        ) => ReviewFault::OtherName(name.to_string()),
-        other => ReviewFault::Tls(other.to_string()),
+        ) => ConversionFault::OtherName(name.to_string()),
+        other => ConversionFault::Tls(other.to_string()),
     }
 }
 
