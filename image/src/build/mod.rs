@@ -4,7 +4,7 @@
 //! the result gets its name when it is whole. Failure: a step names its log; what was made before stays in the
 //! cache, and an interrupted build leaves nothing that looks finished.
 //!
-//! - [`rootfs`], [`packages`], [`debian_kernel`], [`emulation`]: Debian's part.
+//! - [`rootfs`], [`packages`], [`debian_kernel`], [`prerequisites`]: Debian's part.
 //! - [`layer`], [`merge`]: ours, and both as one.
 //! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
 //! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies next to it.
@@ -14,7 +14,6 @@ pub mod boot_files;
 pub mod cpio;
 pub mod debian_kernel;
 pub mod disk;
-pub mod emulation;
 pub mod layer;
 pub mod merge;
 pub mod named;
@@ -22,6 +21,7 @@ mod options;
 pub mod os_list;
 pub mod packages;
 pub mod place;
+pub mod prerequisites;
 pub mod publish;
 pub mod rootfs;
 pub mod sbom;
@@ -176,7 +176,7 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
     }
     place::require(&needs)?;
     crate::boot::programs::require(&TOOLS)?;
-    if has_root { Ok(()) } else { emulation::check() }
+    if has_root { Ok(()) } else { prerequisites::check() }
 }
 
 fn put_together(
