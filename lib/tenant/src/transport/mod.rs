@@ -9,8 +9,8 @@
 mod clock;
 mod connector;
 mod error;
-mod gate;
 mod pool;
+mod send_gate;
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use tower::{BoxError, Layer, Service, ServiceBuilder};
 pub use clock::ServerClock;
 pub use connector::Connector;
 pub use error::TransportError;
-pub use gate::SendGate;
 use pool::{Answer, Pool};
+pub use send_gate::SendGate;
 
 /// How long an answer may pause.
 const ANSWER: Duration = Duration::from_secs(30);

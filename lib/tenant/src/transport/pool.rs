@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
 use super::connector::{Connected, Connector, MOST_STREAMS};
-use super::gate::SendGate;
+use super::send_gate::SendGate;
 
 /// After which time an idle connection is closed, if there is another.
 const IDLE: Duration = Duration::from_mins(1);
