@@ -9,9 +9,8 @@ use weaver_diagnostics::{
     join,
     k3d::verdict,
     k3s_upgrade::Role,
+    overrides::Overrides,
 };
-
-use crate::override_file::Overrides;
 
 /// Where k3s runs, which decides what is typed.
 #[derive(Debug, Clone)]
@@ -90,12 +89,11 @@ fn leaves_names_open(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::override_file;
+    use weaver_diagnostics::overrides;
 
     #[test]
     fn what_is_overridden_is_a_warning_and_leaves_the_names_open_all_the_same() {
-        let mut findings =
-            Findings::new(Runs::Unit(Role::Server), override_file::parse("/o", "F-01\nno-code\n"));
+        let mut findings = Findings::new(Runs::Unit(Role::Server), overrides::parse("/o", "F-01\nno-code\n"));
         findings.extend([Finding::new(Code::MemoryCgroupOk, "m")]);
         assert!(!findings.names_are_open());
         findings.extend([Finding::new(Code::K3sConfigInvalid, "m")]);
