@@ -23,6 +23,7 @@ mod dummy_interface;
 mod facts;
 mod fat_file;
 mod findings;
+pub mod host;
 pub mod host_args;
 mod host_checks;
 pub mod host_root;

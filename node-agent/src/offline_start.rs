@@ -16,9 +16,9 @@ use weaver_diagnostics::host::network::{
 use weaver_host::durable_file;
 
 use crate::{
-    checks::Host,
     dummy_interface,
     facts::network::{default_route, is_offline_start},
+    host::Host,
     host_root::HostRoot,
 };
 

@@ -22,15 +22,8 @@ use tracing::{error, info, warn};
 use weaver_diagnostics::{finding::Finding, host::board::ClockSync};
 
 use crate::{
-    args::PreflightArgs,
-    boot_config,
-    checks::{self, Host},
-    clock_wait,
-    facts::network,
-    k3s_block,
-    node_report::Report,
-    offline_start,
-    publish::Publisher,
+    args::PreflightArgs, boot_config, checks, clock_wait, facts::network, host::Host, k3s_block,
+    node_report::Report, offline_start, publish::Publisher,
 };
 
 /// The longest wait for the clock that the unit's own time allows for.

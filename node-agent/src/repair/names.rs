@@ -31,7 +31,8 @@ use weaver_diagnostics::{
 use super::{RepairLedger, repair, say, serving_secret};
 use crate::{
     args::RepairNamesArgs,
-    checks::{self, Check, Host},
+    checks::{self, Check},
+    host::Host,
     run::cluster,
     systemctl::Systemctl,
 };

@@ -38,7 +38,7 @@ use weaver_installer::{
 };
 
 use super::{cluster, status::Status};
-use crate::{args::RunArgs, checks::Host, node_report::Unseen, slowness};
+use crate::{args::RunArgs, host::Host, node_report::Unseen, slowness};
 
 /// Group of the webhook on an appliance, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";

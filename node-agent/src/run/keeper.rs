@@ -27,9 +27,10 @@ use super::{
 use crate::{
     args::RunArgs,
     boot_config,
-    checks::{self, Check, Host},
+    checks::{self, Check},
     clock_wait,
     findings::Runs,
+    host::Host,
     k3d::K3d,
     node_report::Gate,
     slowness,

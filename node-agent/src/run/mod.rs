@@ -49,7 +49,7 @@ use weaver_host::{metrics_page, signals::Signals};
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Heartbeat};
 use crate::{
-    args::RunArgs, checks::Host, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK,
+    args::RunArgs, host::Host, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK,
     publish::Publisher, systemctl::Systemctl,
 };
 

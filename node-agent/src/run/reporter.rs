@@ -39,8 +39,8 @@ use super::{
     status::Status,
 };
 use crate::{
-    checks::Host,
     facts::node::{self, NodeFacts},
+    host::Host,
     node_verdicts::{self, News},
 };
 

@@ -23,7 +23,8 @@ use weaver_diagnostics::serving::Outcome;
 
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
-use crate::checks::{self, Check, Host, KUBELET};
+use crate::checks::{self, Check};
+use crate::host::{Host, KUBELET};
 use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
 
