@@ -13,12 +13,15 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use weaver_diagnostics::{
-    finding::{Code, Finding, Place, Remedy, Severity},
-    k3s_config::{self, DEFAULT_DATA_DIR, Effective, Setting, keys},
-    k3s_unit::{self, Flag},
+    finding::Finding,
+    k3s_config::{
+        self, DEFAULT_DATA_DIR, Effective,
+        files::{self, FileUse, Unread},
+        keys,
+    },
+    k3s_unit::{self, Start},
     k3s_upgrade::Role,
-    kubeconfig::{self, Unusable},
-    registries_yaml, serving,
+    kubeconfig, registries_yaml,
     text_file::TextFile,
     weaver_toml::plan::AGENT_ROLE,
 };
@@ -81,7 +84,7 @@ pub fn effective_without(
     if let Some(setting) = named
         && matches!(root.read(&config), Ok(None))
     {
-        unreadable.push(missing_config(&setting));
+        unreadable.push(files::missing_config(&setting));
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
     let role = role_of_units(root);
@@ -103,29 +106,15 @@ fn registries(root: &HostRoot) -> Vec<Finding> {
             let is_there = |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)));
             registries_yaml::lint(&file, is_there)
         }),
-        Err(error) => vec![cannot_read(path, &error.to_string()).milder(Severity::Unknown)],
+        Err(error) => vec![unread(FileUse::Registries, path, &error)],
     }
-}
-
-/// k3s does without its usual file, and not without one that it is told of.
-fn missing_config(named: &Setting) -> Finding {
-    let Setting { value: path, origin } = named;
-    let message = format!("{path} does not exist, {origin} names it, and k3s does not start without it");
-    Finding::new(Code::K3sFileUnreadable, message)
-        .saw(origin.clone(), format!("configuration file {path}"))
-        .remedy(
-            Remedy::new(format!("write {path}, or remove its name from {origin}"))
-                .command("sudo systemctl daemon-reload")
-                .command("sudo systemctl restart k3s"),
-        )
 }
 
 /// The file, then its drop-ins by name.
 fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -> Vec<TextFile> {
     let drop_ins = with_suffix(config, ".d");
     let names = root.list(&drop_ins).unwrap_or_else(|error| {
-        // k3s may read it all the same.
-        unreadable.push(cannot_read(&drop_ins, &error.to_string()).milder(Severity::Unknown));
+        unreadable.push(unread(FileUse::DropIns, &drop_ins, &ReadError::Io(error)));
         Vec::new()
     });
     let drop_ins = names.iter().filter(|name| k3s_config::is_drop_in(name)).map(|name| drop_ins.join(name));
@@ -136,28 +125,11 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
             // k3s passes over directories of such a name.
             Err(ReadError::NotAFile) if root.is_dir(&path) && path != config => None,
             Err(error) => {
-                let finding = cannot_read(&path, &error.to_string());
-                unreadable.push(match error {
-                    // What stops us need not stop k3s, which is root and knows no limit.
-                    ReadError::Io(_) | ReadError::TooLarge => finding.milder(Severity::Unknown),
-                    ReadError::NotAFile | ReadError::Binary => finding,
-                });
+                unreadable.push(unread(FileUse::Config, &path, &error));
                 None
             }
         })
         .collect()
-}
-
-/// How the unit starts k3s.
-struct Start {
-    flags: Vec<Flag>,
-    /// The configuration file that it names.
-    config_file: Option<Setting>,
-    /// The data directory of its environment: of all that may name one, the
-    /// last to be asked.
-    data_dir: Option<Setting>,
-    /// The node's name of its environment, asked last too.
-    node_name: Option<Setting>,
 }
 
 /// The unit, then its drop-ins as systemd takes them: by name wherever they lie, and of one name only that in the
@@ -187,8 +159,7 @@ fn read_unit(
 ) -> Start {
     let mut read = |path: &Path| {
         root.read(path).unwrap_or_else(|error| {
-            // systemd may still read it: what it says is then unknown, not bad.
-            unreadable.push(cannot_read(path, &error.to_string()).milder(Severity::Warn));
+            unreadable.push(unread(FileUse::Unit, path, &error));
             None
         })
     };
@@ -200,18 +171,7 @@ fn read_unit(
         .filter(|(path, _)| !path.contains('%') && is_wanted(path))
         .filter_map(|(path, _)| read(Path::new(&path)))
         .collect();
-    let flags = k3s_unit::flags(&units, &environment);
-    // The environment first, then the first flag: k3s' own order.
-    let by_flag = || {
-        let flag = flags.iter().find(|flag| matches!(flag.name.as_str(), "config" | "c"))?;
-        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() })
-    };
-    let variable = |name| k3s_unit::variable(&units, &environment, name);
-    let config_file =
-        variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
-    let data_dir = variable("K3S_DATA_DIR");
-    let node_name = variable("K3S_NODE_NAME");
-    Start { flags, config_file, data_dir, node_name }
+    k3s_unit::start(&units, &environment)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -220,15 +180,13 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn cannot_read(path: &Path, why: &str) -> Finding {
-    let path = path.display().to_string();
-    Finding::new(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
-        .saw(Place::file(&path), why)
-        .remedy(
-            Remedy::new(format!("make {path} a text file that root can read"))
-                .command(format!("sudo ls -l {path}"))
-                .command("sudo weaver-node-agent check"),
-        )
+fn unread(of: FileUse, path: &Path, error: &ReadError) -> Finding {
+    let why = error.to_string();
+    let unread = match error {
+        ReadError::Io(_) | ReadError::TooLarge => Unread::ByUs(why),
+        ReadError::NotAFile | ReadError::Binary => Unread::NotText(why),
+    };
+    files::unread(of, &path.display().to_string(), &unread)
 }
 
 /// The file with the CA of the serving certificates.
@@ -243,16 +201,10 @@ pub fn server_ca_path(data_dir: &Path) -> PathBuf {
 /// A finding that says what is missing: `unknown` before k3s' first start.
 pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<TextFile, Box<Finding>> {
     let path = server_ca_path(data_dir);
-    let shown = path.display();
     match root.read(&path) {
         Ok(Some(file)) => Ok(file),
-        Ok(None) => {
-            let finding =
-                serving::unknown(&format!("{shown} does not exist: k3s has not created its CA yet"));
-            Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")))
-        }
-        // k3s may read it all the same.
-        Err(error) => Err(Box::new(cannot_read(&path, &error.to_string()).milder(Severity::Unknown))),
+        Ok(None) => Err(Box::new(files::missing_ca(&path.display().to_string()))),
+        Err(error) => Err(Box::new(unread(FileUse::ServerCa, &path, &error))),
     }
 }
 
@@ -262,7 +214,7 @@ pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<TextFile, Box<Findi
 /// A finding that says what is wrong with it.
 pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Finding>> {
     let mut anchors = RootCertStore::empty();
-    let broken = |why: String| Box::new(cannot_read(Path::new(&file.path), &why));
+    let broken = |why: String| Box::new(files::broken_ca(&file.path, &why));
     for certificate in CertificateDer::pem_slice_iter(file.text.as_bytes()) {
         let certificate = certificate.map_err(|_| broken("it is not valid PEM".to_owned()))?;
         anchors
@@ -275,226 +227,13 @@ pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Findin
     Ok(anchors)
 }
 
-/// What is wrong with the administrator's kubeconfig. It is never the gate's
-/// verdict: `run` cannot work with it, k3s is not harmed.
+/// What is wrong with the administrator's kubeconfig.
 #[must_use]
 pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
-    let unusable =
-        |why: String| Unusable { place: Place::file(path.display().to_string()), why }.of_administrator();
-    let file = match root.read(path) {
-        Ok(Some(file)) => file,
-        Ok(None) => {
-            let finding = unusable("it does not exist; k3s writes it when it has started".to_owned());
-            // As it is before each first start.
-            return vec![finding.milder(Severity::Unknown)];
-        }
-        Err(error) => return vec![unusable(error.to_string())],
-    };
+    let read = root.read(path).map_err(|error| error.to_string());
     let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
-    let exposed = mode.and_then(|mode| kubeconfig::exposed(&file.path, mode));
-    kubeconfig::unusable(&file, None).map(Unusable::of_administrator).into_iter().chain(exposed).collect()
+    kubeconfig::administrators(&path.display().to_string(), read, mode)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host_root::fixture::host;
-
-    fn judged(files: &[(&str, &str)]) -> Effective {
-        let (_dir, root) = host(files);
-        effective(&root, None, Some(Path::new("/k3s.service")))
-    }
-
-    #[test]
-    fn the_unit_and_the_drop_ins_that_systemd_takes() {
-        let [etc, run, usr] = UNIT_PLACES.map(|place| format!("{place}/k3s.service"));
-        let (etc, run, usr) = (etc.as_str(), run.as_str(), usr.as_str());
-        let start = |name: &str| format!("[Service]\nExecStart=\nExecStart=k3s server --tls-san {name}\n");
-        for (files, want) in [
-            (&[(usr, "usr")][..], "usr"),
-            (&[(usr, "usr"), (run, "run")], "run"),
-            (&[(usr, "usr"), (run, "run"), (etc, "etc")], "etc"),
-            (&[(etc, "etc"), ("/usr/lib/systemd/system/k3s.service.d/1.conf", "drop-in")], "drop-in"),
-            (
-                &[
-                    ("/etc/systemd/system/k3s.service.d/1.conf", "first"),
-                    (usr, "usr"),
-                    ("/run/systemd/system/k3s.service.d/2.conf", "last"),
-                ],
-                "last",
-            ),
-            (
-                &[
-                    (usr, "usr"),
-                    ("/etc/systemd/system/k3s.service.d/1.conf", "owner"),
-                    ("/usr/lib/systemd/system/k3s.service.d/1.conf", "shipped"),
-                ],
-                "owner",
-            ),
-        ] {
-            let texts: Vec<_> = files.iter().map(|(path, name)| (*path, start(name))).collect();
-            let texts: Vec<_> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
-            let (_dir, root) = host(&texts);
-            let effective = effective(&root, None, None);
-            assert_eq!(effective.tls_san[0].value, want, "{files:?}");
-            assert_eq!(effective.findings, []);
-        }
-    }
-
-    #[test]
-    fn of_a_node_that_joins_the_other_unit_counts() {
-        let unit =
-            |role: &str| format!("[Service]\nEnvironment=K3S_NODE_NAME={role}\nExecStart=k3s {role}\n");
-        let (server, agent) = (unit("server"), unit("agent"));
-        let units = [
-            ("/etc/systemd/system/k3s.service", server.as_str()),
-            ("/usr/lib/systemd/system/k3s-agent.service", agent.as_str()),
-        ];
-        for (noted, want) in [(&[][..], "server"), (&[(AGENT_ROLE, "")], "agent")] {
-            let (_dir, root) = host(&[&units, noted].concat());
-            assert_eq!(effective(&root, None, None).node_name.unwrap().value, want);
-        }
-    }
-
-    #[test]
-    fn the_units_of_the_card_name_files_that_are_read() {
-        for (unit, text) in [
-            ("k3s", include_str!("../../systemd/k3s.service")),
-            ("k3s-agent", include_str!("../../systemd/k3s-agent.service")),
-        ] {
-            for file in ["/etc/default/NAME", "/etc/sysconfig/NAME", "/etc/systemd/system/NAME.service.env"] {
-                let file = file.replace("NAME", unit);
-                let effective = judged(&[("/k3s.service", text), (&file, "K3S_NODE_NAME=own\n")]);
-                assert_eq!(effective.node_name.map(|name| name.origin), Some(Place::line(&file, 1)));
-            }
-        }
-    }
-
-    #[test]
-    fn the_nodes_name_without_what_we_wrote_ourselves() {
-        const OURS: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
-        let environment = ("/etc/systemd/system/k3s.service", "[Service]\nEnvironment=K3S_NODE_NAME=env\n");
-        let flag =
-            ("/usr/lib/systemd/system/k3s.service", "[Service]\nExecStart=k3s server --node-name flag\n");
-        let drop_in = ("/etc/rancher/k3s/config.yaml.d/10.yaml", "node-name: drop-in\n");
-        let (file, ours) = ((DEFAULT_CONFIG, "node-name: file\n"), (OURS, "node-name: ours\n"));
-        for (files, want) in [
-            (&[ours][..], None),
-            (&[ours, environment], Some("env")),
-            (&[ours, environment, file], Some("file")),
-            (&[ours, file, drop_in], Some("drop-in")),
-            (&[ours, file, drop_in, flag], Some("flag")),
-            (&[(DEFAULT_CONFIG, "node-name: [a]\n")], Some("a")),
-            (&[(DEFAULT_CONFIG, "node-name: {a: b}\n")], None),
-        ] {
-            let (_dir, root) = host(files);
-            let name = effective_without(&root, None, None, Some(Path::new(OURS))).node_name;
-            assert_eq!(name.map(|setting| setting.value).as_deref(), want, "{files:?}");
-        }
-    }
-
-    #[test]
-    fn keys_are_judged_for_the_role_that_the_units_show() {
-        let unit = |role: &str| format!("[Service]\nExecStart=k3s {role} --no-deploy traefik\n");
-        let (server, agent) = (unit("server"), unit("agent"));
-        let (server, agent) = (
-            ("/etc/systemd/system/k3s.service", server.as_str()),
-            ("/etc/systemd/system/k3s-agent.service", agent.as_str()),
-        );
-        let config = (DEFAULT_CONFIG, "disable: [traefik]\n");
-        for (files, want) in [
-            (&[config, server][..], &["--no-deploy"][..]),
-            (&[config, agent], &["disable` on servers only"]),
-            (&[config, agent, (AGENT_ROLE, "")], &["disable` on servers only", "--no-deploy"]),
-            (&[config, agent, server], &["--no-deploy"]),
-            (&[config], &[]),
-        ] {
-            let (_dir, root) = host(files);
-            let findings = effective(&root, None, None).findings;
-            assert_eq!(findings.len(), want.len(), "{files:?}: {findings:?}");
-            for (finding, want) in findings.iter().zip(want) {
-                assert!(
-                    finding.code == Code::SettingMisspelled && finding.message.contains(want),
-                    "{finding:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_file_of_the_registries_is_read_too() {
-        const NAMED: &str = "configs:\n  a.lan:\n    tls: {ca_file: /etc/ca.crt}\n";
-        for (text, want) in [
-            ("mirrors:\n\tdocker.io:\n", &[(Code::K3sConfigInvalid, Severity::Fail)][..]),
-            ("mirrors:\n  configs: {}\n", &[(Code::RegistriesWithoutEffect, Severity::Warn)]),
-            (NAMED, &[]),
-        ] {
-            let effective = judged(&[(registries_yaml::FILE, text), ("/etc/ca.crt", "PEM")]);
-            let found: Vec<_> =
-                effective.findings.iter().map(|finding| (finding.code, finding.severity())).collect();
-            assert_eq!(found, want, "{text}");
-        }
-        let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
-        assert_eq!(registries(&root)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
-    }
-
-    #[test]
-    fn which_configuration_the_unit_names() {
-        let files =
-            [("/a.yaml", "tls-san: a"), ("/b.yaml", "tls-san: b"), (DEFAULT_CONFIG, "tls-san: usual")];
-        for (unit, want) in [
-            ("ExecStart=k3s server", "usual"),
-            ("ExecStart=k3s server --config /a.yaml --config=/b.yaml", "a"),
-            ("ExecStart=k3s server -c /b.yaml", "b"),
-            ("Environment=K3S_CONFIG_FILE=/b.yaml\nExecStart=k3s server --config /a.yaml", "b"),
-            ("Environment=K3S_CONFIG_FILE=\nExecStart=k3s server --config /a.yaml", "a"),
-        ] {
-            let unit = format!("[Service]\n{unit}\n");
-            let effective = judged(&[&[("/k3s.service", unit.as_str())][..], &files[..]].concat());
-            assert_eq!(effective.tls_san[0].value, want, "{unit}");
-            assert_eq!(effective.findings, []);
-        }
-    }
-
-    #[test]
-    fn which_data_directory_the_unit_names() {
-        for (unit, config, want) in [
-            ("Environment=K3S_DATA_DIR=/e", "", "/e"),
-            ("Environment=K3S_DATA_DIR=/e", "data-dir: /f", "/f"),
-            ("Environment=K3S_DATA_DIR=/e\nExecStart=k3s server -d /g", "data-dir: /f", "/g"),
-        ] {
-            let unit = format!("[Service]\n{unit}\n");
-            let effective = judged(&[("/k3s.service", &unit), (DEFAULT_CONFIG, config)]);
-            assert_eq!(effective.data_dir.unwrap().value, want, "{unit} {config}");
-        }
-    }
-
-    #[test]
-    fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
-        let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
-        let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
-        assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
-        assert!(found.message.starts_with("/none.yaml does not exist, /k3s.service:2 names it"));
-        assert_eq!(judged(&[]).findings, [], "the usual file may be missing");
-    }
-
-    #[test]
-    fn what_only_we_cannot_read_is_unknown() {
-        let large = "a: 1\n".repeat(100_000);
-        for (path, text, want) in [
-            (DEFAULT_CONFIG, large.as_str(), Severity::Unknown),
-            ("/etc/rancher/k3s/config.yaml.d/1.yaml", &large, Severity::Unknown),
-            (DEFAULT_CONFIG, "a: \u{1}", Severity::Fail),
-        ] {
-            let effective = judged(&[(path, text)]);
-            let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
-            assert_eq!((found.severity(), found.code), (want, Code::K3sFileUnreadable));
-        }
-        // A symbolic link to itself: an I/O error for any user.
-        let dir = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("loop.yaml", dir.path().join("loop.yaml")).unwrap();
-        let root = HostRoot::new(dir.path().to_owned());
-        let effective = effective(&root, Some(Path::new("/loop.yaml")), None);
-        assert_eq!(effective.findings[0].severity(), Severity::Unknown);
-    }
-}
+mod tests;

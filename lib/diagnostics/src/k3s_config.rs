@@ -8,6 +8,7 @@
 //! Only the settings named here are looked at; every other value, tokens among
 //! them, is dropped unseen.
 
+pub mod files;
 pub mod flags;
 pub mod keys;
 

@@ -35,6 +35,18 @@ struct Word {
     origin: Place,
 }
 
+/// How the unit starts k3s.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    pub flags: Vec<Flag>,
+    /// The configuration file that it names.
+    pub config_file: Option<Setting>,
+    /// The data directory of its environment: of all that may name one, the last to be asked.
+    pub data_dir: Option<Setting>,
+    /// The node's name of its environment, asked last too.
+    pub node_name: Option<Setting>,
+}
+
 /// The environment files that the unit names; `true` where it may be missing.
 #[must_use]
 pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
@@ -49,6 +61,22 @@ pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
         }
     }
     files
+}
+
+/// How the unit starts k3s. `units` are the unit and its drop-ins in systemd's order.
+#[must_use]
+pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> Start {
+    let flags = flags(units, environment_files);
+    // The environment first, then the first flag: k3s' own order.
+    let by_flag = || {
+        let flag = flags.iter().find(|flag| matches!(flag.name.as_str(), "config" | "c"))?;
+        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() })
+    };
+    let variable = |name| variable(units, environment_files, name);
+    let config_file =
+        variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
+    let (data_dir, node_name) = (variable("K3S_DATA_DIR"), variable("K3S_NODE_NAME"));
+    Start { flags, config_file, data_dir, node_name }
 }
 
 /// The flags of the command that the unit starts, in order. `units` are the

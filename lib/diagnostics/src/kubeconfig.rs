@@ -81,6 +81,25 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     })
 }
 
+/// What is wrong with the administrator's kubeconfig at `path`, as it was read. It is never the gate's verdict: `run`
+/// cannot work with it, k3s is not harmed.
+#[must_use]
+pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: Option<u32>) -> Vec<Finding> {
+    let of_path = |why: String| Unusable { place: Place::file(path), why }.of_administrator();
+    match read {
+        Ok(Some(file)) => {
+            let exposed = mode.and_then(|mode| exposed(&file.path, mode));
+            unusable(&file, None).map(Unusable::of_administrator).into_iter().chain(exposed).collect()
+        }
+        // As it is before each first start.
+        Ok(None) => vec![
+            of_path("it does not exist; k3s writes it when it has started".to_owned())
+                .milder(Severity::Unknown),
+        ],
+        Err(why) => vec![of_path(why)],
+    }
+}
+
 fn missing_part<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(Option<&'a YamlNode>, String)> {
     let entry = |list: &str, name: &str| {
         root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))

@@ -1,0 +1,122 @@
+//! What it means that a file of k3s is missing, or could not be read. Pure.
+//!
+//! What stops us need not stop k3s, which is root and knows no limit: only what the file itself shows is bad.
+
+use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::k3s_unit::Setting;
+use crate::serving;
+
+/// What a file is to k3s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileUse {
+    /// Its configuration, or a drop-in of it.
+    Config,
+    /// The directory of the drop-ins.
+    DropIns,
+    Registries,
+    /// Its unit, a drop-in of that, or a file of its environment.
+    Unit,
+    /// The CA of the serving certificates.
+    ServerCa,
+}
+
+/// Why a file was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// This process could not, and k3s may.
+    ByUs(String),
+    /// It is no text.
+    NotText(String),
+}
+
+/// A file that was not read.
+#[must_use]
+pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
+    let (Unread::ByUs(why) | Unread::NotText(why)) = unread;
+    let finding = cannot_read(path, why);
+    match (of, unread) {
+        (FileUse::Config, Unread::NotText(_)) => finding,
+        // systemd may still read it: what it says is then unknown, not bad.
+        (FileUse::Unit, _) => finding.milder(Severity::Warn),
+        (FileUse::Config | FileUse::DropIns | FileUse::Registries | FileUse::ServerCa, _) => {
+            finding.milder(Severity::Unknown)
+        }
+    }
+}
+
+/// k3s does without its usual file, and not without one that it is told of.
+#[must_use]
+pub fn missing_config(named: &Setting) -> Finding {
+    let Setting { value: path, origin } = named;
+    let message = format!("{path} does not exist, {origin} names it, and k3s does not start without it");
+    Finding::new(Code::K3sFileUnreadable, message)
+        .saw(origin.clone(), format!("configuration file {path}"))
+        .remedy(
+            Remedy::new(format!("write {path}, or remove its name from {origin}"))
+                .command("sudo systemctl daemon-reload")
+                .command("sudo systemctl restart k3s"),
+        )
+}
+
+/// As it is before k3s' first start.
+#[must_use]
+pub fn missing_ca(path: &str) -> Finding {
+    serving::unknown(&format!("{path} does not exist: k3s has not created its CA yet"))
+        .saw(Place::file(path), "missing")
+}
+
+/// A CA that no certificate can be verified by.
+#[must_use]
+pub fn broken_ca(path: &str, why: &str) -> Finding {
+    cannot_read(path, why)
+}
+
+fn cannot_read(path: &str, why: &str) -> Finding {
+    Finding::new(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
+        .saw(Place::file(path), why)
+        .remedy(
+            Remedy::new(format!("make {path} a text file that root can read"))
+                .command(format!("sudo ls -l {path}"))
+                .command("sudo weaver-node-agent check"),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_configuration_that_is_no_text_is_known_bad() {
+        let by_us = Unread::ByUs("permission denied".to_owned());
+        let not_text = Unread::NotText("it is binary, not text".to_owned());
+        for (of, why, want) in [
+            (FileUse::Config, &by_us, Severity::Unknown),
+            (FileUse::Config, &not_text, Severity::Fail),
+            (FileUse::DropIns, &by_us, Severity::Unknown),
+            (FileUse::DropIns, &not_text, Severity::Unknown),
+            (FileUse::Registries, &by_us, Severity::Unknown),
+            (FileUse::Registries, &not_text, Severity::Unknown),
+            (FileUse::Unit, &by_us, Severity::Warn),
+            (FileUse::Unit, &not_text, Severity::Warn),
+            (FileUse::ServerCa, &by_us, Severity::Unknown),
+            (FileUse::ServerCa, &not_text, Severity::Unknown),
+        ] {
+            let found = unread(of, "/f", why);
+            assert_eq!((found.severity(), found.code), (want, Code::K3sFileUnreadable), "{of:?} {why:?}");
+            assert!(found.message.starts_with("/f cannot be read: "), "{found:?}");
+            assert!(found.remedy.unwrap().explain.contains("/f"));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_names_it() {
+        let named = Setting { value: "/none.yaml".to_owned(), origin: Place::line("/k3s.service", 2) };
+        let found = missing_config(&named);
+        assert_eq!(found.severity(), Severity::Fail);
+        assert!(found.message.starts_with("/none.yaml does not exist, /k3s.service:2 names it"));
+        let found = missing_ca("/ca.crt");
+        assert_eq!((found.severity(), found.code), (Severity::Unknown, Code::ServingNamesUnknown));
+        let found = broken_ca("/ca.crt", "it holds no certificate");
+        assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
+    }
+}

@@ -1,0 +1,196 @@
+use weaver_diagnostics::finding::{Code, Place, Severity};
+
+use super::*;
+use crate::host_root::fixture::host;
+
+fn judged(files: &[(&str, &str)]) -> Effective {
+    let (_dir, root) = host(files);
+    effective(&root, None, Some(Path::new("/k3s.service")))
+}
+
+#[test]
+fn the_unit_and_the_drop_ins_that_systemd_takes() {
+    let [etc, run, usr] = UNIT_PLACES.map(|place| format!("{place}/k3s.service"));
+    let (etc, run, usr) = (etc.as_str(), run.as_str(), usr.as_str());
+    let start = |name: &str| format!("[Service]\nExecStart=\nExecStart=k3s server --tls-san {name}\n");
+    for (files, want) in [
+        (&[(usr, "usr")][..], "usr"),
+        (&[(usr, "usr"), (run, "run")], "run"),
+        (&[(usr, "usr"), (run, "run"), (etc, "etc")], "etc"),
+        (&[(etc, "etc"), ("/usr/lib/systemd/system/k3s.service.d/1.conf", "drop-in")], "drop-in"),
+        (
+            &[
+                ("/etc/systemd/system/k3s.service.d/1.conf", "first"),
+                (usr, "usr"),
+                ("/run/systemd/system/k3s.service.d/2.conf", "last"),
+            ],
+            "last",
+        ),
+        (
+            &[
+                (usr, "usr"),
+                ("/etc/systemd/system/k3s.service.d/1.conf", "owner"),
+                ("/usr/lib/systemd/system/k3s.service.d/1.conf", "shipped"),
+            ],
+            "owner",
+        ),
+    ] {
+        let texts: Vec<_> = files.iter().map(|(path, name)| (*path, start(name))).collect();
+        let texts: Vec<_> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        let (_dir, root) = host(&texts);
+        let effective = effective(&root, None, None);
+        assert_eq!(effective.tls_san[0].value, want, "{files:?}");
+        assert_eq!(effective.findings, []);
+    }
+}
+
+#[test]
+fn of_a_node_that_joins_the_other_unit_counts() {
+    let unit = |role: &str| format!("[Service]\nEnvironment=K3S_NODE_NAME={role}\nExecStart=k3s {role}\n");
+    let (server, agent) = (unit("server"), unit("agent"));
+    let units = [
+        ("/etc/systemd/system/k3s.service", server.as_str()),
+        ("/usr/lib/systemd/system/k3s-agent.service", agent.as_str()),
+    ];
+    for (noted, want) in [(&[][..], "server"), (&[(AGENT_ROLE, "")], "agent")] {
+        let (_dir, root) = host(&[&units, noted].concat());
+        assert_eq!(effective(&root, None, None).node_name.unwrap().value, want);
+    }
+}
+
+#[test]
+fn the_units_of_the_card_name_files_that_are_read() {
+    for (unit, text) in [
+        ("k3s", include_str!("../../../systemd/k3s.service")),
+        ("k3s-agent", include_str!("../../../systemd/k3s-agent.service")),
+    ] {
+        for file in ["/etc/default/NAME", "/etc/sysconfig/NAME", "/etc/systemd/system/NAME.service.env"] {
+            let file = file.replace("NAME", unit);
+            let effective = judged(&[("/k3s.service", text), (&file, "K3S_NODE_NAME=own\n")]);
+            assert_eq!(effective.node_name.map(|name| name.origin), Some(Place::line(&file, 1)));
+        }
+    }
+}
+
+#[test]
+fn the_nodes_name_without_what_we_wrote_ourselves() {
+    const OURS: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+    let environment = ("/etc/systemd/system/k3s.service", "[Service]\nEnvironment=K3S_NODE_NAME=env\n");
+    let flag = ("/usr/lib/systemd/system/k3s.service", "[Service]\nExecStart=k3s server --node-name flag\n");
+    let drop_in = ("/etc/rancher/k3s/config.yaml.d/10.yaml", "node-name: drop-in\n");
+    let (file, ours) = ((DEFAULT_CONFIG, "node-name: file\n"), (OURS, "node-name: ours\n"));
+    for (files, want) in [
+        (&[ours][..], None),
+        (&[ours, environment], Some("env")),
+        (&[ours, environment, file], Some("file")),
+        (&[ours, file, drop_in], Some("drop-in")),
+        (&[ours, file, drop_in, flag], Some("flag")),
+        (&[(DEFAULT_CONFIG, "node-name: [a]\n")], Some("a")),
+        (&[(DEFAULT_CONFIG, "node-name: {a: b}\n")], None),
+    ] {
+        let (_dir, root) = host(files);
+        let name = effective_without(&root, None, None, Some(Path::new(OURS))).node_name;
+        assert_eq!(name.map(|setting| setting.value).as_deref(), want, "{files:?}");
+    }
+}
+
+#[test]
+fn keys_are_judged_for_the_role_that_the_units_show() {
+    let unit = |role: &str| format!("[Service]\nExecStart=k3s {role} --no-deploy traefik\n");
+    let (server, agent) = (unit("server"), unit("agent"));
+    let (server, agent) = (
+        ("/etc/systemd/system/k3s.service", server.as_str()),
+        ("/etc/systemd/system/k3s-agent.service", agent.as_str()),
+    );
+    let config = (DEFAULT_CONFIG, "disable: [traefik]\n");
+    for (files, want) in [
+        (&[config, server][..], &["--no-deploy"][..]),
+        (&[config, agent], &["disable` on servers only"]),
+        (&[config, agent, (AGENT_ROLE, "")], &["disable` on servers only", "--no-deploy"]),
+        (&[config, agent, server], &["--no-deploy"]),
+        (&[config], &[]),
+    ] {
+        let (_dir, root) = host(files);
+        let findings = effective(&root, None, None).findings;
+        assert_eq!(findings.len(), want.len(), "{files:?}: {findings:?}");
+        for (finding, want) in findings.iter().zip(want) {
+            assert!(finding.code == Code::SettingMisspelled && finding.message.contains(want), "{finding:?}");
+        }
+    }
+}
+
+#[test]
+fn the_file_of_the_registries_is_read_too() {
+    const NAMED: &str = "configs:\n  a.lan:\n    tls: {ca_file: /etc/ca.crt}\n";
+    for (text, want) in [
+        ("mirrors:\n\tdocker.io:\n", &[(Code::K3sConfigInvalid, Severity::Fail)][..]),
+        ("mirrors:\n  configs: {}\n", &[(Code::RegistriesWithoutEffect, Severity::Warn)]),
+        (NAMED, &[]),
+    ] {
+        let effective = judged(&[(registries_yaml::FILE, text), ("/etc/ca.crt", "PEM")]);
+        let found: Vec<_> =
+            effective.findings.iter().map(|finding| (finding.code, finding.severity())).collect();
+        assert_eq!(found, want, "{text}");
+    }
+    let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
+    assert_eq!(registries(&root)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
+}
+
+#[test]
+fn which_configuration_the_unit_names() {
+    let files = [("/a.yaml", "tls-san: a"), ("/b.yaml", "tls-san: b"), (DEFAULT_CONFIG, "tls-san: usual")];
+    for (unit, want) in [
+        ("ExecStart=k3s server", "usual"),
+        ("ExecStart=k3s server --config /a.yaml --config=/b.yaml", "a"),
+        ("ExecStart=k3s server -c /b.yaml", "b"),
+        ("Environment=K3S_CONFIG_FILE=/b.yaml\nExecStart=k3s server --config /a.yaml", "b"),
+        ("Environment=K3S_CONFIG_FILE=\nExecStart=k3s server --config /a.yaml", "a"),
+    ] {
+        let unit = format!("[Service]\n{unit}\n");
+        let effective = judged(&[&[("/k3s.service", unit.as_str())][..], &files[..]].concat());
+        assert_eq!(effective.tls_san[0].value, want, "{unit}");
+        assert_eq!(effective.findings, []);
+    }
+}
+
+#[test]
+fn which_data_directory_the_unit_names() {
+    for (unit, config, want) in [
+        ("Environment=K3S_DATA_DIR=/e", "", "/e"),
+        ("Environment=K3S_DATA_DIR=/e", "data-dir: /f", "/f"),
+        ("Environment=K3S_DATA_DIR=/e\nExecStart=k3s server -d /g", "data-dir: /f", "/g"),
+    ] {
+        let unit = format!("[Service]\n{unit}\n");
+        let effective = judged(&[("/k3s.service", &unit), (DEFAULT_CONFIG, config)]);
+        assert_eq!(effective.data_dir.unwrap().value, want, "{unit} {config}");
+    }
+}
+
+#[test]
+fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
+    let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
+    let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
+    assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
+    assert!(found.message.starts_with("/none.yaml does not exist, /k3s.service:2 names it"));
+    assert_eq!(judged(&[]).findings, [], "the usual file may be missing");
+}
+
+#[test]
+fn what_only_we_cannot_read_is_unknown() {
+    let large = "a: 1\n".repeat(100_000);
+    for (path, text, want) in [
+        (DEFAULT_CONFIG, large.as_str(), Severity::Unknown),
+        ("/etc/rancher/k3s/config.yaml.d/1.yaml", &large, Severity::Unknown),
+        (DEFAULT_CONFIG, "a: \u{1}", Severity::Fail),
+    ] {
+        let effective = judged(&[(path, text)]);
+        let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
+        assert_eq!((found.severity(), found.code), (want, Code::K3sFileUnreadable));
+    }
+    // A symbolic link to itself: an I/O error for any user.
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("loop.yaml", dir.path().join("loop.yaml")).unwrap();
+    let root = HostRoot::new(dir.path().to_owned());
+    let effective = effective(&root, Some(Path::new("/loop.yaml")), None);
+    assert_eq!(effective.findings[0].severity(), Severity::Unknown);
+}
