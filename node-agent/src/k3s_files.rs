@@ -34,19 +34,13 @@ const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
 
-/// What boot-config has noted: one that joins a server serves no API, so there are no names to prove.
+/// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has noted; where
+/// it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
-    if root.real(AGENT_ROLE).symlink_metadata().is_ok() { Role::Agent } else { Role::Server }
-}
-
-/// The same, and where nothing is noted by the unit that is there: k3s' own installer may have made it an agent.
-fn role_of_units(root: &HostRoot) -> Role {
     let has = |unit: &str| UNIT_PLACES.iter().any(|place| root.exists(format!("{place}/{unit}")));
-    match role(root) {
-        Role::Server if has(Role::Agent.unit()) && !has(Role::Server.unit()) => Role::Agent,
-        noted => noted,
-    }
+    let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
+    if is_noted || has(Role::Agent.unit()) && !has(Role::Server.unit()) { Role::Agent } else { Role::Server }
 }
 
 /// Whether k3s is installed here, or was configured to be.
@@ -87,7 +81,7 @@ pub fn effective_without(
         unreadable.push(files::missing_config(&setting));
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
-    let role = role_of_units(root);
+    let role = role(root);
     effective.findings.extend(keys::lint(&files, role));
     effective.findings.extend(keys::lint_flags(&start.flags, role));
     effective.drop_ins = with_suffix(&config, ".d");

@@ -52,10 +52,20 @@ fn of_a_node_that_joins_the_other_unit_counts() {
         ("/etc/systemd/system/k3s.service", server.as_str()),
         ("/usr/lib/systemd/system/k3s-agent.service", agent.as_str()),
     ];
-    for (noted, want) in [(&[][..], "server"), (&[(AGENT_ROLE, "")], "agent")] {
-        let (_dir, root) = host(&[&units, noted].concat());
-        assert_eq!(effective(&root, None, None).node_name.unwrap().value, want);
+    let noted = (AGENT_ROLE, "");
+    for (files, want) in [
+        (&units[..], "server"),
+        (&[units[0], units[1], noted], "agent"),
+        (&units[..1], "server"),
+        // As k3s' own installer leaves it.
+        (&units[1..], "agent"),
+    ] {
+        let (_dir, root) = host(files);
+        assert_eq!(effective(&root, None, None).node_name.unwrap().value, want, "{files:?}");
+        assert_eq!(role(&root) == Role::Agent, want == "agent", "{files:?}");
     }
+    let (_dir, root) = host(&[noted]);
+    assert_eq!(role(&root), Role::Agent, "before k3s is installed");
 }
 
 #[test]
@@ -105,7 +115,7 @@ fn keys_are_judged_for_the_role_that_the_units_show() {
     let config = (DEFAULT_CONFIG, "disable: [traefik]\n");
     for (files, want) in [
         (&[config, server][..], &["--no-deploy"][..]),
-        (&[config, agent], &["disable` on servers only"]),
+        (&[config, agent], &["disable` on servers only", "--no-deploy"]),
         (&[config, agent, (AGENT_ROLE, "")], &["disable` on servers only", "--no-deploy"]),
         (&[config, agent, server], &["--no-deploy"]),
         (&[config], &[]),
