@@ -282,6 +282,21 @@ fn pause() {
 }
 
 #[test]
+fn uninstall() {
+    page_works("docs/how-to/uninstall.md", &[], "");
+}
+
+#[test]
+fn monitor() {
+    page_works("docs/how-to/monitor.md", &["monitoring"], "kubectl create namespace monitoring\n");
+}
+
+#[test]
+fn move_from_upstream() {
+    page_works("docs/how-to/move-from-upstream.md", &["team-a", "foo", "bar"], A_TENANT);
+}
+
+#[test]
 fn check_definitions() {
     page_works("docs/how-to/check-definitions.md", &[], TWO_RELEASES);
 }

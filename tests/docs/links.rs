@@ -136,6 +136,24 @@ fn the_table_of_contents_has_every_page_once() {
 }
 
 #[test]
+fn each_how_to_says_what_its_reader_has_and_how_to_see_that_it_worked() {
+    let is_how_to = |page: &String| page.starts_with("docs/how-to/");
+    let begins = |page: &str| prose(page).lines().nth(2).is_some_and(|line| line.starts_with("You have "));
+    let is_end = |line: &str| {
+        line == "## It worked when" || line.starts_with("## ") && line.ends_with(". See that it worked")
+    };
+    let faults: Vec<String> = pages()
+        .into_iter()
+        .filter(is_how_to)
+        .filter(|page| {
+            let text = read(page);
+            !begins(&text) || prose(&text).lines().filter(|line| is_end(line)).count() != 1
+        })
+        .collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
 fn every_link_leads_to_a_page_and_a_heading() {
     let pages = pages().into_iter().chain(OUTSIDE.map(str::to_owned)).chain(["docs/SUMMARY.md".to_owned()]);
     let faults: Vec<String> = pages
