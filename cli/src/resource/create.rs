@@ -44,8 +44,13 @@ pub struct Flags<'a> {
     pub spec: &'a dyn Fn(&str) -> Value,
 }
 
-/// Creates what the flags say, else what is in the file.
-pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyhow::Result<ExitCode> {
+/// Creates what the flags say, else what is in the file; by this connection, where there is one already.
+pub async fn run(
+    kind: Kind,
+    options: &Create,
+    flags: Option<Flags<'_>>,
+    store: Option<Store>,
+) -> anyhow::Result<ExitCode> {
     let documents = match (&flags, &options.manifests.file) {
         (Some(_), Some(_)) => {
             bail!("--filename cannot be combined with NAME or other flags")
@@ -54,7 +59,10 @@ pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyh
         (None, Some(file)) => manifest::read(file)?,
         (Some(_), None) => Vec::new(),
     };
-    let store = Store::connect(kind, options.namespace.as_deref()).await?;
+    let store = match store {
+        Some(store) => store,
+        None => Store::connect(kind, options.namespace.as_deref()).await?,
+    };
     let default = store.namespace.clone().unwrap_or_default();
     let documents = match &flags {
         Some(flags) => vec![object(kind, flags.name, &(flags.spec)(&default))],

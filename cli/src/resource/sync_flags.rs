@@ -51,7 +51,6 @@ struct Who {
     grant: bool,
 }
 
-/// What is copied.
 #[derive(Clone, Debug, PartialEq)]
 struct Source {
     kind: SourceKind,
@@ -129,17 +128,19 @@ impl SyncFlags {
 pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
     let spec = |namespace: &str| options.spec(namespace);
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
-    if let Some(name) = options.name.as_deref().filter(|_| options.who.grant)
-        && !grant(options, name).await?
-    {
-        return Ok(ExitCode::SUCCESS);
+    let mut connected = None;
+    if let Some(name) = options.name.as_deref().filter(|_| options.who.grant) {
+        let store = Store::connect(Kind::Sync, options.create.namespace.as_deref()).await?;
+        if !grant(&store, options, name).await? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        connected = Some(store);
     }
-    create::run(Kind::Sync, &options.create, flags).await
+    create::run(Kind::Sync, &options.create, flags, connected).await
 }
 
 /// Makes what the account needs; whether the ConfigMapSync is still to be made. In a dry run all of it is printed.
-async fn grant(options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
-    let store = Store::connect(Kind::Sync, options.create.namespace.as_deref()).await?;
+async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
     let namespace = store.namespace.clone().unwrap_or_default();
     let written = options.spec(&namespace);
     // All that can be wrong is said before anything is made.
@@ -153,7 +154,7 @@ async fn grant(options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
             store.place(name)
         );
     }
-    let lacks_namespace = create::lacks_namespace(&store, &options.create).await?;
+    let lacks_namespace = create::lacks_namespace(store, &options.create).await?;
     let client = store.client();
     let targets = missing::targets(client, &spec).await;
     let account = Account { namespace: namespace.clone(), name: spec.account.clone() };
