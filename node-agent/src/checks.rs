@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     future_ca::FutureCa,
+    host::load::HostLoad,
     k3s_config::Effective,
     name_repair::{self, OwnNames},
     power, reach,
@@ -46,6 +47,8 @@ pub struct Check {
     pub served: Vec<String>,
     /// The directories in which a change is worth another check, as they really are.
     pub places: Vec<PathBuf>,
+    /// How busy the machine was, where a handshake was late.
+    pub load: Option<HostLoad>,
 }
 
 impl Check {
@@ -162,13 +165,22 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             findings.extend_by_server(join::look(&target).await);
         }
         let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
-        return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });
+        return Ok(Check {
+            findings,
+            proven: false,
+            api_address,
+            server_ca,
+            seen,
+            served,
+            places,
+            load: None,
+        });
     }
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     let names_are_open = findings.names_are_open();
     let mut proven = false;
-    let (mut seen, mut served) = (Vec::new(), Vec::new());
+    let (mut seen, mut served, mut load) = (Vec::new(), Vec::new(), None);
     match anchors {
         Err(finding) => findings.extend([*finding]),
         Ok(_) if names.is_empty() && names_are_open => {
@@ -179,7 +191,11 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         Ok(anchors) => {
             let probed = probe::prove(api_address, anchors.clone(), names, patience).await?;
             let endpoint = api_address.to_string();
-            findings.extend(slowness::of_handshakes(&host.root, &endpoint, &probed).await);
+            if let Some(took) = probed.late {
+                load = Some(slowness::load(&host.root).await);
+                findings.extend(slowness::of_handshakes(&endpoint, &probed, took));
+                findings.extend(load.as_ref().and_then(HostLoad::judge));
+            }
             seen = probed.seen;
             let proof = serving::judge(&endpoint, &seen, &causes);
             findings.extend(proof.findings);
@@ -200,5 +216,5 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(Check { findings, proven, api_address, server_ca, seen, served, places })
+    Ok(Check { findings, proven, api_address, server_ca, seen, served, places, load })
 }

@@ -2,6 +2,8 @@
 //!
 //! Guarantee: nothing of it is a failure. What has no answer for good is reported by others.
 
+use std::time::Duration;
+
 use tokio::task::spawn_blocking;
 use tokio::time::error::Elapsed;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
@@ -21,12 +23,10 @@ pub(crate) fn is_late(failure: &anyhow::Error) -> bool {
     failure.chain().any(<dyn std::error::Error>::is::<Elapsed>)
 }
 
-/// Of the handshakes with `endpoint`, where they were late: slow, if there was an answer in the end.
-pub(crate) async fn of_handshakes(root: &HostRoot, endpoint: &str, probed: &Probed) -> Vec<Finding> {
-    let Some(took) = probed.late else { return Vec::new() };
+/// Of the handshakes with `endpoint`, of which one `took` long: slow, if there was an answer in the end.
+pub(crate) fn of_handshakes(endpoint: &str, probed: &Probed, took: Duration) -> Option<Finding> {
     let is_answered = probed.seen.iter().any(|(_, seen)| !matches!(seen.outcome, Outcome::Unreachable(_)));
-    let slow = || load::slow(endpoint, endpoint, &format!("a TLS handshake took {} s", took.as_secs()));
-    is_answered.then(slow).into_iter().chain(load(root).await.judge()).collect()
+    is_answered.then(|| load::slow(endpoint, endpoint, &format!("a TLS handshake took {} s", took.as_secs())))
 }
 
 /// Whether a round found something late, of which it is to say what the node is busy with.

@@ -55,7 +55,16 @@ mod tests {
 
     fn check(proven: bool, findings: Vec<Finding>) -> Check {
         let api_address = ([127, 0, 0, 1], 6443).into();
-        Check { findings, proven, api_address, server_ca: None, seen: vec![], served: vec![], places: vec![] }
+        Check {
+            findings,
+            proven,
+            api_address,
+            server_ca: None,
+            seen: vec![],
+            served: vec![],
+            places: vec![],
+            load: None,
+        }
     }
 
     #[test]

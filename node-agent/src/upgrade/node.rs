@@ -41,7 +41,6 @@ const WORDS: usize = 300;
 #[derive(Debug, Clone)]
 pub struct Node {
     pub host: Host,
-    /// Its program k3s.
     pub program: ProgramFiles,
     pub systemctl: Systemctl,
     /// How long names that are not served are probed before an upgrade.
@@ -298,6 +297,7 @@ mod tests {
             seen: seen.to_vec(),
             served: certificate,
             places: Vec::new(),
+            load: None,
         };
         assert_eq!(served(&check), ["pi.lan", "kubernetes", "10.0.0.2"]);
     }
