@@ -6,12 +6,12 @@
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
 //! - [`scope`]: which namespaces are served.
-//! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
+//! - [`controller`]: what both controllers share, and `controllers`: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`lease`]: one operator writes at a time.
 //! - [`trust`]: whether the CA is still the one.
-//! - [`health`]: whether this process is alive and ready.
-//! - [`metrics`] and [`counted`]: what is counted, and where; and [`admin`]: what is looked up.
+//! - `health`: whether this process is alive and ready.
+//! - [`metrics`] and `counted`: what is counted, and where; and `admin`: what is looked up.
 //! - [`code`]: what each record of the log is of.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
@@ -19,13 +19,13 @@
 
 use tracing_subscriber::EnvFilter;
 
-pub mod admin;
+mod admin;
 pub mod args;
 pub mod code;
 pub mod controller;
-pub mod controllers;
-pub mod counted;
-pub mod health;
+mod controllers;
+mod counted;
+mod health;
 pub mod lease;
 pub mod metrics;
 pub mod run;

@@ -124,12 +124,6 @@ impl Namespaces {
         *self.synced.borrow()
     }
 
-    /// Is it there, and staying?
-    #[must_use]
-    pub fn is_active(&self, name: &str) -> bool {
-        self.lock().get(name).is_some_and(|traits| !traits.terminating)
-    }
-
     /// Is it being deleted?
     #[must_use]
     pub fn is_terminating(&self, name: &str) -> bool {
