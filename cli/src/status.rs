@@ -133,7 +133,6 @@ fn counted(objects: &[DynamicObject]) -> Counts {
     Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
 }
 
-/// Who holds it.
 pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
     let record = Record::of(lease);
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());

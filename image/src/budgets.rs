@@ -43,9 +43,7 @@ pub struct Options {
 /// One figure. Markdown, a line each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
     pub what: String,
-    /// What it was.
     pub measured: String,
     /// What it may be, and whether it is; none where no one has said.
     pub budget: Option<Budget>,
@@ -54,7 +52,6 @@ pub struct Row {
 /// What a figure may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// In words.
     pub words: String,
     /// Whether the figure is within.
     pub kept: bool,

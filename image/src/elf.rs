@@ -38,7 +38,6 @@ pub struct Facts {
     pub machine: String,
     /// 32 or 64.
     pub bits: u8,
-    /// Byte order.
     pub little_endian: bool,
     /// Whether it is a program at all, and not an object file or a core.
     pub executable: bool,

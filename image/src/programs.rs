@@ -39,9 +39,7 @@ const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 pub struct Program {
     /// Its name on the card.
     pub name: &'static str,
-    /// The stripped program.
     pub path: PathBuf,
-    /// Size in bytes.
     pub size: u64,
     /// SHA-256 of the stripped program, in lower-case hexadecimal.
     pub sha256: String,

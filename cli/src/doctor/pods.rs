@@ -49,7 +49,6 @@ struct Stuck {
     container: String,
     /// The kubelet's word for it.
     reason: String,
-    /// Its own words.
     message: String,
 }
 

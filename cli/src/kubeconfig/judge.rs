@@ -83,7 +83,6 @@ fn is_of_another(held: &ClientCertificate) -> bool {
     })
 }
 
-/// This machine.
 struct Here;
 
 impl Surroundings for Here {

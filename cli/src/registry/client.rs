@@ -46,7 +46,6 @@ pub struct Client {
     pub deadline: Instant,
 }
 
-/// An answer.
 pub struct Answer {
     pub status: u16,
     headers: HeaderMap,

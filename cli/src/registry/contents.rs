@@ -36,7 +36,6 @@ pub enum NoList {
     Other(String),
 }
 
-/// The repositories.
 pub async fn catalogue(client: &Client) -> Result<Names, NoList> {
     pages(client, api::CATALOGUE.to_owned(), api::repositories, MOST_PAGES).await
 }

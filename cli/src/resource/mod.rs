@@ -43,7 +43,6 @@ pub enum Verb {
     Delete(delete::Delete),
 }
 
-/// Does a verb.
 pub async fn run(kind: Kind, verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Get(options) => list::get(kind, options).await,

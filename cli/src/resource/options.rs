@@ -20,7 +20,6 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The objects there.
     pub async fn store(&self, kind: Kind) -> anyhow::Result<Store> {
         let store = Store::connect(kind, self.namespace.as_deref()).await?;
         Ok(if self.all_namespaces { store.at(kind, None) } else { store })

@@ -34,7 +34,6 @@ pub enum Copies {
     Delete,
 }
 
-/// All of it.
 pub struct Found {
     pub syncs: Vec<DynamicObject>,
     pub tokens: Vec<DynamicObject>,

@@ -84,7 +84,6 @@ pub struct Options {
     pub weaver_toml: Option<PathBuf>,
 }
 
-/// What `boot` starts.
 const PROGRAMS: [&str; 8] =
     ["qemu-system-aarch64", "qemu-img", "qemu-io", "mcopy", "fdtput", "ssh-keygen", "ssh", "setpriv"];
 

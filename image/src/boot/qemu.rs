@@ -49,7 +49,6 @@ impl FromStr for Clock {
 /// What the machine is made of.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// The machine.
     pub machine: Emulated,
     /// Memory in MiB; a Pi 3B has its own.
     pub memory_mib: u32,
@@ -98,17 +97,14 @@ pub const LINK: &str = "net0";
 pub struct Start<'a> {
     /// What the firmware found.
     pub played: &'a Played,
-    /// The machine.
     pub hardware: &'a Hardware,
     /// The card, a qcow2 file.
     pub card: &'a Path,
-    /// Forwarded ports.
     pub ports: Ports,
     /// Where the console is.
     pub console: Console,
     /// Receives what the console shows.
     pub console_log: &'a Path,
-    /// The control socket.
     pub qmp: &'a Path,
     /// A snapshot in the card to continue from.
     pub snapshot: Option<&'a str>,

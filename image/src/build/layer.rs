@@ -24,7 +24,6 @@ const K3S_NAMES: [&str; 3] = ["kubectl", "crictl", "ctr"];
 #[derive(Debug)]
 pub struct Built<'a> {
     pub programs: &'a [PathBuf],
-    /// k3s.
     pub k3s: &'a Path,
     pub os_release: &'a str,
     pub version: &'a str,

@@ -32,7 +32,6 @@ pub enum Progress {
     Ground,
     /// The drop-in was written.
     Configured,
-    /// k3s was restarted.
     Restarted,
     /// Its certificate was made again.
     Rotated,

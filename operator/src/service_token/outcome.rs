@@ -21,9 +21,7 @@ pub type Outcome = Reconciled<Work>;
 pub struct Work {
     /// Who writes the Secret.
     pub writer: Account,
-    /// Its name.
     pub secret: String,
-    /// How that ended.
     pub end: End,
     /// Each token that is asked for, in the order of the spec.
     pub keys: Vec<Key>,
@@ -57,7 +55,6 @@ pub enum End {
 pub struct Key {
     /// Key of the Secret.
     pub key: String,
-    /// Whose token.
     pub account: Account,
     /// The valid one that the Secret holds.
     pub present: Option<Claims>,

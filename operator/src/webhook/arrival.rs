@@ -38,7 +38,6 @@ struct Arrival {
 /// A body that has arrived, and its memory.
 #[derive(Debug)]
 pub struct Content {
-    /// The bytes.
     pub bytes: Vec<u8>,
     held: Option<OwnedSemaphorePermit>,
 }

@@ -19,7 +19,6 @@ pub const PATIENCE: Duration = Duration::from_mins(5);
 /// behind the load that it makes.
 pub const BUSY_PATIENCE: Duration = Duration::from_mins(30);
 
-/// What is scarce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     Processor,

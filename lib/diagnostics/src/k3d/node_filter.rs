@@ -41,7 +41,6 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
     faults
 }
 
-/// Which nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
     Servers,

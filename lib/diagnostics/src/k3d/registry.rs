@@ -28,7 +28,6 @@ pub struct RegistryContainer {
 /// From where a name and a port reach a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// This machine.
     Here,
     /// The nodes of k3d.
     Nodes,

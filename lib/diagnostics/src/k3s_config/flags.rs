@@ -16,7 +16,6 @@ pub enum Kind {
     List,
 }
 
-/// One flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownFlag {
     pub name: &'static str,

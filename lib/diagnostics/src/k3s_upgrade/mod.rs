@@ -32,7 +32,6 @@ impl Role {
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Another k3s.
     Upgrade,
     RollBack,
 }

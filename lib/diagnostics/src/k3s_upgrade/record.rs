@@ -9,7 +9,6 @@ use crate::finding::{Code, Finding, Place};
 pub struct Build {
     /// What it says of itself, or `unknown`.
     pub version: String,
-    /// Its SHA-256.
     pub sha256: String,
 }
 

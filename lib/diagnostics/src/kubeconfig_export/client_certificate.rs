@@ -35,7 +35,6 @@ impl fmt::Debug for ClientCertificate {
 pub enum Whose {
     /// The one that k3s writes.
     K3s,
-    /// A copy.
     Copy,
 }
 

@@ -77,7 +77,6 @@ pub struct Machine {
     pub is_from_network: bool,
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextBoot {
     /// The file that a regular start takes.

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Its text. Comments may be in any encoding; `damage` says why it is no plain text for all that.
-    Text { text: String, damage: Option<String> },
-    /// The reason.
+    Text {
+        text: String,
+        damage: Option<String>,
+    },
     Unreadable(String),
     /// A kernel, a device tree: its name is all that matters.
     Named,

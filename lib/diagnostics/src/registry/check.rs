@@ -74,7 +74,6 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Sent {
-    /// There are none.
     None,
     /// They were not asked for.
     NotNeeded,
@@ -98,7 +97,6 @@ pub struct WantedImage {
 pub enum Build {
     /// For these machines.
     For(Vec<Platform>),
-    /// Nothing.
     Missing,
     /// The registry wants other credentials.
     Denied,

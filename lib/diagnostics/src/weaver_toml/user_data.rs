@@ -11,7 +11,6 @@ use crate::{
     yaml_node::{self, SyntaxError, Value, YamlNode},
 };
 
-/// What `user-data` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserData {
     /// The first user that it makes and that ssh keys can be given to.

@@ -62,7 +62,6 @@ pub struct KernelEvent {
     pub note: String,
 }
 
-/// The state.
 pub struct KernelLog {
     recogniser: Recogniser,
     context: Context,
