@@ -32,5 +32,7 @@ pub mod source;
 pub mod systemd;
 pub mod tenant;
 pub mod tokens;
+#[cfg(test)]
+mod type_names;
 pub mod wire;
 pub mod world;
