@@ -231,9 +231,16 @@ fn rules_added(was: &[ValidationRule], is: &[ValidationRule]) -> Vec<Change> {
     // A rule about the older value runs on creation too only where `optionalOldSelf` says so.
     let on_creation = |rule: &ValidationRule| rule.optional_old_self == Some(true);
     let stood = |new: &ValidationRule| {
-        was.iter().any(|old| old.rule == new.rule && (on_creation(old) || !on_creation(new)))
+        was.iter().any(|old| allows_more(&old.rule, &new.rule) && (on_creation(old) || !on_creation(new)))
     };
     is.iter().filter(|rule| !stood(rule)).map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
+}
+
+/// Is `new` the rule `old`, or with an alternative behind it? One with a `?` may be a condition, which would take `old`
+/// for its own.
+fn allows_more(old: &str, new: &str) -> bool {
+    let alternative = || new.strip_prefix(old)?.strip_prefix(" || ");
+    old == new || alternative().is_some_and(|alternative| !alternative.contains('?'))
 }
 
 /// As it is in the definition.

@@ -207,6 +207,18 @@ fn rules() {
                 rules(json!([{"rule": "self != 'b'"}, {"rule": "self != 'a'"}])),
             ),
             (
+                rules(json!([{"rule": "self == 'a'"}])),
+                rules(json!([{"rule": "self == 'a' || self == 'b' ? self == 'b' : true"}])),
+                ": rule is new: self == 'a' || self == 'b' ? self == 'b' : true",
+                rules(json!([{"rule": "self == 'a' || self == 'b'"}])),
+            ),
+            (
+                rules(json!([{"rule": "self == 'a'"}])),
+                rules(json!([{"rule": "self == 'b' || self == 'a'"}])),
+                ": rule is new: self == 'b' || self == 'a'",
+                rules(json!([{"rule": "self == 'a' || self == 'b' || self == 'c'"}])),
+            ),
+            (
                 json!({}),
                 rules(json!([{"rule": "self != 'a'"}])),
                 ": rule is new: self != 'a'",
