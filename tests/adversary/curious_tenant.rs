@@ -2,6 +2,8 @@
 //! hold in them, and who is to believe it. It may create ConfigMapSyncs and an account of its own, and has no
 //! right elsewhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -12,7 +14,7 @@ use weaver_api::marks::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::Alone;
 use weaver_tests::audit;
-use weaver_tests::proxy::Hooks;
+use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::{World, eventually, eventually_within, weaver};
 
 /// A deletion takes no longer, whatever it was refused.
@@ -201,6 +203,49 @@ async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_withou
         }
     }
     panic!("the server is too slow to tell a reaction from a retry");
+}
+
+/// What takes a reconciliation its time are requests. Were the account's rights asked about only where a pattern
+/// matches, a tenant could measure it, and find a neighbour's name letter by letter.
+#[tokio::test]
+async fn a_pattern_that_matches_a_neighbours_namespace_causes_no_request_more_own_server() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let before: Hook = Arc::new(move |_, path| {
+        let is_question = path.ends_with("/selfsubjectrulesreviews");
+        count.fetch_add(usize::from(is_question), Ordering::SeqCst);
+        Box::pin(std::future::ready(()))
+    });
+    let alone = Alone::start_with(|_| before, &["--retry", "3600", "--watch", "300"]).await;
+    let world = alone.world("letters");
+    // An answer is kept for the account, so each pattern is another tenant's.
+    let patterns = ["mer*", "merg?r", "*", "mes*", "zzz-*"];
+    let (mut teams, foo) = (Vec::new(), world.namespace("foo").await);
+    world.namespace("merger").await;
+    for number in 0..patterns.len() {
+        let team = world.tenant_called(&format!("guest-{number}")).await;
+        world.config_map(&team, "settings", &[("a", "1")]).await;
+        teams.push(team);
+    }
+    let mut all = Vec::new();
+    for (team, pattern) in teams.iter().zip(patterns) {
+        world.grant_as(team, &foo, team, &weaver_tests::tenant::TARGET).await;
+        let mut spec = world.spec(team, &[&foo]);
+        spec["targets"]["name"] = json!(team);
+        spec["targets"]["patterns"] = json!([world.name(pattern)]);
+        spec["targets"]["exclude"] = json!([team]);
+        asked.store(0, Ordering::SeqCst);
+        world.sync(team, "sync", spec).await;
+        world.condition(team, "sync", "Ready", "True", "Synced").await;
+        let guesses = [team.as_str()];
+        let status = eventually("it is judged", || told(&world, team, "sync", &guesses)).await;
+        all.push((pattern, asked.load(Ordering::SeqCst), status));
+    }
+    assert!(all[0].1 > teams.len(), "each namespace is asked about: {all:?}");
+    for (_, asked, status) in &all {
+        assert_eq!((asked, status), (&all[0].1, &all[0].2), "{all:#?}");
+    }
+    world.finish().await;
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ mod node_rights_own_server;
 mod orphans;
 mod own_server;
 mod pacing;
+mod patterns;
 mod paused;
 mod paused_own_server;
 mod policies;

@@ -22,6 +22,7 @@
 //! | [`validate`] | what is wrong with a spec, field by field, before anything is sent |
 //! | [`conditions`] | names of the conditions in a status |
 //! | [`names`] | what Kubernetes lets objects and namespaces be called |
+//! | [`pattern`] | patterns of names: what one may be, and what it matches |
 //! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
 //! | [`lease`] | what the operator's Lease says, and who else would lead |
 //! | [`minting`] | the Role by which the operator may act as an account |
@@ -60,6 +61,7 @@ pub mod lease;
 pub mod marks;
 pub mod minting;
 pub mod names;
+pub mod pattern;
 pub mod reference;
 pub mod schema;
 pub mod v1alpha1;

@@ -40,15 +40,15 @@ impl Traits {
     }
 }
 
-/// Does the spec select this namespace by its labels? One that is named besides is not selected, and the source's own
-/// is not where the copy would be the source.
+/// Does the spec select this namespace, by its name or its labels? One that is named besides is not selected, and the
+/// source's own is not where the copy would be the source.
 #[must_use]
 pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
     let is_source = spec.copy_name == spec.source_name && name == spec.source_namespace;
     !is_source
         && !spec.targets.contains(name)
         && !spec.exclude.contains(name)
-        && spec.selector.as_ref().is_some_and(|selector| selector.matches(&traits.labels))
+        && (spec.matches(name) || spec.selector.as_ref().is_some_and(|one| one.matches(&traits.labels)))
 }
 
 #[cfg(test)]
@@ -97,6 +97,26 @@ mod tests {
         assert!(!selects(&everything, "team-a", &traits(&[])));
         let renamed = spec(&json!({"selector": {}, "name": "copy"}));
         assert!(selects(&renamed, "team-a", &traits(&[])));
+    }
+
+    #[test]
+    fn a_pattern_selects_next_to_names_and_labels_and_less_than_is_excluded() {
+        let spec = spec(&json!({
+            "namespaces": ["app-1"], "patterns": ["app-*", "app-?", "team-*"], "exclude": ["app-3"],
+            "selector": {"matchLabels": {"tier": "dev"}},
+        }));
+        for (name, labels, expected) in [
+            ("app-1", [].as_slice(), false),
+            ("app-2", &[], true),
+            ("app-3", &[("tier", "dev")], false),
+            ("app", &[], false),
+            ("other", &[("tier", "dev")], true),
+            ("other", &[], false),
+            ("team-a", &[("tier", "dev")], false),
+            ("team-b", &[], true),
+        ] {
+            assert_eq!(selects(&spec, name, &traits(labels)), expected, "{name} {labels:?}");
+        }
     }
 
     proptest! {

@@ -30,6 +30,7 @@ struct Inner {
     broken: BTreeSet<String>,
     slow: Option<(String, Duration)>,
     failing_reviews: u32,
+    asked: Vec<String>,
     grants_everywhere: bool,
     lists_of_all: usize,
 }
@@ -77,6 +78,11 @@ impl FakeServer {
     /// The next so many questions about all rights in a namespace fail.
     pub fn fails_reviews(&self, count: u32) {
         self.lock().failing_reviews = count;
+    }
+
+    /// About which namespaces the tenant's rights were asked since the last call.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().asked)
     }
 
     /// The tenant may list and watch in all namespaces at once, and what it sees is longer than what is read of
@@ -290,6 +296,7 @@ impl Inner {
             return Err((500, "InternalError"));
         }
         let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+        self.asked.push(namespace.to_owned());
         let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]});
         let rules = if self.forbidden.contains(namespace) { json!([]) } else { json!([all]) };
         Ok(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {},

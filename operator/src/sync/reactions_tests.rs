@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::watcher::Event;
-use serde_json::json;
+use serde_json::{Value, json};
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::super::outcome::tests::spec;
@@ -50,17 +50,27 @@ fn life() -> Vec<Event<PartialObjectMeta<Namespace>>> {
     applied.into_iter().chain([Event::Delete(namespace(&[going]))]).collect()
 }
 
-/// A resource that names the namespace, or selects it.
-async fn world(selects: bool) -> World {
-    world_where_rights_last(selects, Duration::ZERO).await
+/// How a resource asks for the namespace.
+fn by_name() -> Value {
+    json!({"namespaces": [GUESS]})
 }
 
-async fn world_where_rights_last(selects: bool, rights_last: Duration) -> World {
+fn by_pattern() -> Value {
+    json!({"patterns": ["gu*"]})
+}
+
+fn by_label() -> Value {
+    json!({"selector": {"matchLabels": {"tier": "dev"}}})
+}
+
+async fn world(targets: &Value) -> World {
+    world_where_rights_last(targets, Duration::ZERO).await
+}
+
+async fn world_where_rights_last(targets: &Value, rights_last: Duration) -> World {
     let world = World::remembering(Duration::ZERO, rights_last).await;
-    let mut spec = spec(if selects { &[] } else { &[GUESS] });
-    if selects {
-        spec["targets"]["selector"] = json!({"matchLabels": {"tier": "dev"}});
-    }
+    let mut spec = spec(&[]);
+    spec["targets"] = targets.clone();
     world.create(&spec, &[FINALIZER]);
     world.server.forbid(GUESS, true);
     world.reconcile().await.unwrap();
@@ -69,13 +79,13 @@ async fn world_where_rights_last(selects: bool, rights_last: Duration) -> World 
 
 #[tokio::test(start_paused = true)]
 async fn nothing_in_the_life_of_a_namespace_causes_anything_for_an_account_without_a_right_there() {
-    for selects in [false, true] {
-        let world = world(selects).await;
+    for targets in [by_name(), by_pattern(), by_label()] {
+        let world = world(&targets).await;
         let forgiven = world.forgiven();
         for (number, event) in life().into_iter().enumerate() {
-            assert!(!world.reacts_to(vec![event]).await, "selects={selects}, change {number}");
+            assert!(!world.reacts_to(vec![event]).await, "{targets}, change {number}");
         }
-        assert_eq!(world.forgiven(), forgiven, "selects={selects}");
+        assert_eq!(world.forgiven(), forgiven, "{targets}");
         // Its own namespace is its own.
         let own = ObjectMeta { name: Some("team-a".into()), ..ObjectMeta::default() };
         assert!(world.reacts_to(vec![Event::Delete(own.into_response_partial())]).await);
@@ -84,17 +94,19 @@ async fn nothing_in_the_life_of_a_namespace_causes_anything_for_an_account_witho
 
 #[tokio::test(start_paused = true)]
 async fn every_change_that_concerns_an_account_with_a_right_there_is_reacted_to_and_failures_are_forgiven() {
-    for (selects, expected) in [(false, [true, true, true, false, true, true]), (true, [true; 6])] {
-        let world = world(selects).await;
+    let but_labels = [true, true, true, false, true, true];
+    for (targets, expected) in [(by_name(), but_labels), (by_pattern(), but_labels), (by_label(), [true; 6])]
+    {
+        let world = world(&targets).await;
         world.server.forbid(GUESS, false);
         let forgiven = world.forgiven();
         for (number, (event, expected)) in life().into_iter().zip(expected).enumerate() {
-            assert_eq!(world.reacts_to(vec![event]).await, expected, "selects={selects}, change {number}");
+            assert_eq!(world.reacts_to(vec![event]).await, expected, "{targets}, change {number}");
         }
         assert_eq!(
             world.forgiven(),
             forgiven + u32::try_from(expected.iter().filter(|reacts| **reacts).count()).unwrap(),
-            "selects={selects}"
+            "{targets}"
         );
     }
 }
@@ -102,7 +114,7 @@ async fn every_change_that_concerns_an_account_with_a_right_there_is_reacted_to_
 /// What is gone has no Roles any more: what was known while it went counts. It does not for the next one of that name.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_namespace_is_reacted_to_where_the_account_had_a_right_and_its_successor_is_another() {
-    let world = world_where_rights_last(false, Duration::from_mins(5)).await;
+    let world = world_where_rights_last(&by_name(), Duration::from_mins(5)).await;
     world.hears(Event::Apply(namespace(&[]))).await;
     world.server.forbid(GUESS, false);
     assert!(world.reacts_to(vec![Event::Apply(namespace(&[going]))]).await);
@@ -116,7 +128,7 @@ async fn the_end_of_a_namespace_is_reacted_to_where_the_account_had_a_right_and_
 #[tokio::test(start_paused = true)]
 async fn a_question_that_fails_causes_nothing_and_is_asked_again() {
     for (failures, expected) in [(TRIES - 1, true), (TRIES, false)] {
-        let world = world(true).await;
+        let world = world(&by_label()).await;
         world.server.forbid(GUESS, false);
         world.server.fails_reviews(failures);
         assert_eq!(world.reacts_to(vec![Event::Apply(namespace(&[]))]).await, expected, "{failures}");

@@ -15,7 +15,8 @@ use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 use super::outcome::tests::spec;
 use super::world::World;
 
-/// Namespaces of which the tenant may know nothing: two that it names, and one that only a selector may find.
+/// Namespaces of which the tenant may know nothing: two that it names, and one that only a selector or a pattern may
+/// find.
 const HIDDEN: [&str; 3] = ["guess-one", "guess-two", "guess-three"];
 
 /// What the operator knows of a hidden namespace.
@@ -69,7 +70,16 @@ const SOURCES: [Source; 6] =
 
 const SETTINGS: &str = "/api/v1/namespaces/team-a/configmaps/settings";
 
-fn asks(world: &World, source: Source, selects: bool, mode: Option<&str>) -> Value {
+/// How the resource asks for namespaces that it does not name.
+fn selections() -> [Value; 3] {
+    [
+        json!({}),
+        json!({"selector": {"matchLabels": {"tier": "dev"}}}),
+        json!({"patterns": ["guess-*", "*-three"]}),
+    ]
+}
+
+fn asks(world: &World, source: Source, selection: &Value, mode: Option<&str>) -> Value {
     let mut spec = spec(&["foo", HIDDEN[0], HIDDEN[1]]);
     match source {
         Source::Found => {}
@@ -89,9 +99,7 @@ fn asks(world: &World, source: Source, selects: bool, mode: Option<&str>) -> Val
             spec["source"]["kind"] = "Secret".into();
         }
     }
-    if selects {
-        spec["targets"]["selector"] = json!({"matchLabels": {"tier": "dev"}});
-    }
+    spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
     if let Some(field) = mode {
         spec[field] = true.into();
     }
@@ -103,7 +111,7 @@ fn asks(world: &World, source: Source, selects: bool, mode: Option<&str>) -> Val
 async fn seen(
     hidden: [Hidden; 3],
     source: Source,
-    selects: bool,
+    selection: &Value,
     mode: Option<&str>,
     live: bool,
 ) -> Vec<String> {
@@ -115,7 +123,7 @@ async fn seen(
             becomes(&world, name, hidden).await;
         }
     }
-    let spec = asks(&world, source, selects, mode);
+    let spec = asks(&world, source, selection, mode);
     world.create(&spec, &[FINALIZER]);
     let mut seen = Vec::new();
     let look = async |seen: &mut Vec<String>| {
@@ -147,15 +155,15 @@ async fn seen(
 #[tokio::test(start_paused = true)]
 async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_statuses_events_and_deletions() {
     for source in SOURCES {
-        for selects in [false, true] {
+        for selection in &selections() {
             for mode in [None, Some("suspend"), Some("dryRun")] {
-                let nothing = seen([Hidden::Absent; 3], source, selects, mode, false).await;
+                let nothing = seen([Hidden::Absent; 3], source, selection, mode, false).await;
                 for shift in 0..ALL.len() {
                     // Each is at each of the three places.
                     let hidden = [0, 1, 2].map(|place| ALL[(shift + place * 2) % ALL.len()]);
                     for live in [false, true].into_iter().filter(|live| !live || mode.is_none()) {
-                        let there = seen(hidden, source, selects, mode, live).await;
-                        let case = format!("{source:?} {hidden:?} selects={selects} {mode:?} live={live}");
+                        let there = seen(hidden, source, selection, mode, live).await;
+                        let case = format!("{source:?} {hidden:?} {selection} {mode:?} live={live}");
                         assert_eq!(there, nothing, "{case}");
                     }
                 }
@@ -166,20 +174,27 @@ async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_stat
 
 #[tokio::test(start_paused = true)]
 async fn what_an_account_lacks_is_told_of_each_named_namespace_or_of_none() {
-    let seen = seen([Hidden::Absent; 3], Source::Missing, false, None, false).await;
+    let seen = seen([Hidden::Absent; 3], Source::Missing, &json!({}), None, false).await;
     assert!(seen[0].contains("in namespaces guess-one, guess-two\\n"), "{}", seen[0]);
     assert!(seen[0].contains("if the namespace does not exist, the refusal is the same"), "{}", seen[0]);
 }
 
 /// Once it held a copy there; then the namespace went, with the rights in it, or was labelled otherwise.
 #[tokio::test(start_paused = true)]
-async fn of_a_copy_where_the_account_may_not_look_any_more_a_selector_tells_nothing() {
+async fn of_a_copy_where_the_account_may_not_look_any_more_no_selection_tells_anything() {
+    let [_, by_label, by_pattern] = selections();
+    for selection in [by_label, by_pattern] {
+        tells_nothing_of_a_copy(&selection).await;
+    }
+}
+
+async fn tells_nothing_of_a_copy(selection: &Value) {
     let mut all = Vec::new();
     for now in ALL {
         let world = World::new(Duration::from_mins(5)).await;
         becomes(&world, "guess-one", Hidden::Selected).await;
         let mut spec = spec(&["foo"]);
-        spec["targets"]["selector"] = json!({"matchLabels": {"tier": "dev"}});
+        spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
         world.create(&spec, &[]);
         world.settle().await;
         assert!(world.object("guess-one", "settings").is_some());
@@ -193,7 +208,40 @@ async fn of_a_copy_where_the_account_may_not_look_any_more_a_selector_tells_noth
         all.push((now, status));
     }
     for (now, status) in &all {
-        assert_eq!(*status, all[0].1, "{now:?}");
+        assert_eq!(*status, all[0].1, "{now:?} {selection}");
+    }
+}
+
+/// How long a reconciliation takes is seen too, and questions are what takes long. Were they asked only about what a
+/// pattern matches, a name could be found letter by letter.
+#[tokio::test(start_paused = true)]
+async fn a_pattern_that_matches_what_the_account_may_not_see_is_as_one_that_matches_nothing() {
+    let mut all = Vec::new();
+    for pattern in ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"] {
+        let world = World::new(Duration::from_mins(5)).await;
+        for name in ["guess-one", "bar", "baz", "team-a"] {
+            world.server.forbid(name, name != "team-a");
+        }
+        becomes(&world, "guess-one", Hidden::There).await;
+        let mut spec = spec(&["foo"]);
+        spec["targets"]["patterns"] = json!([pattern]);
+        spec["targets"]["exclude"] = json!(["team-a"]);
+        world.create(&spec, &[]);
+        world.settle().await;
+        world.server.asked();
+        world.reconcile().await.unwrap();
+        let mut asked = world.server.asked();
+        asked.sort();
+        assert!(asked.contains(&"guess-one".to_owned()), "{asked:?}");
+        let mut status = world.sync()["status"].clone();
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            condition["lastTransitionTime"] = Value::Null;
+        }
+        assert_eq!(status["counts"]["desired"], 1, "{status}");
+        all.push((pattern, asked, status));
+    }
+    for (pattern, asked, status) in &all {
+        assert_eq!((asked, status), (&all[0].1, &all[0].2), "{pattern}");
     }
 }
 

@@ -14,7 +14,7 @@ use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
-use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind, Targets};
 use weaver_api::validate::ValidSync;
 use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;
@@ -112,7 +112,7 @@ pub fn are_none(sync: &ConfigMapSync) -> bool {
     // That someone deleted it counts as a change of the spec.
     let of_spec = meta.generation.map(|now| now - i64::from(meta.deletion_timestamp.is_some()));
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
-    let selects = targets.is_some_and(|targets| targets.selector.is_some());
+    let selects = targets.is_some_and(Targets::has_selection);
     let settled = was_ready && observed.is_some() && observed == of_spec && !selects;
     let is_new = observed.is_none() && !is_taken(meta);
     is_new || settled
@@ -208,10 +208,12 @@ pub async fn sweep(
 }
 
 /// Would the tenant learn from it that a namespace is gone, or not labelled as before, of which it may know nothing?
-/// Where a selector decides and the account may not look, it is not told whether a copy is wanted there.
+/// Where a selector or a pattern that matches decides and the account may not look, it is not told whether a copy is
+/// wanted there.
 fn is_secret(spec: &ValidSync, namespace: &str, kept: &Kept) -> bool {
     let refused = matches!(kept.why, Hindrance::Forbidden(_)) && !kept.marked;
-    refused && spec.selector.is_some() && !spec.exclude.contains(namespace)
+    let is_selected = spec.selector.is_some() || spec.matches(namespace);
+    refused && is_selected && !spec.exclude.contains(namespace)
 }
 
 #[cfg(test)]
@@ -228,8 +230,9 @@ mod tests {
     fn what_was_dropped_while_no_one_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
     {
         let named = spec(&["foo"]);
-        let mut selected = named.clone();
+        let [mut selected, mut matched] = [named.clone(), named.clone()];
         selected["targets"]["selector"] = json!({"matchLabels": {"a": "b"}});
+        matched["targets"]["patterns"] = json!(["foo-*"]);
         let status = |observed: i64, ready: &str| {
             json!({"observedGeneration": observed, "conditions": [{
                 "type": "Ready", "status": ready, "reason": "x", "message": "", "observedGeneration": observed,
@@ -243,6 +246,7 @@ mod tests {
             ("claimed and never reported", held, Value::Null, &named, false),
             ("ready", held, status(2, "True"), &named, true),
             ("ready, and no one knows what was selected", held, status(2, "True"), &selected, false),
+            ("ready, and no one knows what was matched", held, status(2, "True"), &matched, false),
             ("ready before the spec changed", held, status(1, "True"), &named, false),
             ("not ready", held, status(2, "False"), &named, false),
             ("someone took the finalizer away", &[], status(1, "True"), &named, false),

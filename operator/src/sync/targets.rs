@@ -31,7 +31,7 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
     // Most changes concern no one; a list of a thousand names is not judged for each.
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
     let may_concern = |targets: &Targets| {
-        targets.selector.is_some() || targets.namespaces.iter().any(|name| name == change.name)
+        targets.has_selection() || targets.namespaces.iter().any(|name| name == change.name)
     };
     if !targets.is_some_and(may_concern) {
         return Reaction::None;
@@ -92,6 +92,7 @@ mod tests {
         let closed = Traits { accept_from: Some("none".into()), ..dev.clone() };
         let named = json!({"namespaces": ["foo", "bar"], "exclude": ["bar", "baz"]});
         let selecting = json!({"selector": {"matchLabels": {"tier": "dev"}}, "exclude": ["bar"]});
+        let matching = json!({"patterns": ["f*", "ba?"], "exclude": ["bar"]});
         for (targets, name, before, now, expected) in [
             (&named, "foo", None, Some(&dev), asks()),
             (&named, "foo", Some(&dev), Some(&prod), Nothing),
@@ -108,6 +109,13 @@ mod tests {
             (&selecting, "foo", Some(&dev), Some(&other), Nothing),
             (&selecting, "foo", Some(&dev), Some(&closed), asks()),
             (&selecting, "bar", None, Some(&dev), Nothing),
+            (&matching, "foo", None, Some(&dev), asks()),
+            (&matching, "foo", Some(&dev), None, asks()),
+            (&matching, "foo", Some(&dev), Some(&prod), Nothing),
+            (&matching, "foo", Some(&dev), Some(&closed), asks()),
+            (&matching, "bar", None, Some(&dev), Nothing),
+            (&matching, "other", None, Some(&dev), Nothing),
+            (&matching, "other", Some(&dev), Some(&closed), Nothing),
         ] {
             let change = NamespaceChange { name, before, now };
             let mut sync = sync(targets);

@@ -218,11 +218,16 @@ async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> (
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
     let named = Selection { desired: spec.targets.clone(), ..Selection::default() };
-    if spec.selector.is_none() {
+    if !spec.has_selection() {
         return (named, asked);
     }
-    let selection = match touched(tenant, spec, selected).await {
+    // By how long it takes to ask about what patterns match, a name that the tenant may not see could be found letter by
+    // letter. So all are asked about, whatever the patterns are.
+    let candidates =
+        if spec.patterns.is_empty() { selected.clone() } else { context.namespaces.active(|_, _| true) };
+    let selection = match touched(tenant, spec, candidates).await {
         Ok((touched, hidden)) => {
+            let touched = selected.into_iter().filter(|name| touched.contains(name));
             Selection { desired: named.desired.into_iter().chain(touched).collect(), hidden, failed: None }
         }
         Err(error) => Selection { hidden: true, failed: Some(error.to_string()), ..named },
@@ -230,16 +235,16 @@ async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> (
     (selection, asked)
 }
 
-/// Those of the `selected` namespaces of which the tenant may know; and may there be others? The same is asked, and the
-/// same answered, whether there are or not.
+/// Those of the `candidates` of which the tenant may know; and may there be others? The same is asked, and the same
+/// answered, whether there are or not.
 async fn touched(
     tenant: &TenantClient,
     spec: &ValidSync,
-    selected: Vec<String>,
+    candidates: Vec<String>,
 ) -> Result<(BTreeSet<String>, bool), CallError> {
     let kind = resource(spec.source_kind);
     let everywhere = tenant.access.is_everywhere(&kind).await?;
-    Ok((tenant.access.touched(&kind, selected).await?, !everywhere))
+    Ok((tenant.access.touched(&kind, candidates).await?, !everywhere))
 }
 
 /// What was read of the source, and what its copies are to be.

@@ -35,6 +35,7 @@ const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];
 
 const NEW_ONLY: &[Field] = &[
     Field { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
+    Field { path: &["targets", "patterns"], default: None },
     Field { path: &["targets", "selector"], default: None },
     Field { path: &["targets", "exclude"], default: None },
     Field { path: &["targets", "name"], default: None },

@@ -64,15 +64,16 @@ fn any_old_sync() -> impl Strategy<Value = Value> {
 pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
     let targets = fields(vec![
         ("namespaces", some(set_of_names())),
+        ("patterns", some(one_of(&json!([[], ["a-*"], ["*", "?"]])))),
         ("selector", some(one_of(&json!([{}, {"matchLabels": {"a": "b"}}])))),
         ("exclude", some(set_of_names())),
         ("name", some(one_of(&json!(["n", null])))),
         ("labels", some(one_of(&json!([{}, {"a": "b"}])))),
         ("annotations", some(one_of(&json!([{"a": "b"}])))),
     ])
-    .prop_filter("at least one of the two", |targets| {
-        targets["selector"].is_object()
-            || targets["namespaces"].as_array().is_some_and(|list| !list.is_empty())
+    .prop_filter("at least one of the three", |targets| {
+        let says = |list: &str| targets[list].as_array().is_some_and(|list| !list.is_empty());
+        targets["selector"].is_object() || says("namespaces") || says("patterns")
     });
     let spec = fields(vec![
         ("serviceAccount", Just(Some(json!({"name": "a"}))).boxed()),

@@ -86,6 +86,8 @@ mod tests {
             (&["source", "kind"], json!({"Secret": null}), false),
             (&["source", "kind"], json!("Pod"), false),
             (&["conflictPolicy"], json!({"Adopt": null}), false),
+            (&["targets", "patterns"], json!(["app-*"]), true),
+            (&["targets", "patterns"], json!("app-*"), false),
             (&["targets", "selector"], json!({}), true),
             (&["targets", "selector"], json!([]), false),
             (&["targets", "selector"], json!({"matchLabels": {"a": 1}}), false),

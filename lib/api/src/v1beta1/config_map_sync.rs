@@ -14,6 +14,7 @@ use super::selector::Selector;
 use super::service_account::ServiceAccountRef;
 use crate::conditions::readable;
 use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
+use crate::pattern::NAME_PATTERN;
 use crate::schema;
 
 /// The fields of a ConfigMapSync next to `metadata` and `status`.
@@ -84,8 +85,10 @@ pub struct ConfigMapSyncSpec {
     /// Where the copies go and what they are called.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [schema::rule(
-        "(has(self.namespaces) && size(self.namespaces) > 0) || has(self.selector)",
-        "at least one of namespaces and selector must say where the copies go",
+        // What was released comes first, so that it is plain that no more is refused.
+        "(has(self.namespaces) && size(self.namespaces) > 0) || has(self.selector) || \
+         (has(self.patterns) && size(self.patterns) > 0)",
+        "at least one of namespaces, patterns and selector must say where the copies go",
     )]))]
     pub targets: Option<Targets>,
 
@@ -212,11 +215,21 @@ pub struct Targets {
     )]
     pub namespaces: Vec<String>,
 
+    /// Namespaces whose name matches a pattern such as `app-*` receive a copy too. `*` stands for any number of
+    /// characters, `?` for one, and each pattern has one of them. Each once, at most 32, of at most 63 characters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        inner(length(min = 1, max = LABEL_MAX), regex(pattern = NAME_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub patterns: Vec<String>,
+
     /// Namespaces with these labels receive a copy too. An empty selector selects every namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
 
-    /// Names of namespaces that receive none, whatever the two above say; each once, at most 1000.
+    /// Names of namespaces that receive none, whatever the three above say; each once, at most 1000.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 1_000),
@@ -249,6 +262,14 @@ pub struct Targets {
         "x-kubernetes-validations" = [schema::no_reserved_key()],
     ))]
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Targets {
+    /// Are there targets that it does not name?
+    #[must_use]
+    pub fn has_selection(&self) -> bool {
+        self.selector.is_some() || !self.patterns.is_empty()
+    }
 }
 
 /// Which keys of the source are copied, and under what names.

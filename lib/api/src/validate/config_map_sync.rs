@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::fault::{SpecFault, shown};
 use super::fields::{Faults, entry};
 use super::values::{
-    Rule, annotation_key, annotation_value, data_key, label_key, label_value, namespace, object_name,
+    Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, namespace,
+    object_name,
 };
+use crate::pattern;
 use crate::schema::is_reserved;
 use crate::v1beta1::{
     ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector,
@@ -16,6 +18,8 @@ use crate::v1beta1::{
 
 /// Most namespaces in one list.
 const MAX_NAMESPACES: usize = 1_000;
+/// Most patterns of names.
+const MAX_PATTERNS: usize = 32;
 /// Most labels or annotations that are added to a copy, and most labels of a selector.
 const MAX_LABELS: usize = 32;
 /// Most expressions of a selector.
@@ -42,14 +46,16 @@ pub struct ValidSync {
     /// Name of the copies: the one asked for, else the source's.
     pub copy_name: String,
     /// Namespaces that get a copy because they are named: without the excluded ones and, where the copy would
-    /// be the source itself, without the source's own. The selector may add others.
+    /// be the source itself, without the source's own. Patterns and selector may add others.
     pub targets: BTreeSet<String>,
     /// The source's own namespace was left out of [`Self::targets`]: the object of that name there *is* the
     /// source, which is never written.
     pub names_source_namespace: bool,
+    /// Namespaces whose names match one of these get a copy too.
+    pub patterns: BTreeSet<String>,
     /// Namespaces with these labels get a copy too.
     pub selector: Option<Selector>,
-    /// Namespaces that get none, whatever the selector says.
+    /// Namespaces that get none, whatever patterns and selector say.
     pub exclude: BTreeSet<String>,
     /// Labels that the copies carry besides the source's; none is reserved.
     pub labels: BTreeMap<String, String>,
@@ -70,6 +76,20 @@ pub struct ValidSync {
     pub suspend: bool,
     /// Nothing is to be written, only said.
     pub dry_run: bool,
+}
+
+impl ValidSync {
+    /// Are there targets that it does not name?
+    #[must_use]
+    pub fn has_selection(&self) -> bool {
+        self.selector.is_some() || !self.patterns.is_empty()
+    }
+
+    /// Does a pattern match this name?
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.patterns.iter().any(|pattern| pattern::matches(pattern, name))
+    }
 }
 
 /// Checks the spec of a `ConfigMapSync`. One that is absent lacks all that is required.
@@ -119,6 +139,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         copy_name,
         targets: named,
         names_source_namespace,
+        patterns: targets.patterns.into_iter().collect(),
         selector: targets.selector,
         exclude,
         labels: targets.labels,
@@ -134,14 +155,17 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
 }
 
 fn check_targets(targets: &Targets, faults: &mut Faults) {
-    if targets.namespaces.is_empty() && targets.selector.is_none() {
+    if targets.namespaces.is_empty() && !targets.has_selection() {
         faults.missing(
             "spec.targets",
-            "name namespaces in spec.targets.namespaces, or select them by spec.targets.selector \
-             (copies made before stay; delete the ConfigMapSync to remove them)",
+            "name namespaces in spec.targets.namespaces, or select them by spec.targets.patterns or \
+             spec.targets.selector (copies made before stay; delete the ConfigMapSync to remove them)",
         );
     }
     check_namespaces("spec.targets.namespaces", &targets.namespaces, "use a second ConfigMapSync", faults);
+    let field = "spec.targets.patterns";
+    faults.size(field, targets.patterns.len(), MAX_PATTERNS, "use a second ConfigMapSync");
+    faults.each_once(field, &targets.patterns, name_pattern);
     if let Some(selector) = &targets.selector {
         check_selector(selector, faults);
     }

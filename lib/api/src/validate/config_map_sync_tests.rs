@@ -99,6 +99,24 @@ fn a_selector_alone_says_where_the_copies_go() {
 }
 
 #[test]
+fn patterns_alone_say_where_the_copies_go() {
+    let of = |patterns: &Value| validate(Some(&spec(&json!({"targets": {"patterns": patterns}}))));
+    let valid = of(&json!(["app-*", "team-?"])).unwrap();
+    assert!(valid.has_selection() && valid.targets.is_empty());
+    assert!(valid.matches("app-1") && valid.matches("team-a") && !valid.matches("team-ab"));
+    for (patterns, field) in [
+        (json!([]), "spec.targets"),
+        (json!(["app-*", "app"]), "spec.targets.patterns[1]"),
+        (json!(["app-*", "app-*"]), "spec.targets.patterns[1]"),
+        (json!(["^app-.+$"]), "spec.targets.patterns[0]"),
+        (json!((0..33).map(|number| format!("a{number}*")).collect::<Vec<_>>()), "spec.targets.patterns"),
+    ] {
+        let found = of(&patterns).unwrap_err();
+        assert_eq!((found.len(), found[0].field()), (1, field), "{patterns} {found:?}");
+    }
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let valid = validate(Some(&spec(&json!({})))).unwrap();
     assert_eq!(
@@ -111,6 +129,7 @@ fn what_is_left_out_has_its_default() {
             copy_name: "settings".into(),
             targets: set(&["foo"]),
             names_source_namespace: false,
+            patterns: set(&[]),
             selector: None,
             exclude: set(&[]),
             labels: BTreeMap::new(),

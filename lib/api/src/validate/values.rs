@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::names::{SUBDOMAIN_MAX, dns_label, dns_subdomain};
+use crate::names::{LABEL_MAX, SUBDOMAIN_MAX, dns_label, dns_subdomain};
 
 /// A rule: `Err` holds what is wrong and what would be right.
 pub(super) type Rule = fn(&str) -> Result<(), String>;
@@ -15,6 +15,21 @@ const ANNOTATION_VALUE_MAX: usize = 4_096;
 /// Name of a namespace.
 pub(super) fn namespace(name: &str) -> Result<(), String> {
     dns_label(name).map_err(|fault| fault.to_string())
+}
+
+/// Pattern of names of namespaces: [`crate::pattern::NAME_PATTERN`].
+pub(super) fn name_pattern(pattern: &str) -> Result<(), String> {
+    length(pattern, 1, LABEL_MAX)?;
+    if dns_label(pattern).is_ok() {
+        return Err("has no `*` or `?`: move it to spec.targets.namespaces".into());
+    }
+    // Whatever matches a name is right where a letter stands for it.
+    if pattern.contains(['*', '?']) && dns_label(&pattern.replace(['*', '?'], "a")).is_ok() {
+        return Ok(());
+    }
+    Err("is not a pattern of names, nor is a regular expression one: lower-case letters, digits, `-`, `*` for \
+         any number of characters and `?` for one, without `-` at the beginning and the end"
+        .into())
 }
 
 /// Name of a ConfigMap, a Secret or a ServiceAccount.
@@ -139,6 +154,31 @@ mod tests {
         for bad in ["", ".", "..", "..data", "a/b", "a b", "ä", &"k".repeat(254)] {
             assert!(data_key(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn patterns_are_names_with_a_wildcard() {
+        for good in ["*", "?", "app-*", "*-app", "a?b", "**", "?-?", &"*".repeat(63)] {
+            assert_eq!(name_pattern(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "app",
+            "-*",
+            "*-",
+            "App-*",
+            "app-.*",
+            "app-[a-z]*",
+            "app*,b*",
+            "a*b\n",
+            "ä*",
+            &"*".repeat(64),
+        ] {
+            assert!(name_pattern(bad).is_err(), "{bad}");
+        }
+        let fault = |pattern| name_pattern(pattern).unwrap_err();
+        assert_eq!(fault("app"), "has no `*` or `?`: move it to spec.targets.namespaces");
+        assert!(fault("app-(a|b)").contains("regular expression"), "{}", fault("app-(a|b)"));
     }
 
     #[test]

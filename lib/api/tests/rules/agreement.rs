@@ -31,6 +31,15 @@ fn names() -> impl Strategy<Value = Vec<String>> {
     vec(name(), 0..4)
 }
 
+fn pattern() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => "[a-c]{0,1}[*?][a-c]{0,1}",
+        2 => "[a-c*?-]{0,5}",
+        1 => name(),
+        1 => select(vec![62, 63]).prop_map(|length| format!("{}*", "a".repeat(length))),
+    ]
+}
+
 fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
     let reserved = select(vec!["weaver.example.com/x", "app.kubernetes.io/managed-by", "cmsOwnerName"]);
     let key = prop_oneof![12 => name(), 1 => reserved.prop_map(str::to_owned)];
@@ -69,13 +78,14 @@ prop_compose! {
 prop_compose! {
     fn targets()(
         namespaces in names(),
+        patterns in vec(pattern(), 0..4),
         selector in option::weighted(0.3, selector()),
         exclude in names(),
         name in option::weighted(0.3, name()),
         labels in map(),
         annotations in map(),
     ) -> Targets {
-        Targets { namespaces, selector, exclude, name, labels, annotations }
+        Targets { namespaces, patterns, selector, exclude, name, labels, annotations }
     }
 }
 
