@@ -6,13 +6,16 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 use weaver_api::validate::ValidSync;
+use weaver_api::{OPERATOR_NAMESPACE, pattern};
 use weaver_copies::namespace::{Traits, selects};
 use weaver_copies::rights::{Right, for_source, for_target};
 use weaver_tenant::Account;
 use weaver_tenant::review::denied;
 
 use crate::review;
-use crate::stdout::say;
+
+/// Where to say what is worth a line next to the answer.
+pub type Tell = fn(&str);
 
 /// What an account lacks.
 pub struct Missing {
@@ -33,9 +36,10 @@ pub async fn named(
     account: &Account,
     spec: &ValidSync,
     targets: &BTreeSet<String>,
+    tell: Tell,
 ) -> anyhow::Result<Missing> {
     let missing = denied(needed(spec, targets), |right| review::allowed(client, account, right)).await?;
-    Ok(of(client, missing).await)
+    Ok(of(client, missing, tell).await)
 }
 
 /// What is to be granted: where the person may not ask, all that is needed.
@@ -47,23 +51,40 @@ pub async fn to_grant(
     account: &Account,
     spec: &ValidSync,
     targets: &BTreeSet<String>,
+    tell: Tell,
 ) -> anyhow::Result<BTreeSet<Right>> {
+    let kept_out: Vec<&str> =
+        targets.iter().filter(|target| !is_granted(spec, target)).map(String::as_str).collect();
+    if !kept_out.is_empty() {
+        tell(&format!(
+            "nothing is granted in {}: spec.targets selects them and does not name them; list them in \
+             spec.targets.namespaces to grant rights there",
+            kept_out.join(", ")
+        ));
+    }
     let missing = denied(needed(spec, targets), |right| review::known(client, account, right)).await?;
-    Ok(of(client, missing).await.rights)
+    Ok(of(client, missing, tell).await.rights)
+}
+
+/// In a namespace of Kubernetes or of the operator, a Role is not for those who wrote a pattern like `*` and thought of
+/// their own.
+fn is_granted(spec: &ValidSync, target: &str) -> bool {
+    let is_system = target.starts_with("kube-") || target == OPERATOR_NAMESPACE;
+    !is_system || spec.targets.contains(target)
 }
 
 /// Says of a namespace that does not exist that there is nothing to grant in it.
-async fn of(client: &Client, missing: BTreeSet<Right>) -> Missing {
+async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell) -> Missing {
     let any = !missing.is_empty();
     let presence = presence(client, &missing).await;
     for (namespace, presence) in &presence {
         match presence {
             Presence::There => {}
-            Presence::Absent => say(format_args!(
+            Presence::Absent => tell(&format!(
                 "namespace {namespace} does not exist: create it, or take it out of the spec; there is nothing to grant in it"
             )),
             Presence::Hidden(why) => {
-                say(format_args!("it is unknown whether namespace {namespace} exists: {why}"));
+                tell(&format!("it is unknown whether namespace {namespace} exists: {why}"));
             }
         }
     }
@@ -107,9 +128,9 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 }
 
 /// Named and, as far as who types may list namespaces, selected ones.
-pub async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
+pub async fn targets(client: &Client, spec: &ValidSync, tell: Tell) -> BTreeSet<String> {
     let mut targets = spec.targets.clone();
-    if spec.selector.is_none() {
+    if !spec.has_selection() {
         return targets;
     }
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -120,9 +141,13 @@ pub async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
                 !traits.terminating && selects(spec, &namespace.name_any(), &traits)
             });
             targets.extend(selected.map(kube::ResourceExt::name_any));
+            for one in &spec.patterns {
+                let count = targets.iter().filter(|target| pattern::matches(one, target)).count();
+                tell(&format!("targets that match {one} now: {count}"));
+            }
         }
         Err(error) => {
-            say(format_args!("the selected namespaces could not be listed with your rights: {error}"));
+            tell(&format!("the selected namespaces could not be listed with your rights: {error}"));
         }
     }
     targets
@@ -130,15 +155,36 @@ pub async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
 
 fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
     let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
-    let targets = targets.iter().flat_map(|target| for_target(spec.source_kind, target));
+    let targets = targets.iter().filter(|target| is_granted(spec, target));
+    let targets = targets.flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use weaver_api::v1beta1::SourceKind;
+    use weaver_api::validate::validate;
 
     use super::*;
+
+    #[test]
+    fn a_pattern_asks_for_no_role_in_a_namespace_of_the_system() {
+        let spec = |targets: serde_json::Value| {
+            let spec = serde_json::json!({
+                "serviceAccount": {"name": "sync"}, "source": {"namespace": "team-a", "name": "settings"},
+                "targets": targets,
+            });
+            validate(Some(&serde_json::from_value(spec).unwrap())).unwrap()
+        };
+        let all = ["app", "config-weaver", "kube-public", "kube-system", "team-a"].map(str::to_owned).into();
+        let namespaces = |spec: &ValidSync| -> BTreeSet<String> {
+            needed(spec, &all).into_iter().map(|right| right.namespace).collect()
+        };
+        let selecting = spec(serde_json::json!({"patterns": ["*"]}));
+        assert_eq!(namespaces(&selecting), ["app", "team-a"].map(str::to_owned).into());
+        let named = spec(serde_json::json!({"patterns": ["*"], "namespaces": ["kube-public"]}));
+        assert_eq!(namespaces(&named), ["app", "kube-public", "team-a"].map(str::to_owned).into());
+    }
 
     #[test]
     fn no_role_is_printed_for_a_namespace_that_does_not_exist() {

@@ -92,10 +92,15 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
     }
 }
 
+/// What is found on the way is part of the answer.
+fn tell(line: &str) {
+    say(line);
+}
+
 /// Says what there is; returns the targets.
 async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> BTreeSet<String> {
     let owner = owner(sync);
-    let targets = missing::targets(client, spec).await;
+    let targets = missing::targets(client, spec, tell).await;
     let place = ObjectKey::of_source(spec);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
@@ -129,7 +134,7 @@ async fn name_missing(
     targets: &BTreeSet<String>,
 ) -> anyhow::Result<()> {
     let asked = targets.iter().take(EXPLAINED).cloned().collect();
-    let Missing { rights, exist, any } = missing::named(client, account, spec, &asked).await?;
+    let Missing { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
     if !any {
         say(format_args!("{account} holds every right that is needed"));
     }
@@ -149,7 +154,7 @@ async fn mend(
     name: &str,
     yes: bool,
 ) -> anyhow::Result<()> {
-    let missing = missing::to_grant(client, account, spec, targets).await?;
+    let missing = missing::to_grant(client, account, spec, targets, tell).await?;
     let parts = grant::lacking(client, account, &missing).await?;
     if parts.is_empty() {
         say(format_args!("there is nothing to grant to {account}"));

@@ -55,6 +55,51 @@ async fn one_command_makes_account_rights_and_sync_and_the_copy_follows() {
 }
 
 #[tokio::test]
+async fn a_pattern_is_granted_where_it_matches_and_later_again() {
+    let world = World::new("grant-pattern").await;
+    let (team, app) = (world.namespace("team").await, world.namespace("app-1").await);
+    world.is_tenant(&team);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let to = world.name("app-*");
+    let create = ["sync", "create", "mine", "-n", &team, "--source", "settings", "--to", &to, "--grant"];
+    let dry = weaver(&[&create[..], &["--dry-run"]].concat()).await;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&dry.out).unwrap();
+    assert_eq!(objects.last().unwrap()["spec"]["targets"], json!({"patterns": [to]}), "{dry:?}");
+    assert!(dry.err.contains(&format!("targets that match {to} now: 1")), "{dry:?}");
+    done(&create).await;
+    world.holds(&app, "settings", &[("a", "1")]).await;
+
+    let later = world.namespace("app-2").await;
+    let said = done(&["sync", "explain", "mine", "-n", &team, "--grant", "--yes"]).await;
+    assert!(said.contains(&format!("targets that match {to} now: 2")), "{said}");
+    world.holds(&later, "settings", &[("a", "1")]).await;
+    world.condition(&team, "mine", "Ready", "True", "Synced").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_pattern_of_all_names_grants_nothing_in_namespaces_of_the_system() {
+    let world = World::new("grant-all").await;
+    let (team, foo) = (world.namespace("team").await, world.namespace("foo").await);
+    let create =
+        ["sync", "create", "mine", "-n", &team, "--source", "settings", "--to", "*", "--grant", "--dry-run"];
+    let said = weaver(&create).await;
+    assert!(said.done, "{said:?}");
+    assert!(said.out.contains(&format!("namespace: {foo}\n")), "{said:?}");
+    assert!(
+        !said.out.contains("namespace: kube-system") && said.err.contains("nothing is granted in "),
+        "{said:?}"
+    );
+    let named = [&create[..], &["--to", "kube-public"]].concat();
+    let said = weaver(&named).await;
+    assert!(
+        said.out.contains("namespace: kube-public\n") && !said.out.contains("namespace: kube-system"),
+        "{said:?}"
+    );
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn what_explain_names_is_granted_after_a_yes_and_the_sync_is_retried_at_once() {
     let world = World::new("grant-explain").await;
     let (team, foo) = world.synced().await;

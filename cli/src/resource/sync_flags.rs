@@ -16,7 +16,7 @@ use super::create::{self, Create, Flags};
 use super::kind::Kind;
 use super::manifest::{self, Checked};
 use super::store::{self, Store};
-use crate::stdout::{print, say};
+use crate::stdout::{note, print, say};
 use crate::{grant, missing};
 
 #[derive(Args)]
@@ -29,8 +29,8 @@ pub struct SyncFlags {
     /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
     source: Option<Source>,
-    /// Namespaces that receive a copy
-    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', requires = "name")]
+    /// Namespaces that receive a copy, or quoted patterns of their names: `'app-*'`
+    #[arg(long, value_name = "NAMESPACE|PATTERN", value_delimiter = ',', requires = "name")]
     to: Vec<String>,
     /// Labels of further namespaces that receive a copy: `team=a,tier=dev`
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "name")]
@@ -112,8 +112,11 @@ impl SyncFlags {
             spec["source"] =
                 json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace), "name": name});
         }
-        if !self.to.is_empty() {
-            spec["targets"]["namespaces"] = json!(self.to);
+        let (patterns, names): (Vec<_>, Vec<_>) = self.to.iter().partition(|to| to.contains(['*', '?']));
+        for (field, list) in [("namespaces", names), ("patterns", patterns)] {
+            if !list.is_empty() {
+                spec["targets"][field] = json!(list);
+            }
         }
         if !self.selector.is_empty() {
             let labels: BTreeMap<&str, &str> =
@@ -156,10 +159,18 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     }
     let lacks_namespace = create::lacks_namespace(store, &options.create).await?;
     let client = store.client();
-    let targets = missing::targets(client, &spec).await;
+    // What a dry run prints is for another program.
+    let tell = |line: &str| note!("{line}");
+    let targets = missing::targets(client, &spec, tell).await;
     let account = Account { namespace: namespace.clone(), name: spec.account.clone() };
-    let missing = missing::to_grant(client, &account, &spec, &targets).await?;
+    let missing = missing::to_grant(client, &account, &spec, &targets, tell).await?;
     let parts = grant::lacking(client, &account, &missing).await?;
+    if spec.has_selection() {
+        note!(
+            "rights are granted in the namespaces that are selected now; after others have been created, \
+             `weaver sync explain {name} -n {namespace} --grant` grants them there"
+        );
+    }
     if options.create.dry_run.is_asked_for() {
         let home = lacks_namespace.then(|| yaml_text::write(&store::namespace(&namespace)));
         let parts = parts.iter().map(grant::Part::manifest);
@@ -205,6 +216,14 @@ mod tests {
         assert_eq!(spec, expected);
         let spec: ConfigMapSyncSpec = serde_json::from_value(spec).unwrap();
         assert!(validate(Some(&spec)).is_ok());
+    }
+
+    #[test]
+    fn what_has_a_wildcard_is_a_pattern() {
+        let made = spec("settings --account sync --source a --to foo,app-*,b?r --to baz");
+        assert_eq!(made["targets"], json!({"namespaces": ["foo", "baz"], "patterns": ["app-*", "b?r"]}));
+        let alone = spec("settings --account sync --source a --to *");
+        assert_eq!(alone["targets"], json!({"patterns": ["*"]}));
     }
 
     #[test]
