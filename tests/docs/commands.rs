@@ -123,11 +123,17 @@ fn run(script: &str, directory: &Path) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Types what the page shows: in a folder with the samples, after `before`, which makes what its reader has.
+/// Types what the page shows: in a folder with the samples, after `before`, which makes what its reader has. A word that
+/// ends with a dash is the beginning of other namespaces' names.
 fn page_works(path: &str, namespaces: &[&str], before: &str) {
     let unique = RandomState::new().hash_one(path) >> 32;
-    let names: Vec<(&str, String)> =
-        namespaces.iter().map(|name| (*name, format!("docs-{name}-{unique:08x}"))).collect();
+    let names: Vec<(&str, String)> = namespaces
+        .iter()
+        .map(|name| {
+            let end = if name.ends_with('-') { String::new() } else { format!("-{unique:08x}") };
+            (*name, format!("docs-{name}{end}"))
+        })
+        .collect();
     let directory = tempfile::tempdir().unwrap();
     let samples = directory.path().join("deploy/samples");
     fs::create_dir_all(&samples).unwrap();
@@ -142,7 +148,7 @@ fn page_works(path: &str, namespaces: &[&str], before: &str) {
         write!(script, "\nprintf '\\036'\n{}", step.command).unwrap();
     }
     let (done, said) = run(&script, directory.path());
-    for (_, name) in &names {
+    for (_, name) in names.iter().filter(|(_, name)| !name.ends_with('-')) {
         // With the tenant's rights still there, so that nothing waits.
         run(
             &format!(
@@ -263,6 +269,13 @@ fn join_a_server() {
 #[test]
 fn add_a_tenant() {
     page_works("docs/how-to/add-a-tenant.md", &["team-a", "foo", "bar"], A_SOURCE);
+}
+
+#[test]
+fn choose_targets() {
+    let before = "kubectl create namespace office
+                  kubectl -n office create configmap settings --from-literal=greeting=hello\n";
+    page_works("docs/how-to/choose-targets.md", &["office", "branch-1", "branch-2", "branch-"], before);
 }
 
 #[test]
