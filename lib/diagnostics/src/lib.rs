@@ -33,6 +33,7 @@ pub mod kubelet_config;
 pub mod memory_cgroup;
 pub mod name_repair;
 pub mod next_boot;
+pub mod node_backup;
 pub mod overrides;
 pub mod power;
 pub mod reach;

@@ -273,8 +273,8 @@ macro_rules! cluster_rows {
             title: "A lease was lost because the storage is too slow.",
             cause: "The database on the card did not answer in time. k3s needs writes that take at most 10 \
                 ms, which many cards do not sustain.",
-            remedy: "use an SSD or a card of class A2; move other writers off the card",
-            commands: ["weaver explain --journal k3s"],
+            remedy: "use an SSD or a card of class A2, onto which a backup brings the state; move other writers off the card",
+            commands: ["weaver explain --journal k3s", "sudo weaver node backup /mnt/usb --volumes"],
             links: ["https://github.com/k3s-io/k3s/issues/2615", K3S_REQUIREMENTS],
         }
     }

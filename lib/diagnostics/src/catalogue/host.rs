@@ -46,8 +46,12 @@ macro_rules! host_rows {
         CardFails = "H-07" "card-fails" Fail {
             title: "The card is failing, or is mounted read-only.",
             cause: "The kernel could not read or write the card and mounted it read-only to protect the data.",
-            remedy: "copy your data and replace the card, and the power supply if it is weak",
-            commands: ["sudo dmesg --level err,warn", "findmnt /"],
+            remedy: "save the state of k3s to another disk and replace the card, and the power supply if it is weak",
+            commands: [
+                "sudo weaver node backup /mnt/usb --volumes",
+                "sudo dmesg --level err,warn",
+                "findmnt /",
+            ],
         }
         ClockBeforeFloor = "H-04" "clock-before-1980" Fail {
             title: "The clock is set to a date before 1980, at which k3s exits.",
@@ -89,8 +93,8 @@ macro_rules! host_rows {
             title: "Storage speed under k3s.",
             cause: "The database of k3s waits until each small write is on the card, which takes long on \
                 many cards.",
-            remedy: "use an SSD or a card of class A2; move other writers off the card",
-            commands: ["sudo weaver-node-agent check --disk"],
+            remedy: "use an SSD or a card of class A2, onto which a backup brings the state; move other writers off the card",
+            commands: ["sudo weaver-node-agent check --disk", "sudo weaver node backup /mnt/usb --volumes"],
             links: [
                 "https://docs.k3s.io/reference/resource-profiling",
                 "https://github.com/k3s-io/k3s/issues/1850",
@@ -186,9 +190,13 @@ macro_rules! host_rows {
         CardWorn = "H-25" "card-worn" Warn {
             title: "The card or disk is worn out.",
             cause: "Flash memory can be written only so many times, and the database of k3s writes all the time.",
-            remedy: "copy your data and replace it, with an SSD or a card made for endurance; move logs and databases off \
+            remedy: "save the state of k3s to another disk and replace it, with an SSD or a card made for endurance; move logs and databases off \
                 the card",
-            commands: ["sudo mmc extcsd read /dev/mmcblk0 | grep -i life", "sudo smartctl -a /dev/sda"],
+            commands: [
+                "sudo mmc extcsd read /dev/mmcblk0 | grep -i life",
+                "sudo smartctl -a /dev/sda",
+                "sudo weaver node backup /mnt/usb --volumes",
+            ],
         }
         UsbDiskFails = "H-26" "usb-disk-fails" Fail {
             title: "A USB disk does not answer, or was unplugged.",

@@ -56,10 +56,11 @@ macro_rules! k3s_rows {
             title: "The datastore of k3s is damaged.",
             cause: "Mostly power was lost while it was written, or the card returns other data than was written.",
             remedy: "copy the directory before anything else, then restore a backup: of etcd with \
-                `--cluster-reset-restore-path`, of SQLite its file; without one, what SQLite can still read",
+                `--cluster-reset-restore-path`; without one, what SQLite can still read",
             commands: [
                 "sudo systemctl stop k3s",
                 "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.broken",
+                "sudo weaver node restore BACKUP",
                 "sudo sqlite3 /root/db.broken/state.db .recover | sqlite3 state.db",
             ],
         }
@@ -108,6 +109,13 @@ macro_rules! k3s_rows {
                 one restored.",
             remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
+        }
+        RestoreCutOff = "F-19" "restore-cut-off" Fail {
+            title: "A restore of this node was interrupted.",
+            cause: "Power failed, or the process was ended, while the restored files took their places. A card completes \
+                it at the next boot; k3s must not start on half of them.",
+            remedy: "complete it",
+            commands: ["sudo weaver node restore --resume"],
         }
         DnsLoops = "F-15" "dns-loops" Fail {
             title: "The cluster has no DNS, because its DNS server asks itself.",

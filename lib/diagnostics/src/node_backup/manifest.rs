@@ -1,0 +1,222 @@
+//! The manifest of a backup, and whether what was read is what it lists.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The last member of a backup: without it the file was cut short.
+pub const MANIFEST: &str = "manifest.json";
+/// The format that this version writes and reads.
+pub const FORMAT: u32 = 1;
+/// The datastore among the members.
+pub const DATASTORE: &str = "k3s/server/db/state.db";
+/// Members of local-path volumes begin with this.
+pub const VOLUMES: &str = "k3s/storage/";
+
+/// What a backup says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: u32,
+    /// The name of the node in its cluster.
+    pub node: String,
+    /// The version of its k3s, where that was told.
+    pub k3s: Option<String>,
+    /// When it was made, by a clock that may be wrong.
+    pub made: String,
+    /// The datastore's last revision.
+    pub revision: i64,
+    /// Rows of the datastore.
+    pub rows: i64,
+    /// Whether local-path volumes are in it.
+    pub volumes: bool,
+    /// The SHA-256 of each file, by its name in the archive.
+    pub members: BTreeMap<String, String>,
+}
+
+/// Why a file is not a whole backup.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    #[error("it is not a backup of a node: it does not begin with a member of one")]
+    NoBackup,
+    #[error("it is cut short: copy it again, or use another backup")]
+    CutShort,
+    #[error("it is damaged ({0}): copy it again, or use another backup")]
+    Broken(String),
+    #[error("its manifest cannot be read ({0}): use another backup")]
+    Manifest(String),
+    #[error("its format is {0}, and this version reads {FORMAT}: update Config Weaver on this node first")]
+    Format(u32),
+    #[error("{0} has another hash than its manifest says: the file is damaged; use another backup")]
+    Hash(String),
+    #[error("{0} is missing in it: the file is damaged; use another backup")]
+    Missing(String),
+    #[error("{0} is not in its manifest: it was not made by `weaver node backup`")]
+    Unlisted(String),
+    #[error("the name {0} in it leads elsewhere: it was not made by `weaver node backup`")]
+    Path(String),
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// It is no manifest, or of a later format.
+    pub fn parse(text: &[u8]) -> Result<Self, Damage> {
+        /// Of a later format nothing else may be the same.
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let unreadable = |error: serde_json::Error| Damage::Manifest(error.to_string());
+        let Format { format } = serde_json::from_slice(text).map_err(unreadable)?;
+        if format != FORMAT {
+            return Err(Damage::Format(format));
+        }
+        serde_json::from_slice(text).map_err(unreadable)
+    }
+
+    /// Whether what was read is what is listed: the SHA-256 of each file by its name.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn agrees_with(&self, read: &BTreeMap<String, String>) -> Result<(), Damage> {
+        if let Some(name) = read.keys().find(|name| !self.members.contains_key(*name)) {
+            return Err(Damage::Unlisted(name.clone()));
+        }
+        for (name, hash) in &self.members {
+            match read.get(name) {
+                None => return Err(Damage::Missing(name.clone())),
+                Some(found) if found != hash => return Err(Damage::Hash(name.clone())),
+                Some(_) => {}
+            }
+        }
+        if read.contains_key(DATASTORE) { Ok(()) } else { Err(Damage::Missing(DATASTORE.to_owned())) }
+    }
+}
+
+/// Where a member belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// `server` below k3s' data.
+    Server,
+    /// `storage` below k3s' data.
+    Volumes,
+    /// `/etc/rancher/k3s`.
+    Configuration,
+    /// `/etc/rancher/node`.
+    NodePassword,
+    /// `/var/lib/weaver`.
+    State,
+    /// `weaver.toml` on the boot partition.
+    WeaverToml,
+}
+
+impl Part {
+    pub const ALL: [Self; 6] =
+        [Self::Server, Self::Volumes, Self::Configuration, Self::NodePassword, Self::State, Self::WeaverToml];
+
+    /// What the names of its members begin with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Server => "k3s/server/",
+            Self::Volumes => VOLUMES,
+            Self::Configuration => "etc/rancher/k3s/",
+            Self::NodePassword => "etc/rancher/node/",
+            Self::State => "weaver/state/",
+            Self::WeaverToml => "weaver/boot/",
+        }
+    }
+
+    /// The part of a member, and its name below that.
+    ///
+    /// # Errors
+    /// The name is of no part, or leads out of it.
+    pub fn of(name: &str) -> Result<(Self, &str), Damage> {
+        let refused = || Damage::Path(name.escape_debug().to_string());
+        let part = Self::ALL.into_iter().find(|part| name.starts_with(part.prefix())).ok_or_else(refused)?;
+        let below = name.strip_prefix(part.prefix()).unwrap_or_default().trim_end_matches('/');
+        let is_plain = |step: &str| !step.is_empty() && step != "." && step != ".." && !step.contains('\0');
+        // A file of the state or of the boot partition has no directory.
+        let is_flat = matches!(part, Self::State | Self::WeaverToml);
+        if !below.split('/').all(is_plain) || is_flat && below.contains('/') {
+            return Err(refused());
+        }
+        Ok((part, below))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let members = [(DATASTORE, "a"), ("etc/rancher/node/password", "b")];
+        Manifest {
+            format: FORMAT,
+            node: "raspi".to_owned(),
+            k3s: Some("v1.36.4+k3s1".to_owned()),
+            made: "2026-11-27T08:00:00Z".to_owned(),
+            revision: 7,
+            rows: 3,
+            volumes: false,
+            members: members.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_another_format_is_named() {
+        let text = serde_json::to_string(&manifest()).unwrap();
+        assert_eq!(Manifest::parse(text.as_bytes()), Ok(manifest()));
+        assert_eq!(Manifest::parse(b"{\"format\": 2, \"other\": []}"), Err(Damage::Format(2)));
+        for wrong in ["", "{}", "[]", "{\"format\": 1}", "{\"format\": -1}", "\0"] {
+            assert!(matches!(Manifest::parse(wrong.as_bytes()), Err(Damage::Manifest(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_difference_is_named() {
+        let name = || "etc/rancher/node/password".to_owned();
+        for (read, want) in [
+            (&[(DATASTORE, "a"), ("etc/rancher/node/password", "b")][..], Ok(())),
+            (&[(DATASTORE, "a"), ("etc/rancher/node/password", "c")], Err(Damage::Hash(name()))),
+            (&[(DATASTORE, "a")], Err(Damage::Missing(name()))),
+            (&[("etc/rancher/node/password", "b")], Err(Damage::Missing(DATASTORE.to_owned()))),
+            (
+                &[(DATASTORE, "a"), ("etc/rancher/node/password", "b"), ("etc/rancher/k3s/c.yaml", "d")],
+                Err(Damage::Unlisted("etc/rancher/k3s/c.yaml".to_owned())),
+            ),
+        ] {
+            let read = read.iter().map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned())).collect();
+            assert_eq!(manifest().agrees_with(&read), want, "{read:?}");
+        }
+        let without = Manifest { members: BTreeMap::new(), ..manifest() };
+        assert_eq!(without.agrees_with(&BTreeMap::new()), Err(Damage::Missing(DATASTORE.to_owned())));
+    }
+
+    #[test]
+    fn a_name_is_of_a_part_and_stays_in_it() {
+        for (name, want) in [
+            (DATASTORE, Some((Part::Server, "db/state.db"))),
+            ("k3s/storage/pvc-1/data/", Some((Part::Volumes, "pvc-1/data"))),
+            (
+                "etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
+                Some((Part::Configuration, "config.yaml.d/90-weaver.yaml")),
+            ),
+            ("etc/rancher/node/password", Some((Part::NodePassword, "password"))),
+            ("weaver/state/node-name", Some((Part::State, "node-name"))),
+            ("weaver/boot/weaver.toml", Some((Part::WeaverToml, "weaver.toml"))),
+            ("weaver/state/webhook/ca.key", None),
+            ("weaver/boot/overlays/x", None),
+            ("k3s/server/../../../etc/shadow", None),
+            ("k3s/server/./x", None),
+            ("k3s/server//x", None),
+            ("k3s/server/", None),
+            ("/etc/rancher/k3s/x", None),
+            ("etc/shadow", None),
+            ("", None),
+        ] {
+            assert_eq!(Part::of(name).ok(), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The names of backups in a directory: which of them are a node's own, which go, whether one is due.
+
+use serde::{Deserialize, Serialize};
+
+const BEFORE: &str = "weaver-backup-";
+/// Minutes by which a backup may be early: the timer is not on the second.
+const EARLY: i64 = 10;
+
+/// How often a backup is made by the timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    Hourly,
+    Daily,
+    Weekly,
+}
+
+impl When {
+    pub const ALL: [(&str, Self); 3] =
+        [("hourly", Self::Hourly), ("daily", Self::Daily), ("weekly", Self::Weekly)];
+
+    const fn minutes(self) -> i64 {
+        match self {
+            Self::Hourly => 60,
+            Self::Daily => 24 * 60,
+            Self::Weekly => 7 * 24 * 60,
+        }
+    }
+
+    /// Whether one is due at `now` after the last, in seconds since 1970. A last one from the future says nothing.
+    #[must_use]
+    pub const fn is_due(self, last: Option<i64>, now: i64) -> bool {
+        match last {
+            Some(last) if last <= now => now - last >= (self.minutes() - EARLY) * 60,
+            _ => true,
+        }
+    }
+}
+
+/// The name of a backup; `stamp` is `20261127T082200Z`.
+#[must_use]
+pub fn of(node: &str, stamp: &str, is_encrypted: bool) -> String {
+    let end = if is_encrypted { ".tar.age" } else { ".tar" };
+    format!("{BEFORE}{node}-{stamp}{end}")
+}
+
+/// The stamp in the name of a backup of this node.
+#[must_use]
+pub fn stamp<'n>(name: &'n str, node: &str) -> Option<&'n str> {
+    let plain = name.strip_suffix(".age").unwrap_or(name).strip_suffix(".tar")?;
+    let stamp = plain.strip_prefix(BEFORE)?.strip_prefix(node)?.strip_prefix('-')?;
+    let fits = |(at, byte): (usize, u8)| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    (stamp.len() == 16 && stamp.bytes().enumerate().all(fits)).then_some(stamp)
+}
+
+/// Which of `names` go where the newest `keep` of this node stay. That which was just made stays, whatever the clock
+/// said then.
+#[must_use]
+pub fn surplus<'n>(names: &'n [String], node: &str, made: &str, keep: usize) -> Vec<&'n str> {
+    let own = names.iter().filter(|name| *name != made);
+    let mut own: Vec<_> = own.filter_map(|name| Some((stamp(name, node)?, name.as_str()))).collect();
+    own.sort_unstable();
+    let surplus = (own.len() + 1).saturating_sub(keep).min(own.len());
+    own.into_iter().take(surplus).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_whose_it_is() {
+        let stamp_of = |name: &str| stamp(name, "pi").map(str::to_owned);
+        let name = of("pi", "20261127T082200Z", true);
+        assert_eq!(name, "weaver-backup-pi-20261127T082200Z.tar.age");
+        assert_eq!(stamp_of(&name).as_deref(), Some("20261127T082200Z"));
+        for of_others in [
+            "weaver-backup-pi-2-20261127T082200Z.tar",
+            "weaver-backup-pi2-20261127T082200Z.tar",
+            "weaver-backup-pi-20261127T082200Z.tar.gz",
+            "weaver-backup-pi-20261127 082200Z.tar",
+            "weaver-backup-pi-.tar",
+            "weaver-backup-pi-20261127T08220äZ.tar",
+            "photos",
+            "",
+        ] {
+            assert_eq!(stamp_of(of_others), None, "{of_others}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_this_node_go_and_never_the_new_one() {
+        let at = |node: &str, day: u8| of(node, &format!("202611{day:02}T000000Z"), false);
+        let names = [at("pi", 3), at("pi", 1), at("other", 1), at("pi", 2), "notes.txt".to_owned()];
+        for (made, keep, want) in [
+            (at("pi", 3), 3, vec![]),
+            (at("pi", 3), 2, vec![at("pi", 1)]),
+            (at("pi", 3), 1, vec![at("pi", 1), at("pi", 2)]),
+            // A clock that was set back.
+            (at("pi", 1), 2, vec![at("pi", 2)]),
+            (at("pi", 1), 0, vec![at("pi", 2), at("pi", 3)]),
+        ] {
+            assert_eq!(surplus(&names, "pi", &made, keep), want, "{made} {keep}");
+        }
+    }
+
+    #[test]
+    fn when_one_is_due() {
+        let hours = |hours: i64| hours * 3_600;
+        for (when, last, want) in [
+            (When::Daily, None, true),
+            (When::Daily, Some(23), false),
+            (When::Daily, Some(24), true),
+            (When::Daily, Some(-5), true),
+            (When::Hourly, Some(1), true),
+            (When::Hourly, Some(0), false),
+            (When::Weekly, Some(6 * 24), false),
+            (When::Weekly, Some(8 * 24), true),
+        ] {
+            let last = last.map(|ago| hours(1000) - hours(ago));
+            assert_eq!(when.is_due(last, hours(1000)), want, "{when:?} {last:?}");
+        }
+        assert!(When::Daily.is_due(Some(0), hours(24) - 30), "a timer that is early by half a minute");
+    }
+}

@@ -1,0 +1,83 @@
+//! What is written down of a restore, and what it says to who finds one that was cut off.
+
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Code, Finding, Place};
+
+/// A file or directory that changes places, by its paths on the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swap {
+    /// Where it belongs.
+    pub target: String,
+    /// Where the restored one is until then.
+    pub restored: String,
+    /// Where that which was there is kept.
+    pub kept: String,
+    /// Whether it belongs on a FAT, onto which it is written: nothing else of it may ever be there.
+    pub is_on_fat: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Everything is on the disk; it takes its places.
+    Swap,
+    /// It is in its places.
+    Done,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When it began, by a clock that may be wrong.
+    pub begun: String,
+    /// The node that the backup is of.
+    pub node: String,
+    /// When the backup was made.
+    pub made: String,
+    pub swaps: Vec<Swap>,
+    /// What is of no use any more: k3s makes it again.
+    pub stale: Vec<String>,
+    pub phase: Phase,
+}
+
+impl Record {
+    /// A failure where the restore was cut off and no process finishes it now; `place` is where this is written.
+    #[must_use]
+    pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
+        if self.phase == Phase::Done || is_under_way {
+            return None;
+        }
+        let message = format!("the restore of {}'s backup of {} was interrupted", self.node, self.made);
+        Some(Finding::new(Code::RestoreCutOff, message).saw(place, format!("begun {}", self.begun)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_was_cut_off_is_told_and_no_other() {
+        let swap = Swap {
+            target: "/a".to_owned(),
+            restored: "/a.restored".to_owned(),
+            kept: "/a.before-restore".to_owned(),
+            is_on_fat: false,
+        };
+        let record = |phase| Record {
+            begun: "2026-11-27T08:00:00Z".to_owned(),
+            node: "raspi".to_owned(),
+            made: "2026-11-26T08:00:00Z".to_owned(),
+            swaps: vec![swap.clone()],
+            stale: vec!["/b".to_owned()],
+            phase,
+        };
+        let text = serde_json::to_string(&record(Phase::Swap)).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(Phase::Swap));
+        let told = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x")).is_some();
+        assert_eq!(
+            (told(Phase::Swap, false), told(Phase::Swap, true), told(Phase::Done, false)),
+            (true, false, false)
+        );
+    }
+}

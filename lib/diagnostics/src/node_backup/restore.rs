@@ -1,0 +1,170 @@
+//! Whether a backup may be restored on this card.
+
+use super::manifest::Manifest;
+use crate::k3s_upgrade::Role;
+use crate::k3s_upgrade::plan::Refusal;
+use crate::k3s_upgrade::version::{Skew, Version};
+
+/// What is known of the card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Card {
+    /// Why the one who runs this may not restore.
+    pub may_not_write: Option<Refusal>,
+    pub role: Role,
+    /// The name of its node.
+    pub node: Option<String>,
+    /// Whether it shall get the name of the backup's node.
+    pub takes_name: bool,
+    /// The k3s that is installed, or why it does not tell.
+    pub installed: Result<Version, String>,
+    /// Why its datastore cannot be replaced by a file of SQLite.
+    pub other_datastore: Option<String>,
+    /// Bytes that the backup takes, and bytes that are free.
+    pub needed: u64,
+    pub free: Option<u64>,
+}
+
+/// What stands against it, all of it. What is not known refuses nothing.
+#[must_use]
+pub fn refusals(card: &Card, backup: &Manifest) -> Vec<Refusal> {
+    let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
+    let mut refuse = |what: String, remedy: String| refusals.push(Refusal { what, remedy });
+    if card.role == Role::Agent {
+        refuse(
+            "this node has joined another's cluster, whose state is on its server".to_owned(),
+            "restore on the server; a node that joins needs no backup but its weaver.toml".to_owned(),
+        );
+    }
+    let node = &backup.node;
+    if let Some(own) = card.node.as_ref().filter(|own| *own != node && !card.takes_name) {
+        refuse(
+            format!("the backup is of the node {node}, and this one is {own}"),
+            format!(
+                "write `hostname = \"{node}\"` into weaver.toml and reboot, or add --take-name to have this node \
+                 become {node}"
+            ),
+        );
+    }
+    if let Some(why) = &card.other_datastore {
+        refuse(why.clone(), "restore it by the means of that datastore".to_owned());
+    }
+    of_the_version(card, backup, &mut refuse);
+    if let Some(free) = card.free.filter(|free| *free < card.needed) {
+        let what = format!(
+            "{} MiB are needed next to the present state, and {} MiB are free",
+            card.needed.div_ceil(1 << 20),
+            free >> 20
+        );
+        refuse(what, "make room on this card, or use a larger one".to_owned());
+    }
+    refusals
+}
+
+fn of_the_version(card: &Card, backup: &Manifest, refuse: &mut impl FnMut(String, String)) {
+    let installed = match &card.installed {
+        Ok(installed) => installed,
+        Err(why) => {
+            return refuse(
+                format!("the installed k3s does not tell its version: {why}"),
+                "install k3s first".to_owned(),
+            );
+        }
+    };
+    let Some(made_by) = backup.k3s.as_ref().and_then(|version| version.parse::<Version>().ok()) else {
+        return;
+    };
+    match installed.after(&made_by) {
+        Ok(()) => {}
+        Err(Skew::Down | Skew::AheadOfServer) => refuse(
+            format!(
+                "the backup is of k3s {made_by}, and the installed {installed} cannot read what it has stored"
+            ),
+            format!("`sudo weaver node upgrade --k3s {made_by}` first"),
+        ),
+        Err(Skew::TooFar { next }) => refuse(
+            format!(
+                "the backup is of k3s {made_by}, and the installed {installed} is more than one minor version ahead"
+            ),
+            format!("use a card with k3s {made_by} or {next}, and upgrade it after the restore"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::node_backup::manifest::FORMAT;
+
+    fn card() -> Card {
+        Card {
+            may_not_write: None,
+            role: Role::Server,
+            node: Some("raspi".to_owned()),
+            takes_name: false,
+            installed: Ok("v1.36.4+k3s1".parse().unwrap()),
+            other_datastore: None,
+            needed: 5,
+            free: Some(5),
+        }
+    }
+
+    fn backup(node: &str, k3s: Option<&str>) -> Manifest {
+        Manifest {
+            format: FORMAT,
+            node: node.to_owned(),
+            k3s: k3s.map(str::to_owned),
+            made: String::new(),
+            revision: 1,
+            rows: 1,
+            volumes: false,
+            members: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        let same = Some("v1.36.4+k3s1");
+        let other = || Some("etcd".to_owned());
+        let no_root = || Some(Refusal { what: "/x cannot be written".to_owned(), remedy: "sudo".to_owned() });
+        for (card, backup, want) in [
+            (card(), backup("raspi", same), None),
+            (card(), backup("raspi", None), None),
+            (card(), backup("raspi", Some("v1.36.9+k3s1")), None),
+            (card(), backup("raspi", Some("v1.35.9+k3s1")), None),
+            (card(), backup("raspi", Some("v1.37.0+k3s1")), Some("cannot read what it has stored")),
+            (card(), backup("raspi", Some("v1.34.0+k3s1")), Some("more than one minor version ahead")),
+            (card(), backup("attic", same), Some("of the node attic, and this one is raspi")),
+            (Card { takes_name: true, ..card() }, backup("attic", same), None),
+            (Card { node: None, ..card() }, backup("attic", same), None),
+            (Card { role: Role::Agent, ..card() }, backup("raspi", same), Some("joined another's cluster")),
+            (
+                Card { installed: Err("no".to_owned()), ..card() },
+                backup("raspi", same),
+                Some("does not tell"),
+            ),
+            (Card { other_datastore: other(), ..card() }, backup("raspi", same), Some("etcd")),
+            (Card { free: Some(4), ..card() }, backup("raspi", same), Some("1 MiB are needed")),
+            (Card { free: None, ..card() }, backup("raspi", same), None),
+            (
+                Card { may_not_write: no_root(), ..card() },
+                backup("raspi", same),
+                Some("/x cannot be written"),
+            ),
+        ] {
+            let refusals = refusals(&card, &backup);
+            assert_eq!(refusals.len(), usize::from(want.is_some()), "{card:?} {backup:?} {refusals:?}");
+            assert!(
+                refusals.iter().all(|refusal| refusal.what.contains(want.unwrap_or_default())),
+                "{refusals:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_reasons_at_once() {
+        let card = Card { role: Role::Agent, free: Some(0), ..card() };
+        assert_eq!(refusals(&card, &backup("attic", Some("v1.37.0+k3s1"))).len(), 4);
+    }
+}
