@@ -15,7 +15,8 @@ const AGENT: &str = "weaver-node-agent";
 pub enum Verb {
     /// Install another k3s version, verify it, and roll back automatically if it fails
     ///
-    /// First checks hash, architecture, version, disk space and the state of k3s. Then keeps the old program,
+    /// First checks hash, architecture, version, disk space and the state of k3s. Then saves that state as
+    /// `weaver node backup` does, into /var/lib/weaver/backups, where the last two stay; keeps the old program,
     /// installs the new one and restarts k3s; pods keep running. The upgrade is verified if the unit is active,
     /// the API server is ready and reports that version, and every name served before is served again. If not
     /// in time, restores and verifies the old program. An interrupted upgrade is finished by the next run.
@@ -29,6 +30,63 @@ pub enum Verb {
     Upgrade(Upgrade),
     /// Reinstall the k3s version that ran before the last upgrade, with the same checks
     Rollback(How),
+    /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
+    ///
+    /// Copies the datastore by SQLite's online backup, checks the copy, writes one tar archive that only root can
+    /// read, and reads it back from its disk. Refuses the boot partition, which any computer reads.
+    ///
+    /// Exit status: 0 done; 1 failed, nothing was written; 2 wrong usage; 10 refused, or the shown backup is damaged.
+    #[command(verbatim_doc_comment)]
+    Backup(Backup),
+    /// Replace the state of k3s by that of a backup, and keep the present one
+    ///
+    /// Reads and checks the whole backup first and lays it next to the present state. Then stops k3s, exchanges the
+    /// two, starts k3s and verifies that its API server is ready. The present state stays next to the restored one
+    /// under names that end in `.before-restore`. An interrupted restore is completed by the next boot of a card, or
+    /// with `--resume`.
+    ///
+    /// Exit status: 0 done; 1 failed; 2 wrong usage; 10 refused, nothing changed, or restored and not verified; the
+    /// message says which.
+    #[command(verbatim_doc_comment)]
+    Restore(Restore),
+}
+
+#[derive(Args)]
+pub struct Backup {
+    /// File, or directory in which the file gets a name of node and date
+    #[arg(value_name = "FILE|DIR", required_unless_present = "show")]
+    target: Option<OsString>,
+    /// Show what a backup holds, and check all of it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "volumes", "keep", "must_be_mounted"])]
+    show: Option<OsString>,
+    /// Include the local-path volumes, as they are while pods write to them
+    #[arg(long)]
+    volumes: bool,
+    /// Remove older backups of this node from the directory, down to this many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    keep: Option<u16>,
+    /// Refuse a directory on the file system of `/`: nothing is mounted there
+    #[arg(long)]
+    must_be_mounted: bool,
+}
+
+#[derive(Args)]
+pub struct Restore {
+    /// The backup
+    #[arg(value_name = "FILE", required_unless_present = "resume")]
+    file: Option<OsString>,
+    /// Complete a restore that was interrupted
+    #[arg(long, conflicts_with_all = ["file", "take_name"])]
+    resume: bool,
+    /// Let this node take the name of the backup's node
+    #[arg(long)]
+    take_name: bool,
+    /// Show the steps without doing them
+    #[arg(long)]
+    dry_run: bool,
+    /// Time limit for k3s to be verified
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    wait: u64,
 }
 
 #[derive(Args)]
@@ -39,6 +97,9 @@ pub struct Upgrade {
     /// Expected SHA-256 [default: from the release's sha256sum-ARCH.txt]
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
+    /// Do not save the state of k3s first
+    #[arg(long)]
+    no_backup: bool,
     #[command(flatten)]
     how: How,
 }
@@ -66,11 +127,18 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 
 fn words(verb: Verb) -> Vec<OsString> {
     let (mut words, how): (Vec<OsString>, _) = match verb {
-        Verb::Upgrade(Upgrade { k3s, sha256, how }) => {
+        Verb::Upgrade(Upgrade { k3s, sha256, no_backup, how }) => {
             let hash = sha256.into_iter().flat_map(|hash| ["--sha256".into(), hash.into()]);
-            (["upgrade".into(), "--k3s".into(), k3s].into_iter().chain(hash).collect(), how)
+            let flag = no_backup.then(|| "--no-backup".into());
+            (["upgrade".into(), "--k3s".into(), k3s].into_iter().chain(hash).chain(flag).collect(), how)
         }
         Verb::Rollback(how) => (vec!["rollback".into()], how),
+        Verb::Backup(backup) => return backup.words(),
+        Verb::Restore(Restore { file, resume, take_name, dry_run, wait }) => {
+            let flags = [("--resume", resume), ("--take-name", take_name)];
+            let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
+            (["restore".into()].into_iter().chain(flags).chain(file).collect(), How { dry_run, wait })
+        }
     };
     let How { dry_run, wait } = how;
     words.extend(["--wait".into(), wait.to_string().into()]);
@@ -78,6 +146,17 @@ fn words(verb: Verb) -> Vec<OsString> {
         words.push("--dry-run".into());
     }
     words
+}
+
+impl Backup {
+    fn words(self) -> Vec<OsString> {
+        let Self { target, show, volumes, keep, must_be_mounted } = self;
+        let flags = [("--volumes", volumes), ("--must-be-mounted", must_be_mounted)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
+        let show = show.into_iter().flat_map(|file| ["--show".into(), file]);
+        let keep = keep.into_iter().flat_map(|keep| ["--keep".into(), keep.to_string().into()]);
+        ["backup".into()].into_iter().chain(flags).chain(show).chain(keep).chain(target).collect()
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +175,13 @@ mod tests {
                 "upgrade --k3s v1.36.4+k3s1 --sha256 ab --wait 300 --dry-run",
             ),
             ("rollback --wait 60", "rollback --wait 60"),
+            ("upgrade --k3s k3s --no-backup", "upgrade --k3s k3s --no-backup --wait 300"),
+            ("backup /mnt/usb --keep 7 --volumes", "backup --volumes --keep 7 /mnt/usb"),
+            ("backup --must-be-mounted /mnt/usb", "backup --must-be-mounted /mnt/usb"),
+            ("backup --show b.tar", "backup --show b.tar"),
+            ("restore b.tar", "restore b.tar --wait 300"),
+            ("restore b.tar --take-name --dry-run --wait 9", "restore --take-name b.tar --wait 9 --dry-run"),
+            ("restore --resume", "restore --resume --wait 300"),
         ] {
             let args = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
             let Top::Node { verb } = args.verb else { panic!("{typed}") };

@@ -6,6 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind}
 use weaver_host::metrics_page::MetricsAddress;
 
 use crate::{
+    backup::args::{BackupArgs, RestoreArgs},
     boot_config::BootConfigArgs,
     host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
     upgrade::args::{RollbackArgs, UpgradeArgs},
@@ -45,6 +46,10 @@ pub enum Command {
     Upgrade(UpgradeArgs),
     /// Reinstall the k3s version that ran before the last upgrade; run as root.
     Rollback(RollbackArgs),
+    /// Save the state of k3s to one file while it runs; run as root.
+    Backup(BackupArgs),
+    /// Replace the state of k3s by that of a backup; run as root.
+    Restore(RestoreArgs),
     /// Check continuously, open the gate when all names are served, and renew the operator's token.
     Run(RunArgs),
 }
@@ -75,6 +80,8 @@ impl Args {
             },
             Command::Upgrade(upgrade) => &mut upgrade.node.host,
             Command::Rollback(rollback) => &mut rollback.node.host,
+            Command::Backup(backup) => &mut backup.host,
+            Command::Restore(restore) => &mut restore.node.host,
             Command::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host

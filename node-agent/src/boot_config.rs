@@ -29,6 +29,7 @@ use std::{
 use weaver_diagnostics::{
     exit_code,
     finding::Finding,
+    node_backup::record::Record,
     weaver_toml::{
         self, Config, Read, RoleSetting, owners_netplan,
         plan::{self, File, KnownHost, Plan},
@@ -39,7 +40,7 @@ use weaver_diagnostics::{
 pub use args::BootConfigArgs;
 pub use report_file::read_report;
 
-use crate::{host_root::HostRoot, report};
+use crate::{backup, host_root::HostRoot, report};
 use host_facts::{CardFacts, pin_path};
 use host_files::{HostFiles, SetError};
 use source::Source;
@@ -58,7 +59,10 @@ pub fn run(args: &BootConfigArgs) -> u8 {
         host: HostFiles::new(&root),
         netplan_generate: args.netplan_generate.as_deref(),
     };
+    // Before weaver.toml is read, which may be a part of it.
+    let restored = backup::restore::complete(&root, &args.state_dir);
     let mut outcome = run.configure();
+    outcome.note_restore(restored);
     run.keep_cmdline(&mut outcome);
     outcome.findings.extend(copies::look(&root, args.file.parent().unwrap_or(Path::new("/"))));
     outcome.note(run.write_report(&outcome.findings));
@@ -89,6 +93,22 @@ impl Outcome {
         self.findings.push(verdict::not_configured(&error.path, &error.why));
         self.failed = true;
         false
+    }
+}
+
+impl Outcome {
+    /// One that was cut off and could not be completed keeps k3s from starting: preflight finds it.
+    fn note_restore(&mut self, restored: anyhow::Result<Option<Record>>) {
+        match restored {
+            Ok(None) => {}
+            Ok(Some(record)) => {
+                tracing::info!("completed the interrupted restore of {}'s backup", record.node);
+            }
+            Err(error) => {
+                tracing::error!("the interrupted restore cannot be completed: {error:#}");
+                self.failed = true;
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
+    backup::restore,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     upgrade::journal,
@@ -54,7 +55,7 @@ enum Of {
 type Run = fn(&Look<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 20] = [
+static CHECKS: [(Of, Run); 21] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -70,6 +71,7 @@ static CHECKS: [(Of, Run); 20] = [
     }),
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
     (Of::Unit, |at| some(journal::finding(at.root))),
+    (Of::Unit, |at| some(restore::finding(at.root))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
 //! the block of k3s and the node's report, and with `--offline-start` helps a node without a network; `repair`
-//! changes boot files when asked to, `upgrade` and `rollback` the program k3s; `run` writes into its
+//! changes boot files when asked to, `upgrade` and `rollback` the program k3s, `restore` its state; `run` writes into its
 //! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its
 //! node's `NodeReport` and three labels of its Node; a known bad state keeps the gate shut, an unknown one
 //! never counts as bad; a verdict that turns bad after the gate opened is reported and stops nothing.
@@ -15,6 +15,7 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use weaver_host::log;
 
 pub mod args;
+pub mod backup;
 mod boot_config;
 pub mod boot_files;
 mod checks;
@@ -81,6 +82,8 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
         },
         Command::Upgrade(args) => upgrade::upgrade(args).await,
         Command::Rollback(args) => upgrade::rollback(args).await,
+        Command::Backup(args) => backup::run(args).await,
+        Command::Restore(args) => backup::restore::run(args).await,
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

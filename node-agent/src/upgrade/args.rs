@@ -15,6 +15,9 @@ pub struct UpgradeArgs {
     /// Expected SHA-256 [default: from the release's list, which comes from the same server as the program].
     #[arg(long, value_name = "HEX", value_parser = hash)]
     pub sha256: Option<String>,
+    /// Do not save the state of k3s first.
+    #[arg(long)]
+    pub no_backup: bool,
     /// URL of the releases.
     #[arg(long, value_name = "URL", default_value = release::ADDRESS, hide = true)]
     pub releases: String,

@@ -25,12 +25,14 @@ use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
+use crate::backup;
+
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
 use journal::Journal;
-use node::{Node, version_of};
+pub(crate) use node::{Node, version_of};
 use program_files::sha256;
-use say::say;
+pub(crate) use say::say;
 use source::Source;
 
 /// Runs `upgrade`; the exit code of the process.
@@ -39,7 +41,8 @@ use source::Source;
 /// It could not be begun; what it ended with otherwise is in the exit code.
 pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
     let source = Source::of(&args)?;
-    Errand::of(&args.node, source, Request::Upgrade)?.run().await
+    let errand = Errand::of(&args.node, source, Request::Upgrade)?;
+    Errand { saves_state: !args.no_backup, ..errand }.run().await
 }
 
 /// Runs `rollback`; the exit code of the process.
@@ -62,6 +65,10 @@ struct Errand {
     source: Source,
     request: Request,
     state_dir: PathBuf,
+    /// The state directory as the host knows it.
+    state_as_known: PathBuf,
+    /// Whether the state of k3s is saved first.
+    saves_state: bool,
     dry_run: bool,
 }
 
@@ -69,7 +76,10 @@ impl Errand {
     fn of(args: &NodeArgs, source: Source, request: Request) -> anyhow::Result<Self> {
         let node = Node::of(args)?;
         let state_dir = node.host.root.real(&args.state_dir);
-        Ok(Self { node, source, request, state_dir, dry_run: args.dry_run })
+        let state_as_known = args.state_dir.clone();
+        // To go back must not fail because the state cannot be saved.
+        let saves_state = false;
+        Ok(Self { node, source, request, state_dir, state_as_known, saves_state, dry_run: args.dry_run })
     }
 
     async fn run(&self) -> anyhow::Result<u8> {
@@ -96,8 +106,27 @@ impl Errand {
             let judged = judged?;
             return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
         };
+        if let Err(error) = self.back_up().await {
+            self.node.place.discard();
+            return Err(error);
+        }
         let mut upgrade = self.begin(&journal, role, &facts, seen.names)?;
         upgrade.forward(steps).await
+    }
+
+    /// Saves the datastore, which the other k3s may change in a way that the present one cannot read.
+    async fn back_up(&self) -> anyhow::Result<()> {
+        if !self.saves_state {
+            return Ok(());
+        }
+        let Node { host, place, .. } = &self.node;
+        let made = backup::before_upgrade(host, &self.state_as_known, &place.installed).await;
+        let made =
+            made.context("no backup could be made, and nothing was changed: `--no-backup` does without")?;
+        if let Some(made) = made {
+            say(&format!("The state of k3s is saved in {}", made.path.display()));
+        }
+        Ok(())
     }
 
     /// Writes down what is about to be done.

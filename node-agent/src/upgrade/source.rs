@@ -54,7 +54,7 @@ impl Source {
     /// # Errors
     /// The project has no k3s for this machine.
     pub fn of(args: &UpgradeArgs) -> anyhow::Result<Self> {
-        let UpgradeArgs { k3s, sha256, releases, node: _ } = args;
+        let UpgradeArgs { k3s, sha256, releases, no_backup: _, node: _ } = args;
         let sha256 = sha256.clone();
         let Ok(version) = k3s.parse() else { return Ok(Self::File { path: k3s.into(), sha256 }) };
         let files = release::files(ARCH);

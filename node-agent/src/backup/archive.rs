@@ -1,0 +1,292 @@
+//! The file of a backup: a tar archive whose last member is the manifest.
+//!
+//! Guarantees: nothing but what is in its place below the directories named is written; what is read to the end has
+//! the hashes of its manifest. Failure: names the member.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use sha2::{Digest as _, Sha256};
+use tar::{Builder, Entry, EntryType, Header};
+use weaver_diagnostics::node_backup::manifest::{Damage, MANIFEST, Manifest, Part};
+
+/// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
+const MANIFEST_LIMIT: u64 = 64 << 20;
+
+/// What becomes a member.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Its name in the archive.
+    pub name: String,
+    pub path: PathBuf,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+}
+
+/// An archive while it is written.
+pub struct Writer<W: Write> {
+    archive: Builder<W>,
+    hashes: BTreeMap<String, String>,
+}
+
+impl<W: Write> Writer<W> {
+    pub fn new(to: W) -> Self {
+        Self { archive: Builder::new(to), hashes: BTreeMap::new() }
+    }
+
+    /// Adds a member. One that has gone since it was listed is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or the archive not be written.
+    pub fn add(&mut self, source: &Source) -> anyhow::Result<()> {
+        let Source { name, path, kind } = source;
+        let what = || format!("cannot add {}", path.display());
+        let metadata = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            _ if *kind == Kind::File => fs::metadata(path),
+            metadata => metadata,
+        };
+        let metadata = metadata.with_context(what)?;
+        let mut header = Header::new_gnu();
+        header.set_metadata(&metadata);
+        match kind {
+            Kind::Directory => self.archive.append_data(&mut header, format!("{name}/"), io::empty()),
+            Kind::Link => {
+                let to = fs::read_link(path).with_context(what)?;
+                self.archive.append_link(&mut header, name, to)
+            }
+            Kind::File => {
+                let file = File::open(path).with_context(what)?;
+                // A file of a volume may grow or shrink meanwhile: the archive holds as much as the header says.
+                let mut exact = Hashing::new(file.chain(io::repeat(0)).take(metadata.len()));
+                let added = self.archive.append_data(&mut header, name, &mut exact);
+                self.hashes.insert(name.clone(), exact.hash());
+                added
+            }
+        }
+        .with_context(what)
+    }
+
+    /// Adds the manifest with the hashes of all members, and ends the archive.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn end(mut self, manifest: Manifest) -> anyhow::Result<(W, Manifest)> {
+        let manifest = Manifest { members: self.hashes, ..manifest };
+        let text = serde_json::to_string_pretty(&manifest).context("writing the manifest as JSON")? + "\n";
+        let mut header = Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o600);
+        self.archive
+            .append_data(&mut header, MANIFEST, text.as_bytes())
+            .context("cannot add the manifest")?;
+        let to = self.archive.into_inner().context("cannot end the archive")?;
+        Ok((to, manifest))
+    }
+}
+
+/// Where members are put.
+pub trait Places {
+    /// The directory of the part, and the member's path below; `None` for one that is only read.
+    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)>;
+    /// Whether members belong to whom they belonged to.
+    fn keeps_owners(&self) -> bool;
+}
+
+/// Reads a backup to its end, puts its members into their places, and checks all of it.
+///
+/// # Errors
+/// [`Damage`], or a member cannot be written.
+pub fn read(from: impl Read, places: &impl Places) -> anyhow::Result<Manifest> {
+    let mut archive = tar::Archive::new(from);
+    let mut hashes = BTreeMap::new();
+    let entries = archive.entries().context("reading a backup from its beginning")?;
+    for entry in entries {
+        let mut entry = entry.map_err(|error| damage(&error, hashes.is_empty()))?;
+        let name = entry.path_bytes().into_owned();
+        let name = String::from_utf8(name).map_err(|_| Damage::Path("that is not UTF-8".to_owned()))?;
+        if name == MANIFEST {
+            let mut text = Vec::new();
+            let size = entry.size();
+            let read = (&mut entry).take(MANIFEST_LIMIT).read_to_end(&mut text);
+            read.map_err(|error| damage(&error, false))?;
+            if (text.len() as u64) < size {
+                bail!(Damage::CutShort);
+            }
+            let manifest = Manifest::parse(&text)?;
+            manifest.agrees_with(&hashes)?;
+            return Ok(manifest);
+        }
+        let (part, below) =
+            Part::of(&name).map_err(|why| if hashes.is_empty() { Damage::NoBackup } else { why })?;
+        let place = places.place(part, below);
+        match entry.header().entry_type() {
+            EntryType::Directory => {
+                if let Some((root, path)) = place {
+                    make_directory(&root, &path, entry.header(), places.keeps_owners())?;
+                }
+            }
+            EntryType::Symlink if part == Part::Volumes => {
+                if let Some((root, path)) = place {
+                    link(&root, &path, &entry, places.keeps_owners())?;
+                }
+            }
+            EntryType::Regular => {
+                let hash = file(place, &mut entry, places.keeps_owners())?;
+                hashes.insert(name, hash);
+            }
+            _ => bail!(Damage::Path(name.escape_debug().to_string())),
+        }
+    }
+    bail!(if hashes.is_empty() { Damage::NoBackup } else { Damage::CutShort })
+}
+
+fn damage(error: &io::Error, is_first: bool) -> Damage {
+    let said = error.to_string();
+    match error.kind() {
+        _ if is_first => Damage::NoBackup,
+        io::ErrorKind::UnexpectedEof => Damage::CutShort,
+        // What `tar` says of a header of which the end is missing.
+        _ if said.contains("entire block") => Damage::CutShort,
+        _ => Damage::Broken(said),
+    }
+}
+
+/// Reads a file to its end, into its place where it has one; its hash.
+fn file(
+    place: Option<(PathBuf, PathBuf)>,
+    entry: &mut Entry<'_, impl Read>,
+    keeps_owners: bool,
+) -> anyhow::Result<String> {
+    let header = entry.header().clone();
+    let size = entry.size();
+    let mut content = Hashing::new(entry);
+    let read = if let Some((root, path)) = place {
+        let path = within(&root, &path)?;
+        let what = || format!("cannot write {}", path.display());
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let mut made = made.with_context(what)?;
+        let read = copy(&mut content, &mut made).with_context(what)?;
+        settle(&path, &header, keeps_owners).with_context(what)?;
+        read
+    } else {
+        copy(&mut content, &mut io::sink()).context("reading a backup")?
+    };
+    if read < size {
+        bail!(Damage::CutShort);
+    }
+    Ok(content.hash())
+}
+
+/// Tells a backup that cannot be read from a place that cannot be written.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> anyhow::Result<u64> {
+    let mut buffer = vec![0; 1 << 18];
+    let mut all = 0;
+    loop {
+        let count = from.read(&mut buffer).map_err(|error| damage(&error, false))?;
+        if count == 0 {
+            return Ok(all);
+        }
+        to.write_all(&buffer[..count])?;
+        all += count as u64;
+    }
+}
+
+fn make_directory(root: &Path, path: &Path, header: &Header, keeps_owners: bool) -> anyhow::Result<()> {
+    let path = within(root, path)?;
+    let what = || format!("cannot make {}", path.display());
+    match fs::create_dir(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_symlink() => {}
+        made => made.with_context(what)?,
+    }
+    settle(&path, header, keeps_owners).with_context(what)
+}
+
+fn link(root: &Path, path: &Path, entry: &Entry<'_, impl Read>, keeps_owners: bool) -> anyhow::Result<()> {
+    let path = within(root, path)?;
+    let what = || format!("cannot make {}", path.display());
+    let to = entry.link_name().with_context(what)?.with_context(what)?;
+    symlink(to, &path).with_context(what)?;
+    if keeps_owners {
+        own(&path, entry.header()).with_context(what)?;
+    }
+    Ok(())
+}
+
+/// The path below `root`, whose directory is made; no link leads out of it.
+fn within(root: &Path, below: &Path) -> anyhow::Result<PathBuf> {
+    let path = root.join(below);
+    let parent = path.parent().unwrap_or(root);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+    made.with_context(|| format!("cannot make {}", parent.display()))?;
+    let (real, real_root) = (fs::canonicalize(parent)?, fs::canonicalize(root)?);
+    if !real.starts_with(real_root) {
+        bail!(Damage::Path(below.display().to_string()));
+    }
+    Ok(path)
+}
+
+/// Gives it the owner, where wanted, and the mode that it had.
+fn settle(path: &Path, header: &Header, keeps_owners: bool) -> io::Result<()> {
+    if keeps_owners {
+        own(path, header)?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(header.mode()? & 0o7777))
+}
+
+fn own(path: &Path, header: &Header) -> io::Result<()> {
+    let id = |id: io::Result<u64>| id.and_then(|id| u32::try_from(id).map_err(io::Error::other));
+    lchown(path, Some(id(header.uid())?), Some(id(header.gid())?))
+}
+
+/// Hashes what passes through it.
+pub struct Hashing<T> {
+    inner: T,
+    hash: Sha256,
+}
+
+impl<T> Hashing<T> {
+    pub fn new(inner: T) -> Self {
+        Self { inner, hash: Sha256::new() }
+    }
+
+    /// The hash of what has passed.
+    pub fn hash(self) -> String {
+        format!("{:x}", self.hash.finalize())
+    }
+
+    /// What is behind it, and the hash.
+    pub fn into_parts(self) -> (T, String) {
+        (self.inner, format!("{:x}", self.hash.finalize()))
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

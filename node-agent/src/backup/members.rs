@@ -1,0 +1,179 @@
+//! What belongs into a backup, and where each part lies on a host.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use weaver_diagnostics::node_backup::manifest::{DATASTORE, Part};
+
+use super::archive::{Kind, Source};
+use crate::checks::Host;
+
+/// Of `server` below k3s' data. The rest is made again at each start, or is the datastore.
+const OF_SERVER: [&str; 5] = ["token", "agent-token", "cred", "manifests", "tls"];
+/// Of our state: what `weaver.toml` no longer holds, and the node's name.
+const OF_STATE: [&str; 4] = ["node-name", "last-good.toml", "k3s.token", "wifi.password"];
+
+/// Where the parts lie, as the host knows it.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    pub data_dir: PathBuf,
+    pub boot_dir: PathBuf,
+    pub state_dir: PathBuf,
+    admin_kubeconfig: PathBuf,
+}
+
+impl Layout {
+    #[must_use]
+    pub fn of(host: &Host, state_dir: &Path) -> Self {
+        Self {
+            data_dir: host.k3s_data_dir(),
+            boot_dir: host.boot_dir.clone(),
+            state_dir: state_dir.to_owned(),
+            admin_kubeconfig: host.admin_kubeconfig.clone(),
+        }
+    }
+
+    /// The directory of a part.
+    #[must_use]
+    pub fn directory(&self, part: Part) -> PathBuf {
+        match part {
+            Part::Server => self.data_dir.join("server"),
+            Part::Volumes => self.data_dir.join("storage"),
+            Part::Configuration => "/etc/rancher/k3s".into(),
+            Part::NodePassword => "/etc/rancher/node".into(),
+            Part::State => self.state_dir.clone(),
+            Part::WeaverToml => self.boot_dir.clone(),
+        }
+    }
+
+    /// The datastore.
+    #[must_use]
+    pub fn datastore(&self) -> PathBuf {
+        self.data_dir.join("server/db/state.db")
+    }
+}
+
+/// Why there is no datastore of SQLite where it is not there.
+#[must_use]
+pub fn other_datastore(host: &Host, layout: &Layout) -> Option<String> {
+    let root = &host.root;
+    if root.is_dir(layout.data_dir.join("server/db/etcd")) {
+        return Some(
+            "the datastore of this k3s is etcd, which `sudo k3s etcd-snapshot save` saves".to_owned(),
+        );
+    }
+    let is_there = root.exists(layout.datastore()) || !root.is_dir(layout.data_dir.join("server/tls"));
+    (!is_there)
+        .then(|| "the datastore of this k3s is a database elsewhere, which has its own backups".to_owned())
+}
+
+/// All members but the manifest; `copy` is the copy of the datastore.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow::Result<Vec<Source>> {
+    let real = |path: PathBuf| host.root.real(path);
+    let server = real(layout.directory(Part::Server));
+    ensure!(
+        server.join("tls").is_dir(),
+        "there is no CA of a server in {}: is this the server, and has k3s run?",
+        layout.data_dir.join("server/tls").display()
+    );
+    let mut sources = vec![Source { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: Kind::File }];
+    for name in OF_SERVER {
+        add(&mut sources, Part::Server, name, &server.join(name))?;
+    }
+    for part in [Part::Configuration, Part::NodePassword] {
+        for name in names(&real(layout.directory(part)))? {
+            let path = layout.directory(part).join(&name);
+            // k3s writes it at each start.
+            if path != layout.admin_kubeconfig {
+                add(&mut sources, part, &name, &real(path))?;
+            }
+        }
+    }
+    for name in OF_STATE {
+        add(&mut sources, Part::State, name, &real(layout.state_dir.join(name)))?;
+    }
+    add(&mut sources, Part::WeaverToml, "weaver.toml", &real(layout.boot_dir.join("weaver.toml")))?;
+    if volumes {
+        let directory = real(layout.directory(Part::Volumes));
+        for name in names(&directory)? {
+            add(&mut sources, Part::Volumes, &name, &directory.join(&name))?;
+        }
+    }
+    Ok(sources)
+}
+
+/// Adds a file, or a directory with all that is in it. What is no file, directory or link, such as a socket, is passed
+/// over; so is what has gone.
+fn add(sources: &mut Vec<Source>, part: Part, below: &str, path: &Path) -> anyhow::Result<()> {
+    let what = || format!("cannot read {}", path.display());
+    // Of a volume a link is a link. Elsewhere it is what it leads to: a file that its owner keeps in another place.
+    let metadata = if part == Part::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
+    let kind = match metadata {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata.with_context(what)?.file_type(),
+    };
+    let mut push =
+        |kind| sources.push(Source { name: format!("{}{below}", part.prefix()), path: path.into(), kind });
+    if kind.is_file() {
+        push(Kind::File);
+    } else if kind.is_symlink() {
+        push(Kind::Link);
+    } else if kind.is_dir() && (part == Part::Volumes || !path.is_symlink()) {
+        push(Kind::Directory);
+        for name in names(path)? {
+            add(sources, part, &format!("{below}/{name}"), &path.join(&name))?;
+        }
+    } else if kind.is_socket() || kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
+        tracing::debug!("{} is no file and not in the backup", path.display());
+    }
+    Ok(())
+}
+
+/// The names in a directory, sorted; none where it is missing.
+fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let what = || format!("cannot read {}", directory.display());
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(what)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(what)?.file_name();
+        let Some(name) = name.to_str() else {
+            let shown = name.to_string_lossy();
+            bail!("the name {} in {} is not UTF-8", shown.escape_debug(), directory.display());
+        };
+        names.push(name.to_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Bytes of all files.
+#[must_use]
+pub fn size(sources: &[Source]) -> u64 {
+    // A header and the rest of a block for each.
+    let of = |source: &Source| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + 1024;
+    sources.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::weaver_toml::plan;
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_our_state_are_those_of_boot_config() {
+        for path in [plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
+            let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+            assert!(OF_STATE.contains(&name), "{path}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! `backup` and `restore`: the state of a server's k3s in one file, and back onto a card.
+//!
+//! `weaver_diagnostics::node_backup` decides what may be written and restored; this module collects the facts and
+//! acts. Guarantees: the datastore in a backup is one whole state of it, opened and checked before it is archived; a
+//! file that has the name of a backup was read back from its disk; k3s runs on. Failure: nothing of the new backup is
+//! left, and the error names the file.
+
+mod archive;
+pub mod args;
+mod datastore;
+mod members;
+mod place;
+pub mod restore;
+mod show;
+mod swap;
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use jiff::Timestamp;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::k3s_upgrade::Role;
+use weaver_diagnostics::k3s_upgrade::plan::Refusal;
+use weaver_diagnostics::node_backup::manifest::{DATASTORE, Damage, FORMAT, Manifest, Part};
+
+use crate::checks::Host;
+use crate::upgrade::{say, version_of};
+
+use archive::{Hashing, Places, Writer};
+use args::BackupArgs;
+use datastore::Contents;
+use members::Layout;
+use place::Place;
+
+const LOCK: &str = "backup.lock";
+/// Where the copy of the datastore is while the archive is written.
+const SCRATCH: &str = "backup.part";
+/// Where the backups are that are made before k3s is upgraded.
+const BEFORE_UPGRADE: &str = "backups";
+/// How many of these stay.
+const KEPT_BEFORE_UPGRADE: usize = 2;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub host: Host,
+    /// As the host knows it.
+    pub state_dir: PathBuf,
+    /// The installed k3s, as it really is.
+    pub program: PathBuf,
+    /// A file or a directory, as it really is.
+    pub target: PathBuf,
+    /// Whether local-path volumes are wanted, too.
+    pub volumes: bool,
+    /// How many of this node stay in the directory.
+    pub keep: Option<usize>,
+    pub must_be_mounted: bool,
+}
+
+/// A backup that was made.
+#[derive(Debug)]
+pub struct Made {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub manifest: Manifest,
+    /// The names of older ones that were removed.
+    pub removed: Vec<String>,
+}
+
+/// What stands against it; nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Refused(pub Vec<Refusal>);
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs `backup`; the exit code of the process.
+///
+/// # Errors
+/// It could not be made.
+pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
+    let host: Host = args.host.into();
+    let state_dir = args.state_dir;
+    let done = match (args.show, args.target) {
+        (Some(file), _) => {
+            let scratch = host.root.real(state_dir);
+            tokio::task::spawn_blocking(move || show::show(&file, &scratch))
+                .await
+                .context("reading a backup")?
+        }
+        (None, Some(target)) => {
+            let request = Request {
+                program: host.root.real(&args.program),
+                host,
+                state_dir,
+                target,
+                volumes: args.volumes,
+                keep: args.keep.map(usize::from),
+                must_be_mounted: args.must_be_mounted,
+            };
+            to(request).await.map(|made| told(&made))
+        }
+        (None, None) => bail!("name a file or a directory"),
+    };
+    match done {
+        Ok(text) => {
+            say(&text);
+            Ok(exit_code::FINE)
+        }
+        Err(error) => refused(error, "Nothing was written."),
+    }
+}
+
+/// Says what was refused, or is damaged; the exit code.
+///
+/// # Errors
+/// Anything else.
+fn refused(error: anyhow::Error, after: &str) -> anyhow::Result<u8> {
+    if let Some(Refused(refusals)) = error.downcast_ref() {
+        for refusal in refusals {
+            say(&format!("refused: {refusal}"));
+        }
+    } else if error.downcast_ref::<Damage>().is_some() {
+        say(&format!("refused: {error:#}"));
+    } else {
+        return Err(error);
+    }
+    say(after);
+    Ok(exit_code::KNOWN_BAD)
+}
+
+/// Makes a backup of this node.
+///
+/// # Errors
+/// [`Refused`], or a step failed; nothing of it is left.
+pub async fn to(request: Request) -> anyhow::Result<Made> {
+    let k3s = version_of(&request.program).await.ok().map(|version| version.to_string());
+    tokio::task::spawn_blocking(move || make(&request, k3s)).await.context("making a backup")?
+}
+
+/// Makes one before k3s is upgraded or updated, on this card: against the upgrade and not against the card's death.
+/// `None` where the node has no datastore of its own.
+///
+/// # Errors
+/// As [`to`].
+pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> anyhow::Result<Option<Made>> {
+    let layout = Layout::of(host, state_dir);
+    if host.role() == Role::Agent || !host.root.exists(layout.datastore()) {
+        return Ok(None);
+    }
+    let target = host.root.real(state_dir).join(BEFORE_UPGRADE);
+    make_private(&target)?;
+    let request = Request {
+        host: host.clone(),
+        state_dir: state_dir.to_owned(),
+        program: program.to_owned(),
+        target,
+        volumes: false,
+        keep: Some(KEPT_BEFORE_UPGRADE),
+        must_be_mounted: false,
+    };
+    to(request).await.map(Some)
+}
+
+fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
+    let Request { host, state_dir, target, volumes, keep, must_be_mounted, .. } = request;
+    let layout = Layout::of(host, state_dir);
+    if let Some(refusal) = of_the_node(host, &layout) {
+        bail!(Refused(vec![refusal]));
+    }
+    let node = host.node_name().context("the name of this node is not known: has the host a name?")?;
+    let state_dir = host.root.real(state_dir);
+    let now = Timestamp::now();
+    let place = Place::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), false)?;
+    ensure!(
+        keep.is_none() || place.is_directory,
+        "--keep counts the backups in a directory, and {} is a file",
+        target.display()
+    );
+    let _lock = lock(&state_dir)?;
+    let scratch = Scratch::make(&state_dir)?;
+    let copy = scratch.0.join("state.db");
+    let live = host.root.real(layout.datastore());
+    let sources = members::list(host, &layout, &live, *volumes)?;
+    let needed = members::size(&sources);
+    let boot_dir = host.root.real(&layout.boot_dir);
+    let look = place.look(&host.root.real("/"), &boot_dir, needed);
+    let refusals = place::Target { must_be_mounted: *must_be_mounted, ..look }.refusals();
+    if !refusals.is_empty() {
+        bail!(Refused(refusals));
+    }
+    datastore::copy(&live, &copy).map_err(full(&state_dir))?;
+    let Contents { revision, rows } = datastore::check(&copy)?;
+    let manifest = Manifest {
+        format: FORMAT,
+        node,
+        k3s,
+        made: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        revision,
+        rows,
+        volumes: *volumes,
+        members: [].into(),
+    };
+    let sources = sources.into_iter().map(|source| {
+        if source.name == DATASTORE { archive::Source { path: copy.clone(), ..source } } else { source }
+    });
+    let (file, unfinished) = place.begin()?;
+    let manifest = write(file, sources, manifest, &place).map_err(full(&place.directory))?;
+    let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+    place.take(unfinished)?;
+    let removed = keep.map_or_else(|| Ok(Vec::new()), |keep| place.thin_out(&manifest.node, keep))?;
+    Ok(Made { path: place.path(), bytes, manifest, removed })
+}
+
+/// Writes the archive, and reads it back from its disk.
+fn write(
+    file: File,
+    sources: impl Iterator<Item = archive::Source>,
+    manifest: Manifest,
+    place: &Place,
+) -> anyhow::Result<Manifest> {
+    let mut writer = Writer::new(Hashing::new(BufWriter::with_capacity(1 << 18, file)));
+    for source in sources {
+        writer.add(&source)?;
+    }
+    let (hashing, manifest) = writer.end(manifest)?;
+    let (buffer, hash) = hashing.into_parts();
+    let mut file =
+        buffer.into_inner().map_err(io::IntoInnerError::into_error).context("cannot end the archive")?;
+    file.flush().and_then(|()| file.sync_all()).context("cannot write the archive to its disk")?;
+    drop(file);
+    place.read_back(&hash)?;
+    let read = archive::read(place.written()?, &Nowhere)?;
+    ensure!(read == manifest, "what was read back is not the manifest that was written");
+    Ok(manifest)
+}
+
+/// Why this node has nothing to back up.
+fn of_the_node(host: &Host, layout: &Layout) -> Option<Refusal> {
+    if host.role() == Role::Agent {
+        let what = "this node has joined another's cluster, whose state is on its server".to_owned();
+        let remedy = "make the backup there; of this node keep its weaver.toml".to_owned();
+        return Some(Refusal { what, remedy });
+    }
+    let what = members::other_datastore(host, layout)?;
+    Some(Refusal { what, remedy: "use the means of that datastore".to_owned() })
+}
+
+/// Says of a full disk which one it is.
+fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
+    move |error| {
+        let is_full = error.chain().any(|cause| {
+            let by_system = cause.downcast_ref::<io::Error>().is_some_and(|error| {
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+                )
+            });
+            let code = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+            by_system || code == Some(rusqlite::ErrorCode::DiskFull)
+        });
+        if is_full {
+            let what =
+                format!("there is no room left in {}: make room, or name another place", directory.display());
+            error.context(what)
+        } else {
+            error
+        }
+    }
+}
+
+/// One backup or restore at a time.
+fn lock(state_dir: &Path) -> anyhow::Result<File> {
+    fs::create_dir_all(state_dir)
+        .with_context(|| format!("cannot make {}: run this as root", state_dir.display()))?;
+    let path = state_dir.join(LOCK);
+    let lock =
+        File::create(&path).with_context(|| format!("cannot write {}: run this as root", path.display()))?;
+    lock.try_lock().context("another backup or restore is running: wait until it has finished")?;
+    Ok(lock)
+}
+
+fn make_private(directory: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// A directory that only root reads, gone with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(state_dir: &Path) -> anyhow::Result<Self> {
+        let path = state_dir.join(SCRATCH);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+        make_private(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is removed by the next one.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads a backup only.
+struct Nowhere;
+
+impl Places for Nowhere {
+    fn place(&self, _: Part, _: &str) -> Option<(PathBuf, PathBuf)> {
+        None
+    }
+
+    fn keeps_owners(&self) -> bool {
+        false
+    }
+}
+
+fn told(made: &Made) -> String {
+    let Made { path, bytes, manifest, removed } = made;
+    let Manifest { node, revision, members, .. } = manifest;
+    let mut text = format!(
+        "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
+        path.display(),
+        members.len(),
+        bytes.div_ceil(1 << 20)
+    );
+    for name in removed {
+        text = text + "\nremoved " + name;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Where a backup is written: next to its name, and renamed when it is whole and was read back.
+//!
+//! Guarantees: what has the name is a whole backup; after a failure nothing of a new one is left, after a kill one
+//! file that the next backup to there removes. Failure: names the file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::sys::statvfs::statvfs;
+use weaver_diagnostics::node_backup::name;
+pub use weaver_diagnostics::node_backup::target::{Disk, Target};
+
+use super::archive::Hashing;
+
+/// Where a backup goes.
+#[derive(Debug)]
+pub struct Place {
+    pub directory: PathBuf,
+    /// The name of the file.
+    pub name: String,
+    /// Whether a directory was named, in which older ones may lie.
+    pub is_directory: bool,
+    temporary: PathBuf,
+}
+
+impl Place {
+    /// The place in a directory, or that of a file.
+    ///
+    /// # Errors
+    /// There is neither.
+    pub fn of(target: &Path, node: &str, stamp: &str, is_encrypted: bool) -> anyhow::Result<Self> {
+        let shown = target.display();
+        if target.is_dir() {
+            let name = name::of(node, stamp, is_encrypted);
+            let temporary = target.join(format!(".weaver-backup-{node}.part"));
+            return Ok(Self { directory: target.to_owned(), name, is_directory: true, temporary });
+        }
+        ensure!(
+            !shown.to_string().ends_with('/'),
+            "there is no directory {shown}: make it, or mount what belongs there"
+        );
+        let name = target.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{shown} is no name of a file"))?.to_owned();
+        if let Ok(metadata) = fs::metadata(target) {
+            let kind = metadata.file_type();
+            let what = if kind.is_block_device() {
+                "a disk: mount it and name a directory on it"
+            } else {
+                "no file"
+            };
+            ensure!(kind.is_file(), "{shown} is {what}");
+        }
+        let directory =
+            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        ensure!(
+            directory.is_dir(),
+            "there is no directory {}: make it, or mount what belongs there",
+            directory.display()
+        );
+        let temporary = directory.join(format!(".{name}.part"));
+        Ok(Self { directory: directory.to_owned(), name, is_directory: false, temporary })
+    }
+
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn look(&self, root: &Path, boot_dir: &Path, needed: u64) -> Target {
+        let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+        let own = device(&self.directory);
+        let is_card = own == device(root);
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        let is_below =
+            real(&self.directory).zip(real(boot_dir)).is_some_and(|(own, boot)| own.starts_with(boot));
+        // The same file system under another name is the same, unless nothing is mounted there.
+        let is_boot = is_below || own == device(boot_dir) && own.is_some() && !is_card;
+        let disk = match (is_boot, is_card) {
+            (true, _) => Disk::Boot,
+            (false, true) => Disk::Card,
+            (false, false) => Disk::Other,
+        };
+        let free = statvfs(&self.directory).ok();
+        Target {
+            shown: self.directory.display().to_string(),
+            disk,
+            needed,
+            free: free.map(|told| told.blocks_available().saturating_mul(told.fragment_size())),
+            ..Target::default()
+        }
+    }
+
+    /// The file, empty. Until [`Self::take`] it goes with the guard.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn begin(&self) -> anyhow::Result<(File, Unfinished)> {
+        let what = || format!("cannot write {}", self.temporary.display());
+        match fs::remove_file(&self.temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(what),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.temporary);
+        Ok((file.with_context(what)?, Unfinished(self.temporary.clone())))
+    }
+
+    /// Reads what was written from its disk, and compares it with the hash of what was to be written.
+    ///
+    /// # Errors
+    /// It is something else, or cannot be read.
+    pub fn read_back(&self, written: &str) -> anyhow::Result<()> {
+        let what = || format!("cannot read {} back", self.temporary.display());
+        let mut file = File::open(&self.temporary).with_context(what)?;
+        // From the disk, and not from memory.
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).with_context(what)?;
+        let mut hashing = Hashing::new(io::sink());
+        io::copy(&mut file.by_ref(), &mut hashing).with_context(what)?;
+        let (_, read) = hashing.into_parts();
+        if read != written {
+            bail!(
+                "what was read back from {} is not what was written: use another disk",
+                self.directory.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// The file that was read back, for another look at it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn written(&self) -> anyhow::Result<File> {
+        File::open(&self.temporary).with_context(|| format!("cannot read {} back", self.temporary.display()))
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// It cannot be renamed; what had the name has it.
+    pub fn take(&self, unfinished: Unfinished) -> anyhow::Result<()> {
+        let path = self.path();
+        fs::rename(&self.temporary, &path).with_context(|| format!("cannot name it {}", path.display()))?;
+        std::mem::forget(unfinished);
+        self.to_the_disk()
+    }
+
+    /// Removes the oldest ones of this node; what went.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn thin_out(&self, node: &str, keep: usize) -> anyhow::Result<Vec<String>> {
+        let names = names(&self.directory)?;
+        let surplus = name::surplus(&names, node, &self.name, keep);
+        for name in &surplus {
+            let path = self.directory.join(name);
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        Ok(surplus.into_iter().map(str::to_owned).collect())
+    }
+
+    /// On a FAT a renamed file is on the disk only when all of that file system is.
+    fn to_the_disk(&self) -> anyhow::Result<()> {
+        let shown = self.directory.display();
+        let opened = File::open(&self.directory).with_context(|| format!("cannot open {shown}"))?;
+        nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {shown} to its disk"))
+    }
+}
+
+/// The names in a directory.
+///
+/// # Errors
+/// It cannot be read.
+pub fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let what = || format!("cannot read {}", directory.display());
+    let entries = fs::read_dir(directory).with_context(what)?;
+    let names = entries.map(|entry| Ok(entry.with_context(what)?.file_name().to_string_lossy().into_owned()));
+    names.collect()
+}
+
+/// Removes a file that was not finished.
+#[derive(Debug)]
+pub struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // What stays is removed by the next backup.
+        let _ = fs::remove_file(&self.0);
+    }
+}

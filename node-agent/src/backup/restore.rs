@@ -1,0 +1,353 @@
+//! `restore`: a backup onto a card, which keeps what it had.
+//!
+//! Guarantees: nothing is changed before the whole backup has been read, checked and laid next to what is there; what
+//! takes its place is written down before, so that a restore that is cut off is completed by the next boot or the next
+//! run; what was there is kept under another name. Failure: the error says whether anything was changed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use nix::sys::statvfs::statvfs;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding::{Finding, Place as Origin};
+use weaver_diagnostics::k3s_upgrade::Role;
+use weaver_diagnostics::k3s_upgrade::plan::Refusal;
+use weaver_diagnostics::k3s_upgrade::proof::Wanted;
+use weaver_diagnostics::node_backup::manifest::{Manifest, Part};
+use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
+use weaver_diagnostics::node_backup::restore::{Card, refusals};
+use weaver_host::durable_file;
+
+use super::archive::{self, Places};
+use super::args::RestoreArgs;
+use super::members::{self, Layout};
+use super::show::open;
+use super::{LOCK, Nowhere, Refused, datastore, lock, refused, swap};
+use crate::host_args::STATE_DIR;
+use crate::host_root::HostRoot;
+use crate::systemctl::Systemctl;
+use crate::upgrade::{Node, say, version_of};
+
+const JOURNAL: &str = "restore.json";
+const RESTORED: &str = "restored";
+const KEPT: &str = "before-restore";
+/// What the kubelet showed to the cluster that was here.
+const STALE: &str = "agent/client-kubelet.crt";
+/// They write to what is replaced, or use it.
+const UNITS: [&str; 3] = ["weaver-operator.service", "weaver-node-agent.service", "k3s.service"];
+
+/// Runs `restore`; the exit code of the process.
+///
+/// # Errors
+/// It could not be begun, or not be completed; the error says which.
+pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
+    let errand = Errand::of(&args)?;
+    let _lock = lock(&errand.state_dir)?;
+    let pending = pending(&errand.state_dir)?;
+    let record = match (pending, args.file) {
+        (Some(record), _) => {
+            say(&format!(
+                "The restore of {}'s backup of {} was interrupted: completing it",
+                record.node, record.made
+            ));
+            record
+        }
+        (None, None) => {
+            say("No restore was interrupted: nothing had to be done.");
+            return Ok(exit_code::FINE);
+        }
+        (None, Some(file)) => match errand.lay(file, args.take_name, args.node.dry_run).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(exit_code::FINE),
+            Err(error) => return refused(error, "Nothing was changed."),
+        },
+    };
+    errand.take_places(record).await
+}
+
+/// Completes a restore that was cut off; `None` where there was none.
+///
+/// # Errors
+/// It cannot be completed.
+pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Record>> {
+    let state_dir = root.real(state_dir);
+    let Some(mut record) = pending(&state_dir)? else { return Ok(None) };
+    swap::all(root, &record, &mut || Ok(()))?;
+    note(&state_dir, &mut record, Phase::Done)?;
+    Ok(Some(record))
+}
+
+/// A failure where a restore was cut off and no one completes it now.
+#[must_use]
+pub fn finding(root: &HostRoot) -> Option<Finding> {
+    let directory = root.real(STATE_DIR);
+    // What cannot be read is said by the next restore.
+    let record = pending(&directory).ok()??;
+    let lock = File::open(directory.join(LOCK));
+    let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    record.judge(is_held, Origin::file(Path::new(STATE_DIR).join(JOURNAL).display().to_string()))
+}
+
+/// The restore that was begun and not completed.
+fn pending(state_dir: &Path) -> anyhow::Result<Option<Record>> {
+    let path = state_dir.join(JOURNAL);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let record: Record = serde_json::from_str(&text)
+        .with_context(|| format!("{} is damaged; move it away", path.display()))?;
+    Ok((record.phase != Phase::Done).then_some(record))
+}
+
+fn note(state_dir: &Path, record: &mut Record, phase: Phase) -> anyhow::Result<()> {
+    record.phase = phase;
+    let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
+    Ok(durable_file::replace(&state_dir.join(JOURNAL), text.as_bytes(), 0o600)?)
+}
+
+struct Errand {
+    node: Node,
+    systemctl: Systemctl,
+    layout: Layout,
+    /// As it really is.
+    state_dir: PathBuf,
+}
+
+impl Errand {
+    fn of(args: &RestoreArgs) -> anyhow::Result<Self> {
+        let node = Node::of(&args.node)?;
+        let layout = Layout::of(&node.host, &args.node.state_dir);
+        let state_dir = node.host.root.real(&args.node.state_dir);
+        Ok(Self { systemctl: Systemctl::new(args.node.systemctl.clone()), node, layout, state_dir })
+    }
+
+    /// Reads and judges the backup, and lays it next to what is there; `None` after a dry run.
+    async fn lay(&self, file: PathBuf, takes_name: bool, dry_run: bool) -> anyhow::Result<Option<Record>> {
+        let reading = file.clone();
+        let manifest = tokio::task::spawn_blocking(move || {
+            archive::read(open(&reading)?, &Nowhere).with_context(|| reading.display().to_string())
+        });
+        let manifest = manifest.await.context("reading a backup")??;
+        let card = self.card(takes_name, &file).await;
+        let refusals = refusals(&card, &manifest);
+        if !refusals.is_empty() {
+            bail!(Refused(refusals));
+        }
+        let laid = Laid { layout: self.layout.clone(), root: self.node.host.root.clone() };
+        let mut record = laid.record(&manifest);
+        if dry_run {
+            say(&would(&manifest, &record));
+            return Ok(None);
+        }
+        let staged = tokio::task::spawn_blocking(move || {
+            let done = laid.stage(&file, &record);
+            if done.is_err() {
+                laid.discard(&record);
+            }
+            done.map(|()| record)
+        });
+        record = staged.await.context("laying a backup next to what is there")??;
+        Ok(Some(record))
+    }
+
+    async fn card(&self, takes_name: bool, file: &Path) -> Card {
+        let host = &self.node.host;
+        let root = &host.root;
+        let data = root.real(&self.layout.data_dir);
+        let existing = data.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+        let free =
+            statvfs(existing).ok().map(|told| told.blocks_available().saturating_mul(told.fragment_size()));
+        let may_not_write =
+            nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).err().map(|error| Refusal {
+                what: format!("{} cannot be written ({})", existing.display(), error.desc()),
+                remedy: "put `sudo` in front".to_owned(),
+            });
+        Card {
+            may_not_write,
+            role: host.role(),
+            node: host.node_name(),
+            takes_name,
+            installed: version_of(&self.node.place.installed).await,
+            other_datastore: members::other_datastore(host, &self.layout),
+            needed: fs::metadata(file).map_or(0, |metadata| metadata.len()),
+            free,
+        }
+    }
+
+    /// Stops what uses the state, has the restored one take its place, and proves it.
+    async fn take_places(&self, mut record: Record) -> anyhow::Result<u8> {
+        let root = &self.node.host.root;
+        say("Stopping k3s, the node agent and the operator (pods keep running)");
+        for unit in UNITS {
+            if let Err(error) = self.systemctl.stop(unit).await {
+                self.start().await;
+                return Err(error)
+                    .context("nothing was changed: k3s must not run while its state is replaced");
+            }
+        }
+        note(&self.state_dir, &mut record, Phase::Swap).context("nothing was changed")?;
+        let swapped = swap::all(root, &record, &mut || Ok(()));
+        swapped.context(
+            "a part is in its place: `sudo weaver node restore --resume` completes it; k3s is stopped",
+        )?;
+        note(&self.state_dir, &mut record, Phase::Done)?;
+        say(&format!("{}'s state of {} is in its place; what was there is kept:", record.node, record.made));
+        for kept in record.swaps.iter().map(|swap| &swap.kept).filter(|kept| root.exists(kept)) {
+            say(&format!("  {kept}"));
+        }
+        self.start().await;
+        say(&format!("Starting k3s, and verifying it for up to {} s", self.node.wait.as_secs()));
+        let wanted = Wanted { role: Role::Server, version: None, names: Vec::new() };
+        if let Err(error) = self.node.prove(&wanted).await {
+            say(&format!(
+                "k3s is not proven on the restored state: {error:#}\nIts log says why:\n  \
+                 sudo weaver explain --journal k3s"
+            ));
+            return Ok(exit_code::KNOWN_BAD);
+        }
+        say(
+            "k3s.service is active, its API server ready. Reboot once, so that weaver.toml is applied as a whole.",
+        );
+        Ok(exit_code::FINE)
+    }
+
+    async fn start(&self) {
+        for unit in UNITS.into_iter().skip(1).rev() {
+            if let Err(error) = self.systemctl.start(unit).await {
+                say(&format!("{unit} was not started: {error}"));
+            }
+        }
+    }
+}
+
+/// A backup next to what is there.
+#[derive(Clone)]
+struct Laid {
+    layout: Layout,
+    root: HostRoot,
+}
+
+impl Laid {
+    /// What is going to change places.
+    fn record(&self, manifest: &Manifest) -> Record {
+        let mut swaps = Vec::new();
+        for part in Part::ALL {
+            let below = || manifest.members.keys().filter_map(move |name| name.strip_prefix(part.prefix()));
+            let directory = self.layout.directory(part);
+            let next_to = |path: &Path, is_on_fat| Swap {
+                target: path.display().to_string(),
+                restored: self.next_to(part, path, RESTORED),
+                kept: self.next_to(part, path, KEPT),
+                is_on_fat,
+            };
+            match part {
+                Part::State | Part::WeaverToml => {
+                    let files: BTreeSet<_> = below().collect();
+                    let is_on_fat = part == Part::WeaverToml;
+                    swaps.extend(files.into_iter().map(|name| next_to(&directory.join(name), is_on_fat)));
+                }
+                _ if below().next().is_some() => swaps.push(next_to(&directory, false)),
+                _ => {}
+            }
+        }
+        Record {
+            begun: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            node: manifest.node.clone(),
+            made: manifest.made.clone(),
+            swaps,
+            stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
+            phase: Phase::Swap,
+        }
+    }
+
+    /// On the same file system, where a rename takes no copy; what belongs on the boot partition waits off it.
+    fn next_to(&self, part: Part, path: &Path, suffix: &str) -> String {
+        let own = path.with_added_extension(suffix);
+        let path = match (part, own.file_name()) {
+            (Part::WeaverToml, Some(name)) => self.layout.state_dir.join(name),
+            _ => own,
+        };
+        path.display().to_string()
+    }
+
+    /// Writes all of the backup next to what is there, onto the disk, and checks it.
+    fn stage(&self, file: &Path, record: &Record) -> anyhow::Result<()> {
+        self.discard(record);
+        for swap in &record.swaps {
+            // That of an earlier restore; what is there now is kept in its stead.
+            swap::remove(&self.root.real(&swap.kept))
+                .with_context(|| format!("cannot remove {}", swap.kept))?;
+        }
+        let manifest = archive::read(open(file)?, self).context("nothing was changed")?;
+        let restored = |path: &str| {
+            let swap = record.swaps.iter().find(|swap| swap.target == path);
+            swap.map(|swap| self.root.real(&swap.restored))
+        };
+        let server = restored(&self.layout.directory(Part::Server).display().to_string());
+        let server = server.context("the backup holds no server")?;
+        let found = datastore::check(&server.join("db/state.db"))?;
+        if found.revision != manifest.revision {
+            bail!(
+                "its datastore has revision {}, and its manifest says {}",
+                found.revision,
+                manifest.revision
+            );
+        }
+        for swap in &record.swaps {
+            let path = self.root.real(&swap.restored);
+            let flushed = File::open(&path).and_then(|opened| Ok(nix::unistd::syncfs(&opened)?));
+            flushed.with_context(|| format!("cannot write {} to its disk", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was laid; what stays is removed before the next is laid.
+    fn discard(&self, record: &Record) {
+        for swap in &record.swaps {
+            let _ = swap::remove(&self.root.real(&swap.restored));
+        }
+    }
+}
+
+impl Places for Laid {
+    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)> {
+        let directory = self.layout.directory(part);
+        Some(match part {
+            Part::State | Part::WeaverToml => {
+                let path = PathBuf::from(self.next_to(part, &directory.join(below), RESTORED));
+                let (parent, name) = (path.parent()?, path.file_name()?);
+                (self.root.real(parent), PathBuf::from(name))
+            }
+            _ => {
+                let path = self.next_to(part, &directory, RESTORED);
+                let root = self.root.real(&path);
+                // Made here, so that nothing can lead out of it.
+                fs::create_dir_all(&root).ok()?;
+                (root, PathBuf::from(below))
+            }
+        })
+    }
+
+    fn keeps_owners(&self) -> bool {
+        nix::unistd::geteuid().is_root()
+    }
+}
+
+fn would(manifest: &Manifest, record: &Record) -> String {
+    let Manifest { node, made, revision, .. } = manifest;
+    let mut text = format!(
+        "would stop k3s, the node agent and the operator\nwould put {node}'s state of {made} (revision {revision}) in the place of"
+    );
+    for swap in &record.swaps {
+        text = text + "\n  " + &swap.target + ", kept as " + &swap.kept;
+    }
+    text + "\nwould start k3s and the node agent, and prove that the API server is ready\nNothing was changed."
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! From one host of a test's own to another.
+
+use super::*;
+use crate::backup::tests::Scene;
+
+/// A card that was flashed again: its own k3s, whose database is closed.
+fn fresh(node: &str) -> Scene {
+    Scene::new(node, 2)
+}
+
+fn revision(scene: &Scene) -> i64 {
+    datastore::check(&scene.at("/var/lib/rancher/k3s/server/db/state.db")).unwrap().revision
+}
+
+/// Its state, in the words of the node that made it.
+#[track_caller]
+fn has_state_of(scene: &Scene, node: &str, rows: i64) {
+    for path in [
+        "/var/lib/rancher/k3s/server/tls/server-ca.crt",
+        "/var/lib/weaver/node-name",
+        "/boot/firmware/weaver.toml",
+    ] {
+        assert_eq!(scene.read(path), node, "{path}");
+    }
+    assert_eq!(revision(scene), rows);
+}
+
+#[tokio::test]
+async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
+    let old = Scene::new("raspi", 40);
+    let backup = old.backup().await;
+    let card = fresh("raspi");
+    card.write("/var/lib/rancher/k3s/server/tls/server-ca.crt", "another CA");
+    card.write("/etc/rancher/k3s/config.yaml.d/99-mine.yaml", "of the fresh card");
+    let systemctl = card.at("/systemctl");
+    let words =
+        ["restore", backup.to_str().unwrap(), "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
+    // No API server answers here: all is in its place, and not proven.
+    assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
+    has_state_of(&card, "raspi", 40);
+    assert_eq!(card.read("/var/lib/rancher/k3s/server.before-restore/tls/server-ca.crt"), "another CA");
+    assert_eq!(card.read("/etc/rancher/k3s.before-restore/config.yaml.d/99-mine.yaml"), "of the fresh card");
+    assert!(!card.at("/etc/rancher/k3s/config.yaml.d/99-mine.yaml").exists());
+    assert_eq!(card.read("/var/lib/weaver/ledger.json"), "of this card");
+    assert!(!card.at("/var/lib/rancher/k3s/agent/client-kubelet.crt").exists());
+    assert_eq!(card.read("/var/lib/rancher/k3s/storage/pvc-1/data"), "of a pod", "volumes are not in it");
+    let tls = fs::metadata(card.at("/var/lib/rancher/k3s/server/tls")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&tls.permissions()) & 0o7777, 0o700);
+    let calls = card.read("/calls");
+    let calls: Vec<_> = calls.lines().filter(|call| !call.starts_with("show")).collect();
+    assert_eq!(
+        calls,
+        [
+            "stop weaver-operator.service",
+            "stop weaver-node-agent.service",
+            "stop k3s.service",
+            "start --no-block k3s.service",
+            "start --no-block weaver-node-agent.service",
+        ]
+    );
+    // No secret on the boot partition, under no name.
+    assert_eq!(card.names("/boot/firmware"), ["weaver.toml"]);
+    assert!(finding(&card.request(Path::new("/")).host.root).is_none());
+    assert_eq!(card.run(&["restore", "--resume"]).await.unwrap(), exit_code::FINE, "nothing is left to do");
+}
+
+#[tokio::test]
+async fn what_is_refused_changes_nothing() {
+    let old = Scene::new("raspi", 40);
+    let backup = old.backup().await;
+    let whole = fs::read(&backup).unwrap();
+    let card = fresh("attic");
+    let file = card.at("/file.tar");
+    let mut flipped = whole.clone();
+    let token = whole.windows(8).position(|window| window == b"K10the-t").unwrap();
+    flipped[token] ^= 1;
+    let last = whole.len() - 2048;
+    for (bytes, node) in [
+        (&whole[..], "attic"),
+        (&whole[..whole.len() / 2], "raspi"),
+        (&whole[..last], "raspi"),
+        (&whole[..700], "raspi"),
+        (&whole[..512], "raspi"),
+        (&whole[..100], "raspi"),
+        (&flipped, "raspi"),
+        (b"", "raspi"),
+        (b"#!/bin/sh\necho no archive\n", "raspi"),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        card.write("/proc/sys/kernel/hostname", node);
+        let code = card.run(&["restore", file.to_str().unwrap()]).await.unwrap();
+        assert_eq!(code, exit_code::KNOWN_BAD, "{} bytes", bytes.len());
+        has_state_of(&card, "attic", 2);
+        assert_eq!(card.names("/var/lib/rancher/k3s"), ["agent", "server", "storage"]);
+        assert_eq!(card.names("/etc/rancher"), ["k3s", "node"]);
+    }
+    assert_eq!(card.read("/calls"), "", "systemd was asked for nothing");
+    let error = card.run(&["restore", "/dev/zero"]).await.unwrap_err().to_string();
+    assert!(error.contains("it is not a regular file"), "{error}");
+    assert!(card.run(&["restore", "/none.tar"]).await.is_err());
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_and_another_name_is_taken_when_asked() {
+    let old = Scene::new("raspi", 40);
+    let backup = old.backup().await;
+    let card = fresh("attic");
+    let words = ["restore", backup.to_str().unwrap(), "--take-name", "--dry-run"];
+    assert_eq!(card.run(&words).await.unwrap(), exit_code::FINE);
+    has_state_of(&card, "attic", 2);
+    let systemctl = card.at("/systemctl");
+    let words = [
+        "restore",
+        backup.to_str().unwrap(),
+        "--take-name",
+        "--wait",
+        "1",
+        "--systemctl",
+        systemctl.to_str().unwrap(),
+    ];
+    assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
+    has_state_of(&card, "raspi", 40);
+}
+
+/// What an archive by another hand may try.
+#[tokio::test]
+async fn an_archive_that_leads_elsewhere_is_refused() {
+    for (name, link) in [
+        ("k3s/server/../../../../../../etc/passwd", None),
+        ("etc/shadow", None),
+        ("k3s/server/tls", Some("/etc")),
+        ("k3s/storage/out", Some("/etc")),
+    ] {
+        let card = fresh("raspi");
+        let path = card.at("/evil.tar");
+        let mut archive = tar::Builder::new(File::create(&path).unwrap());
+        let mut add = |name: &str, kind: tar::EntryType| {
+            let mut header = tar::Header::new_gnu();
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(kind);
+            header.set_mode(0o600);
+            header.set_uid(0);
+            header.set_gid(0);
+            if let Some(link) = link.filter(|_| kind.is_symlink()) {
+                header.set_link_name(link).unwrap();
+            }
+            header.set_size(if kind.is_symlink() { 0 } else { 4 });
+            header.set_cksum();
+            archive.append(&header, if kind.is_symlink() { &b""[..] } else { &b"evil"[..] }).unwrap();
+        };
+        add("k3s/server/token", tar::EntryType::Regular);
+        if link.is_some() {
+            add(name, tar::EntryType::Symlink);
+            add(&format!("{name}/evil-of-a-test"), tar::EntryType::Regular);
+        } else {
+            add(name, tar::EntryType::Regular);
+        }
+        archive.finish().unwrap();
+        let laid = Laid {
+            layout: Layout::of(&card.request(Path::new("/")).host, Path::new(STATE_DIR)),
+            root: card.request(Path::new("/")).host.root,
+        };
+        let error = archive::read(File::open(&path).unwrap(), &laid).unwrap_err();
+        assert!(format!("{error:#}").contains("leads elsewhere"), "{name}: {error:#}");
+        assert!(!Path::new("/etc/evil-of-a-test").exists());
+    }
+}
+
+#[tokio::test]
+async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_completes_it() {
+    for by_boot in [true, false] {
+        let old = Scene::new("raspi", 40);
+        let backup = old.backup().await;
+        let card = fresh("raspi");
+        let host = card.request(Path::new("/")).host;
+        let laid = Laid { layout: Layout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
+        let manifest = archive::read(open(&backup).unwrap(), &Nowhere).unwrap();
+        let mut record = laid.record(&manifest);
+        laid.stage(&backup, &record).unwrap();
+        has_state_of(&card, "raspi", 2);
+        note(&card.at(STATE_DIR), &mut record, Phase::Swap).unwrap();
+        let mut step = 0;
+        let mut cut = || {
+            step += 1;
+            if step == 4 { Err(io::Error::other("power")) } else { Ok(()) }
+        };
+        swap::all(&host.root, &record, &mut cut).unwrap_err();
+        let said = finding(&host.root).unwrap();
+        assert_eq!((said.code.id(), said.severity()), ("F-19", weaver_diagnostics::finding::Severity::Fail));
+        if by_boot {
+            let done = complete(&host.root, Path::new(STATE_DIR)).unwrap().unwrap();
+            assert_eq!(done.node, "raspi");
+        } else {
+            let systemctl = card.at("/systemctl");
+            let words = ["restore", "--resume", "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
+            assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
+        }
+        has_state_of(&card, "raspi", 40);
+        assert!(finding(&host.root).is_none());
+        assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
+    }
+}

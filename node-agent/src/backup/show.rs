@@ -1,0 +1,81 @@
+//! What a backup holds, all of it checked; and how one is opened.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use weaver_diagnostics::node_backup::manifest::{DATASTORE, Manifest, Part};
+
+use super::archive::{self, Places};
+use super::datastore::{self, Contents};
+use super::{Scratch, full, lock};
+
+/// Takes the datastore out of a backup.
+struct OnlyDatastore(PathBuf);
+
+impl Places for OnlyDatastore {
+    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)> {
+        let is_it = DATASTORE.strip_prefix(part.prefix()) == Some(below);
+        is_it.then(|| (self.0.clone(), PathBuf::from("state.db")))
+    }
+
+    fn keeps_owners(&self) -> bool {
+        false
+    }
+}
+
+/// Checks all of a backup; what it holds.
+///
+/// # Errors
+/// [`Damage`](weaver_diagnostics::node_backup::manifest::Damage), or it cannot be read.
+pub fn show(file: &Path, state_dir: &Path) -> anyhow::Result<String> {
+    let backup = open(file)?;
+    let _lock = lock(state_dir)?;
+    let scratch = Scratch::make(state_dir)?;
+    let manifest = archive::read(backup, &OnlyDatastore(scratch.0.clone()));
+    let manifest = manifest.with_context(|| file.display().to_string()).map_err(full(state_dir))?;
+    let found = datastore::check(&scratch.0.join("state.db"))?;
+    let Contents { revision, rows } = found;
+    ensure!(
+        (revision, rows) == (manifest.revision, manifest.rows),
+        "its datastore has revision {revision} and {rows} rows, and its manifest says {} and {}",
+        manifest.revision,
+        manifest.rows
+    );
+    Ok(shown(file, &manifest))
+}
+
+/// A backup to be read.
+///
+/// # Errors
+/// There is no such file.
+pub fn open(file: &Path) -> anyhow::Result<File> {
+    let what = || format!("cannot read the backup {}", file.display());
+    // Looked at before it is opened: opening a pipe would wait for a writer.
+    ensure!(fs::metadata(file).with_context(what)?.is_file(), "{}: it is not a regular file", what());
+    File::open(file).with_context(what)
+}
+
+fn shown(file: &Path, manifest: &Manifest) -> String {
+    let Manifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
+    let k3s = k3s.as_deref().unwrap_or("of an unknown version");
+    let count = |part: Part| members.keys().filter(|name| name.starts_with(part.prefix())).count();
+    let volumes = if *volumes { format!("{} files", count(Part::Volumes)) } else { "not in it".to_owned() };
+    format!(
+        "{}\n\
+         node       {node}\n\
+         made       {made}\n\
+         k3s        {k3s}\n\
+         datastore  revision {revision}, {rows} rows, whole\n\
+         server     {} files: CA, keys, token, manifests\n\
+         settings   {} files\n\
+         volumes    {volumes}\n\
+         All hashes are those of its manifest.",
+        file.display(),
+        count(Part::Server) - 1,
+        [Part::Configuration, Part::NodePassword, Part::State, Part::WeaverToml]
+            .map(count)
+            .iter()
+            .sum::<usize>(),
+    )
+}

@@ -1,0 +1,209 @@
+//! Puts the restored files into their places, and keeps what was there.
+//!
+//! Guarantees: called again after a cut at any moment, it ends in the same state; what was there first is what is
+//! kept. Failure: names the file; it can be called again.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use weaver_diagnostics::node_backup::record::{Record, Swap};
+use weaver_host::durable_file;
+
+use crate::fat_file;
+use crate::host_root::HostRoot;
+
+/// Called before each change; a test cuts the power there.
+pub type Cut<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+/// Has everything take its place.
+///
+/// # Errors
+/// A step failed.
+pub fn all(root: &HostRoot, record: &Record, cut: Cut<'_>) -> anyhow::Result<()> {
+    for swap in &record.swaps {
+        let done = if swap.is_on_fat { onto_fat(root, swap, cut) } else { rename(root, swap, cut) };
+        done.with_context(|| format!("cannot put {} in its place", swap.target))?;
+    }
+    for stale in &record.stale {
+        cut()?;
+        let removed = remove(&root.real(stale));
+        removed.with_context(|| format!("cannot remove {stale}"))?;
+    }
+    Ok(())
+}
+
+fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
+    let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
+    if fs::symlink_metadata(&restored).is_err() {
+        return Ok(());
+    }
+    if fs::symlink_metadata(&target).is_ok() {
+        cut()?;
+        if fs::symlink_metadata(&kept).is_ok() {
+            // A cut came between the two renames, and a process has made it again since.
+            remove(&target)?;
+        } else {
+            fs::rename(&target, &kept)?;
+        }
+        flush_directory_of(&target)?;
+    }
+    cut()?;
+    fs::rename(&restored, &target)?;
+    flush_directory_of(&target)
+}
+
+fn onto_fat(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
+    let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
+    let Ok(content) = fs::read(&restored) else { return Ok(()) };
+    let source = |error: durable_file::WriteError| error.source;
+    if fs::symlink_metadata(&kept).is_err()
+        && let Ok(present) = fs::read(&target)
+    {
+        cut()?;
+        durable_file::replace(&kept, &present, 0o600).map_err(source)?;
+    }
+    cut()?;
+    let mode = fs::metadata(&target).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
+    fat_file::replace(&target, &content, mode).map_err(source)?;
+    cut()?;
+    fs::remove_file(&restored)?;
+    flush_directory_of(&restored)
+}
+
+/// Removes a file or a directory, if there is one.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn flush_directory_of(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::node_backup::record::Phase;
+
+    use super::*;
+
+    const OLD: &str = "old";
+    const NEW: &str = "new";
+
+    struct Scene {
+        _dir: tempfile::TempDir,
+        root: HostRoot,
+        record: Record,
+    }
+
+    impl Scene {
+        /// A directory, a file, a file that was not there before, and one on the boot partition.
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let root = HostRoot::new(dir.path().to_owned());
+            let swap = |target: &str, is_on_fat| Swap {
+                target: target.to_owned(),
+                restored: format!("/state{target}.restored"),
+                kept: format!("/state{target}.before-restore"),
+                is_on_fat,
+            };
+            let swaps = vec![
+                swap("/server", false),
+                swap("/file", false),
+                swap("/fresh", false),
+                swap("/toml", true),
+            ];
+            for directory in ["/state/server.restored", "/server"] {
+                fs::create_dir_all(root.real(directory)).unwrap();
+            }
+            for (path, text) in [
+                ("/server/db", OLD),
+                ("/file", OLD),
+                ("/toml", OLD),
+                ("/state/server.restored/db", NEW),
+                ("/state/file.restored", NEW),
+                ("/state/fresh.restored", NEW),
+                ("/state/toml.restored", NEW),
+                ("/stale", OLD),
+            ] {
+                fs::write(root.real(path), text).unwrap();
+            }
+            let record = Record {
+                begun: String::new(),
+                node: String::new(),
+                made: String::new(),
+                swaps,
+                stale: vec!["/stale".to_owned()],
+                phase: Phase::Swap,
+            };
+            Self { _dir: dir, root, record }
+        }
+
+        fn read(&self, path: &str) -> Option<String> {
+            fs::read_to_string(self.root.real(path)).ok()
+        }
+
+        #[track_caller]
+        fn is_new(&self, cut_at: usize) {
+            for path in ["/server/db", "/file", "/fresh", "/toml"] {
+                assert_eq!(self.read(path).as_deref(), Some(NEW), "{path} {cut_at}");
+            }
+            for path in ["server.before-restore/db", "file.before-restore", "toml.before-restore"] {
+                assert_eq!(self.read(&format!("/state/{path}")).as_deref(), Some(OLD), "{path} {cut_at}");
+            }
+            assert_eq!(self.read("/stale"), None);
+            let left = fs::read_dir(self.root.real("/state")).unwrap().count();
+            assert_eq!(left, 3, "{cut_at}");
+        }
+    }
+
+    #[test]
+    fn cut_at_each_step_it_ends_in_the_same_state() {
+        let mut cuts = 0;
+        for cut_at in 0.. {
+            let scene = Scene::new();
+            let mut step = 0;
+            let mut cut = || {
+                step += 1;
+                if step == cut_at + 1 { Err(io::Error::other("power")) } else { Ok(()) }
+            };
+            let done = all(&scene.root, &scene.record, &mut cut);
+            if done.is_ok() {
+                scene.is_new(cut_at);
+                break;
+            }
+            cuts += 1;
+            all(&scene.root, &scene.record, &mut || Ok(())).unwrap();
+            scene.is_new(cut_at);
+            // And again, where only the note of its end was lost.
+            all(&scene.root, &scene.record, &mut || Ok(())).unwrap();
+            scene.is_new(cut_at);
+        }
+        assert_eq!(cuts, 9);
+    }
+
+    #[test]
+    fn what_was_made_between_the_two_renames_is_not_what_is_kept() {
+        let scene = Scene::new();
+        let mut step = 0;
+        let mut cut = || {
+            step += 1;
+            if step == 2 { Err(io::Error::other("power")) } else { Ok(()) }
+        };
+        all(&scene.root, &scene.record, &mut cut).unwrap_err();
+        // A k3s that was started by hand.
+        fs::create_dir(scene.root.real("/server")).unwrap();
+        fs::write(scene.root.real("/server/db"), "made meanwhile").unwrap();
+        all(&scene.root, &scene.record, &mut || Ok(())).unwrap();
+        scene.is_new(2);
+    }
+}

@@ -1,0 +1,292 @@
+//! On a host of a test's own, whose k3s writes to its datastore meanwhile.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use clap::Parser as _;
+use rusqlite::Connection;
+
+use super::*;
+use crate::args::{Args, Command};
+
+/// The root of a server, k3s' connection to its datastore, and a directory for backups.
+pub struct Scene {
+    dir: tempfile::TempDir,
+    database: Option<Connection>,
+}
+
+pub const SECRET: &str = "K10the-token-of-a-test";
+
+impl Scene {
+    pub fn new(node: &str, rows: i64) -> Self {
+        let mut scene = Self { dir: tempfile::tempdir().unwrap(), database: None };
+        for (path, text) in [
+            ("/proc/sys/kernel/hostname", node),
+            ("/etc/rancher/k3s/config.yaml", "write-kubeconfig-mode: '0600'\n"),
+            ("/etc/rancher/k3s/config.yaml.d/90-weaver.yaml", "tls-san+: [pi.lan]\n"),
+            ("/etc/rancher/k3s/k3s.yaml", "made at each start"),
+            ("/etc/rancher/node/password", "secret"),
+            ("/var/lib/rancher/k3s/server/token", SECRET),
+            ("/var/lib/rancher/k3s/server/tls/server-ca.crt", node),
+            ("/var/lib/rancher/k3s/server/tls/server-ca.key", "secret"),
+            ("/var/lib/rancher/k3s/server/logs/audit.log", "not wanted"),
+            ("/var/lib/rancher/k3s/server/manifests/mine.yaml", "kind: List"),
+            ("/var/lib/rancher/k3s/storage/pvc-1/data", "of a pod"),
+            ("/var/lib/rancher/k3s/agent/client-kubelet.crt", "of the cluster before"),
+            ("/var/lib/weaver/node-name", node),
+            ("/var/lib/weaver/ledger.json", "of this card"),
+            ("/boot/firmware/weaver.toml", node),
+            ("/usr/local/bin/k3s", "#!/bin/sh\necho k3s version v1.36.4+k3s1\n"),
+            ("/systemctl", "#!/bin/sh\nshift 2\necho \"$@\" >> \"${0%/*}/calls\"\necho ActiveState=active\n"),
+        ] {
+            scene.write(path, text);
+        }
+        for program in ["/usr/local/bin/k3s", "/systemctl"] {
+            fs::set_permissions(scene.at(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::set_permissions(scene.at("/var/lib/rancher/k3s/server/tls"), fs::Permissions::from_mode(0o700))
+            .unwrap();
+        symlink("data", scene.at("/var/lib/rancher/k3s/storage/pvc-1/link")).unwrap();
+        for directory in ["/var/lib/rancher/k3s/server/db", "/backups"] {
+            fs::create_dir_all(scene.at(directory)).unwrap();
+        }
+        let database = datastore::tests::make(&scene.at("/var/lib/rancher/k3s/server/db/state.db"), rows);
+        scene.database = Some(database);
+        scene
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path.trim_start_matches('/'))
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    /// The names in a directory.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let mut names = place::names(&self.at(path)).unwrap();
+        names.sort();
+        names
+    }
+
+    /// Runs the command line on this host.
+    pub async fn run(&self, words: &[&str]) -> anyhow::Result<u8> {
+        let root = self.dir.path().to_str().unwrap();
+        let root = ["--root", root];
+        let words = ["weaver-node-agent"].iter().chain(words).chain(&root);
+        match Args::try_parse_from(words).unwrap().resolve().unwrap().command {
+            Command::Backup(args) => run(args).await,
+            Command::Restore(args) => restore::run(args).await,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn request(&self, target: &Path) -> Request {
+        let words = ["weaver-node-agent", "backup", "x", "--root", self.dir.path().to_str().unwrap()];
+        let Command::Backup(args) = Args::parse_from(words).command else { panic!() };
+        let host: Host = args.host.into();
+        Request {
+            program: host.root.real(&args.program),
+            host,
+            state_dir: args.state_dir,
+            target: target.to_owned(),
+            volumes: false,
+            keep: None,
+            must_be_mounted: false,
+        }
+    }
+
+    /// A backup of this host in one file.
+    pub async fn backup(&self) -> PathBuf {
+        to(self.request(&self.at("/backups/one.tar"))).await.unwrap().path
+    }
+}
+
+/// The members of a backup, by their names.
+fn members(path: &Path) -> Vec<String> {
+    let mut archive = tar::Archive::new(File::open(path).unwrap());
+    let entries = archive.entries().unwrap();
+    entries.map(|entry| entry.unwrap().path().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_is_in_it_and_who_may_read_it() {
+    let scene = Scene::new("raspi", 30);
+    let made = to(scene.request(&scene.at("/backups"))).await.unwrap();
+    assert_eq!((made.manifest.revision, made.manifest.rows), (30, 30));
+    assert_eq!((made.manifest.node.as_str(), made.manifest.k3s.as_deref()), ("raspi", Some("v1.36.4+k3s1")));
+    let metadata = fs::metadata(&made.path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
+    let name = made.path.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("weaver-backup-raspi-2") && scene.names("/backups") == [name], "{name}");
+    assert_eq!(
+        members(&made.path),
+        [
+            "k3s/server/db/state.db",
+            "k3s/server/token",
+            "k3s/server/manifests/",
+            "k3s/server/manifests/mine.yaml",
+            "k3s/server/tls/",
+            "k3s/server/tls/server-ca.crt",
+            "k3s/server/tls/server-ca.key",
+            "etc/rancher/k3s/config.yaml",
+            "etc/rancher/k3s/config.yaml.d/",
+            "etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
+            "etc/rancher/node/password",
+            "weaver/state/node-name",
+            "weaver/boot/weaver.toml",
+            "manifest.json",
+        ]
+    );
+    let shown = show::show(&made.path, &scene.at("/var/lib/weaver")).unwrap();
+    assert!(shown.contains("datastore  revision 30, 30 rows, whole") && !shown.contains(SECRET), "{shown}");
+    assert_eq!(
+        scene.names("/var/lib/weaver"),
+        ["backup.lock", "ledger.json", "node-name"],
+        "no copy is left"
+    );
+    let with = to(Request { volumes: true, ..scene.request(&scene.at("/backups/with.tar")) }).await.unwrap();
+    let with = members(&with.path);
+    assert!(
+        with.ends_with(
+            &["k3s/storage/pvc-1/", "k3s/storage/pvc-1/data", "k3s/storage/pvc-1/link", "manifest.json"]
+                .map(str::to_owned)
+        ),
+        "{with:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_of_this_node_go() {
+    let scene = Scene::new("raspi", 1);
+    for name in ["raspi-20200101T000000Z", "raspi-20200102T000000Z", "attic-20200101T000000Z"] {
+        scene.write(&format!("/backups/weaver-backup-{name}.tar"), "");
+    }
+    scene.write("/backups/.weaver-backup-raspi.part", "of one that was killed");
+    let made = to(Request { keep: Some(2), ..scene.request(&scene.at("/backups")) }).await.unwrap();
+    assert_eq!(made.removed, ["weaver-backup-raspi-20200101T000000Z.tar"]);
+    assert_eq!(scene.names("/backups").len(), 3, "{:?}", scene.names("/backups"));
+}
+
+#[tokio::test]
+async fn what_is_refused_writes_nothing() {
+    let scene = Scene::new("raspi", 1);
+    let at = |path: &str| scene.at(path).to_str().unwrap().to_owned();
+    assert_eq!(scene.run(&["backup", &at("/boot/firmware")]).await.unwrap(), exit_code::KNOWN_BAD);
+    assert_eq!(scene.run(&["backup", &at("/boot/firmware/b.tar")]).await.unwrap(), exit_code::KNOWN_BAD);
+    assert_eq!(
+        scene.run(&["backup", &at("/backups"), "--must-be-mounted"]).await.unwrap(),
+        exit_code::KNOWN_BAD
+    );
+    for (target, why) in [
+        ("/none/b.tar", "there is no directory"),
+        ("/none/", "there is no directory"),
+        ("/usr/local/bin/k3s/b.tar", "there is no directory"),
+    ] {
+        let error = scene.run(&["backup", &at(target)]).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let error = scene.run(&["backup", &at("/backups/b.tar"), "--keep", "3"]).await.unwrap_err().to_string();
+    assert!(error.contains("--keep counts the backups in a directory"), "{error}");
+    let error = scene.run(&["backup", "/dev/null"]).await.unwrap_err().to_string();
+    assert!(error.contains("/dev/null is no file"), "{error}");
+    assert_eq!(
+        (scene.names("/backups"), scene.names("/boot/firmware")),
+        (vec![], vec!["weaver.toml".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn a_worker_etcd_and_a_server_that_never_ran_have_nothing_to_save() {
+    let worker = Scene::new("raspi", 1);
+    worker.write("/etc/weaver/k3s-agent", "");
+    let etcd = Scene::new("raspi", 1);
+    etcd.write("/var/lib/rancher/k3s/server/db/etcd/member", "");
+    let elsewhere = Scene::new("raspi", 1);
+    fs::remove_dir_all(elsewhere.at("/var/lib/rancher/k3s/server/db")).unwrap();
+    for scene in [worker, etcd, elsewhere] {
+        let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
+        assert!(error.is::<Refused>(), "{error:#}");
+        assert!(scene.names("/backups").is_empty());
+    }
+    let fresh = Scene::new("raspi", 1);
+    fs::remove_dir_all(fresh.at("/var/lib/rancher/k3s/server")).unwrap();
+    let error = to(fresh.request(&fresh.at("/backups"))).await.unwrap_err().to_string();
+    assert!(error.contains("has k3s run?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_datastore_becomes_no_backup() {
+    let mut scene = Scene::new("raspi", 1);
+    let path = scene.at("/var/lib/rancher/k3s/server/db/state.db");
+    scene.database = None;
+    fs::write(&path, "no database, though long enough to have a header of its own").unwrap();
+    let error = format!("{:#}", to(scene.request(&scene.at("/backups"))).await.unwrap_err());
+    assert!(error.contains("state.db") && error.contains("not a database"), "{error}");
+    assert!(scene.names("/backups").is_empty() && !scene.at("/var/lib/weaver/backup.part").exists());
+}
+
+/// A file system of 64 KiB that fills up while it is written.
+#[tokio::test]
+async fn a_disk_that_fills_up_keeps_nothing_half_written() {
+    let scene = Scene::new("raspi", 1);
+    let place = Place::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
+    assert!(place.is_directory);
+    // The kernel's own full disk.
+    let sources = [archive::Source {
+        name: "k3s/server/token".to_owned(),
+        path: scene.at("/var/lib/rancher/k3s/server/token"),
+        kind: archive::Kind::File,
+    }];
+    let manifest = Manifest {
+        format: FORMAT,
+        node: "raspi".to_owned(),
+        k3s: None,
+        made: String::new(),
+        revision: 1,
+        rows: 1,
+        volumes: false,
+        members: [].into(),
+    };
+    let device = File::options().write(true).open("/dev/full").unwrap();
+    let error = write(device, sources.into_iter(), manifest, &place).map_err(full(Path::new("/mnt/usb")));
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.starts_with("there is no room left in /mnt/usb: make room"), "{error}");
+    let place = Place::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
+    let (_file, unfinished) = place.begin().unwrap();
+    assert_eq!(scene.names("/backups").len(), 1);
+    drop(unfinished);
+    assert!(scene.names("/backups").is_empty());
+}
+
+#[tokio::test]
+async fn one_at_a_time_and_no_word_of_a_secret() {
+    let scene = Scene::new("raspi", 1);
+    let held = lock(&scene.at("/var/lib/weaver")).unwrap();
+    let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
+    assert!(error.to_string().contains("another backup or restore is running"), "{error:#}");
+    drop(held);
+    let made = to(scene.request(&scene.at("/backups"))).await.unwrap();
+    assert!(!format!("{} {made:?}", told(&made)).contains(SECRET));
+}
+
+#[tokio::test]
+async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
+    let scene = Scene::new("raspi", 1);
+    let request = scene.request(Path::new("/"));
+    let made = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap().unwrap();
+    assert_eq!(made.path.parent().unwrap(), scene.at("/var/lib/weaver/backups"));
+    assert_eq!(
+        fs::metadata(scene.at("/var/lib/weaver/backups")).unwrap().permissions().mode() & 0o7777,
+        0o700
+    );
+    fs::remove_dir_all(scene.at("/var/lib/rancher/k3s/server/db")).unwrap();
+    let none = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap();
+    assert!(none.is_none());
+}
