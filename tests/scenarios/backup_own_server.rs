@@ -1,14 +1,16 @@
 //! An API server that comes back with an older state: someone has restored a backup.
 
-use std::path::Path;
-use std::process::Command;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::Hooks;
-use weaver_tests::world::eventually;
+use weaver_tests::world::{eventually, given};
 
 fn copy(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
@@ -80,6 +82,114 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     // Selected only when the right is there: no one tells of a right, and a look without it is believed for minutes.
     world.mark_namespace(&new, json!({"labels": {"chosen": "yes"}})).await;
     world.holds(&new, "settings", &[("a", "3")]).await;
+    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    world.finish().await;
+}
+
+/// A node whose k3s is the server: the directory that holds all of it stands for `/`.
+struct Node {
+    root: PathBuf,
+}
+
+impl Node {
+    fn of(alone: &Alone) -> Self {
+        let node = Self { root: alone.own.dir().to_owned() };
+        for (path, text) in [
+            ("proc/sys/kernel/hostname", "raspi\n"),
+            ("etc/rancher/k3s/config.yaml", "# of the node\n"),
+            ("etc/rancher/node/password", "secret"),
+            ("boot/firmware/weaver.toml", "hostname = \"raspi\"\n"),
+            ("usr/local/bin/k3s", "#!/bin/sh\necho k3s version v1.36.4+k3s1\n"),
+            // The test starts the server, when this has been asked to.
+            ("systemctl", "#!/bin/sh\nshift 2\necho \"$@\" >> \"${0%/*}/calls\"\necho ActiveState=active\n"),
+        ] {
+            let path = node.root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        for program in ["usr/local/bin/k3s", "systemctl"] {
+            fs::set_permissions(node.root.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        node
+    }
+
+    /// The agent's program with the paths of this node.
+    fn agent(&self, alone: &Alone, words: &[&str]) -> Command {
+        let below = |path: PathBuf| Path::new("/").join(path.strip_prefix(&self.root).unwrap());
+        let mut agent = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
+        agent.args(words).arg("--root").arg(&self.root);
+        agent.arg("--k3s-data-dir").arg(below(alone.own.server.data_dir()));
+        agent.arg("--admin-kubeconfig").arg(below(alone.own.server.kubeconfig()));
+        agent.args(["--api-address", &format!("127.0.0.1:{}", alone.own.server.port())]);
+        agent
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.root.join("calls")).unwrap_or_default()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The datastore is copied while the server runs and is written to; then the server's data is lost.
+#[tokio::test]
+async fn a_backup_of_a_running_server_brings_back_its_ca_its_objects_and_its_operator() {
+    let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let world = alone.world("restored");
+    let (team, foo) = world.synced().await;
+    let node = Node::of(&alone);
+    let backup = node.root.join("backup.tar");
+    let mut making = node.agent(&alone, &["backup", backup.to_str().unwrap()]).spawn().unwrap();
+    let mut value = 1;
+    while making.try_wait().unwrap().is_none() {
+        value += 1;
+        world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
+    }
+    assert!(making.wait().unwrap().success());
+    world.config_map(&team, "settings", &[("a", "of what is going to be lost")]).await;
+    world.holds(&foo, "settings", &[("a", "of what is going to be lost")]).await;
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), weaver_api::OPERATOR_NAMESPACE);
+    let renewed = async || leases.get("weaver-operator").await.unwrap().spec.unwrap().renew_time;
+    let before = renewed().await;
+    eventually("the lease is renewed", async || Some(renewed().await).filter(|now| *now != before).ok_or(()))
+        .await;
+
+    // A new card: another CA and none of the objects. `world.client` has the kubeconfig from before.
+    let data = alone.own.server.data_dir();
+    let kubeconfig = fs::read(alone.own.server.kubeconfig()).unwrap();
+    let ca = fs::read(data.join("server/tls/server-ca.crt")).unwrap();
+    alone.own.server.stop().unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    alone.own.server.restart_after_stop().unwrap();
+    assert_ne!(fs::read(data.join("server/tls/server-ca.crt")).unwrap(), ca);
+    world.client.apiserver_version().await.unwrap_err();
+    alone.own.server.stop().unwrap();
+
+    let systemctl = node.root.join("systemctl");
+    let words = ["restore", backup.to_str().unwrap(), "--systemctl", systemctl.to_str().unwrap()];
+    let mut restoring = node.agent(&alone, &words);
+    let restoring = tokio::task::spawn_blocking(move || restoring.output().unwrap());
+    eventually("k3s is to be started", async || {
+        node.calls().contains("start --no-block k3s").then_some(()).ok_or(())
+    })
+    .await;
+    alone.own.server.restart_after_stop().unwrap();
+    let output = restoring.await.unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(fs::read(data.join("server/tls/server-ca.crt")).unwrap(), ca);
+    assert_eq!(fs::read(alone.own.server.kubeconfig()).unwrap(), kubeconfig, "its user's key is the same");
+
+    // By the client from before, as by the laptop's kubeconfig.
+    let restored = world.config_maps(&team).get("settings").await.unwrap();
+    assert_ne!(restored.data.unwrap()["a"], "of what is going to be lost");
+    alone.operator.ends().await;
+    let log = alone.operator.log();
+    assert!(log.contains("the API server has an older state"), "{log}");
+    alone.restart_operator();
+    world.config_map(&team, "settings", &[("a", "again")]).await;
+    world.holds(&foo, "settings", &[("a", "again")]).await;
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
     world.finish().await;
 }
