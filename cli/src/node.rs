@@ -68,6 +68,28 @@ pub struct Backup {
     /// Refuse a directory on the file system of `/`: nothing is mounted there
     #[arg(long)]
     must_be_mounted: bool,
+    /// Encrypt for this age recipient (age1…); only the owner of the identity can then read it (repeatable)
+    #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
+    recipients: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+#[derive(Args)]
+pub struct Keys {
+    /// File with the passphrase of an encrypted backup
+    #[arg(long, value_name = "FILE", conflicts_with = "identity")]
+    passphrase_file: Option<OsString>,
+    /// File with the age identity (AGE-SECRET-KEY-1…) of an encrypted backup
+    #[arg(long, value_name = "FILE")]
+    identity: Option<OsString>,
+}
+
+impl Keys {
+    fn words(self) -> impl Iterator<Item = OsString> {
+        let keys = [("--passphrase-file", self.passphrase_file), ("--identity", self.identity)];
+        keys.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten()
+    }
 }
 
 #[derive(Args)]
@@ -81,6 +103,8 @@ pub struct Restore {
     /// Let this node take the name of the backup's node
     #[arg(long)]
     take_name: bool,
+    #[command(flatten)]
+    keys: Keys,
     /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,
@@ -134,10 +158,13 @@ fn words(verb: Verb) -> Vec<OsString> {
         }
         Verb::Rollback(how) => (vec!["rollback".into()], how),
         Verb::Backup(backup) => return backup.words(),
-        Verb::Restore(Restore { file, resume, take_name, dry_run, wait }) => {
+        Verb::Restore(Restore { file, resume, take_name, keys, dry_run, wait }) => {
             let flags = [("--resume", resume), ("--take-name", take_name)];
             let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
-            (["restore".into()].into_iter().chain(flags).chain(file).collect(), How { dry_run, wait })
+            (
+                ["restore".into()].into_iter().chain(flags).chain(keys.words()).chain(file).collect(),
+                How { dry_run, wait },
+            )
         }
     };
     let How { dry_run, wait } = how;
@@ -150,12 +177,15 @@ fn words(verb: Verb) -> Vec<OsString> {
 
 impl Backup {
     fn words(self) -> Vec<OsString> {
-        let Self { target, show, volumes, keep, must_be_mounted } = self;
+        let Self { target, show, volumes, keep, must_be_mounted, recipients, keys } = self;
         let flags = [("--volumes", volumes), ("--must-be-mounted", must_be_mounted)];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
         let show = show.into_iter().flat_map(|file| ["--show".into(), file]);
         let keep = keep.into_iter().flat_map(|keep| ["--keep".into(), keep.to_string().into()]);
-        ["backup".into()].into_iter().chain(flags).chain(show).chain(keep).chain(target).collect()
+        let recipients =
+            recipients.into_iter().flat_map(|recipient| ["--recipient".into(), recipient.into()]);
+        let words = ["backup".into()].into_iter().chain(flags).chain(recipients).chain(keys.words());
+        words.chain(show).chain(keep).chain(target).collect()
     }
 }
 
@@ -179,6 +209,12 @@ mod tests {
             ("backup /mnt/usb --keep 7 --volumes", "backup --volumes --keep 7 /mnt/usb"),
             ("backup --must-be-mounted /mnt/usb", "backup --must-be-mounted /mnt/usb"),
             ("backup --show b.tar", "backup --show b.tar"),
+            (
+                "backup b.tar.age --recipient age1a --recipient age1b",
+                "backup --recipient age1a --recipient age1b b.tar.age",
+            ),
+            ("backup --show b --passphrase-file p", "backup --passphrase-file p --show b"),
+            ("restore b --identity i", "restore --identity i b --wait 300"),
             ("restore b.tar", "restore b.tar --wait 300"),
             ("restore b.tar --take-name --dry-run --wait 9", "restore --take-name b.tar --wait 9 --dry-run"),
             ("restore --resume", "restore --resume --wait 300"),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::seal::Keys;
 use crate::host_args::{HostArgs, STATE_DIR, absolute};
 use crate::upgrade::args::NodeArgs;
 
@@ -23,6 +24,12 @@ pub struct BackupArgs {
     /// Refuse a directory on the file system of `/`.
     #[arg(long)]
     pub must_be_mounted: bool,
+    /// Encrypt for this age recipient (age1…), of which only the owner of the identity can read it (repeatable).
+    #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
+    pub recipients: Vec<String>,
+    /// With what it is encrypted, or a shown one decrypted.
+    #[command(flatten)]
+    pub keys: Keys,
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
@@ -46,6 +53,9 @@ pub struct RestoreArgs {
     /// Let this node take the name of the backup's node.
     #[arg(long)]
     pub take_name: bool,
+    /// With what it is decrypted.
+    #[command(flatten)]
+    pub keys: Keys,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,

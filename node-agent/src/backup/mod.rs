@@ -11,6 +11,7 @@ mod datastore;
 mod members;
 mod place;
 pub mod restore;
+mod seal;
 mod show;
 mod swap;
 
@@ -34,6 +35,7 @@ use args::BackupArgs;
 use datastore::Contents;
 use members::Layout;
 use place::Place;
+use seal::Seal;
 
 const LOCK: &str = "backup.lock";
 /// Where the copy of the datastore is while the archive is written.
@@ -58,6 +60,8 @@ pub struct Request {
     /// How many of this node stay in the directory.
     pub keep: Option<usize>,
     pub must_be_mounted: bool,
+    /// For whom it is encrypted.
+    pub seal: Seal,
 }
 
 /// A backup that was made.
@@ -89,11 +93,13 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
     let done = match (args.show, args.target) {
         (Some(file), _) => {
             let scratch = host.root.real(state_dir);
-            tokio::task::spawn_blocking(move || show::show(&file, &scratch))
+            let keys = args.keys;
+            tokio::task::spawn_blocking(move || show::show(&file, &keys, &scratch))
                 .await
                 .context("reading a backup")?
         }
         (None, Some(target)) => {
+            let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref())?;
             let request = Request {
                 program: host.root.real(&args.program),
                 host,
@@ -102,6 +108,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 volumes: args.volumes,
                 keep: args.keep.map(usize::from),
                 must_be_mounted: args.must_be_mounted,
+                seal,
             };
             to(request).await.map(|made| told(&made))
         }
@@ -163,12 +170,13 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
         volumes: false,
         keep: Some(KEPT_BEFORE_UPGRADE),
         must_be_mounted: false,
+        seal: Seal::Open,
     };
     to(request).await.map(Some)
 }
 
 fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
-    let Request { host, state_dir, target, volumes, keep, must_be_mounted, .. } = request;
+    let Request { host, state_dir, target, volumes, keep, must_be_mounted, seal, .. } = request;
     let layout = Layout::of(host, state_dir);
     if let Some(refusal) = of_the_node(host, &layout) {
         bail!(Refused(vec![refusal]));
@@ -176,7 +184,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let node = host.node_name().context("the name of this node is not known: has the host a name?")?;
     let state_dir = host.root.real(state_dir);
     let now = Timestamp::now();
-    let place = Place::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), false)?;
+    let place = Place::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || place.is_directory,
         "--keep counts the backups in a directory, and {} is a file",
@@ -190,7 +198,9 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let needed = members::size(&sources);
     let boot_dir = host.root.real(&layout.boot_dir);
     let look = place.look(&host.root.real("/"), &boot_dir, needed);
-    let refusals = place::Target { must_be_mounted: *must_be_mounted, ..look }.refusals();
+    let refusals =
+        place::Target { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
+            .refusals();
     if !refusals.is_empty() {
         bail!(Refused(refusals));
     }
@@ -210,7 +220,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         if source.name == DATASTORE { archive::Source { path: copy.clone(), ..source } } else { source }
     });
     let (file, unfinished) = place.begin()?;
-    let manifest = write(file, sources, manifest, &place).map_err(full(&place.directory))?;
+    let manifest = write(file, sources, manifest, &place, seal).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;
     let removed = keep.map_or_else(|| Ok(Vec::new()), |keep| place.thin_out(&manifest.node, keep))?;
@@ -223,20 +233,24 @@ fn write(
     sources: impl Iterator<Item = archive::Source>,
     manifest: Manifest,
     place: &Place,
+    seal: &Seal,
 ) -> anyhow::Result<Manifest> {
-    let mut writer = Writer::new(Hashing::new(BufWriter::with_capacity(1 << 18, file)));
+    let mut writer = Writer::new(seal.close(Hashing::new(BufWriter::with_capacity(1 << 18, file)))?);
     for source in sources {
         writer.add(&source)?;
     }
-    let (hashing, manifest) = writer.end(manifest)?;
+    let (sealing, manifest) = writer.end(manifest)?;
+    let hashing = sealing.finish().context("cannot end the archive")?;
     let (buffer, hash) = hashing.into_parts();
     let mut file =
         buffer.into_inner().map_err(io::IntoInnerError::into_error).context("cannot end the archive")?;
     file.flush().and_then(|()| file.sync_all()).context("cannot write the archive to its disk")?;
     drop(file);
     place.read_back(&hash)?;
-    let read = archive::read(place.written()?, &Nowhere)?;
-    ensure!(read == manifest, "what was read back is not the manifest that was written");
+    if let Some(again) = seal.open(place.written()?)? {
+        let read = archive::read(again, &Nowhere)?;
+        ensure!(read == manifest, "what was read back is not the manifest that was written");
+    }
     Ok(manifest)
 }
 

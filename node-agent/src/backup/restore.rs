@@ -25,6 +25,7 @@ use weaver_host::durable_file;
 use super::archive::{self, Places};
 use super::args::RestoreArgs;
 use super::members::{self, Layout};
+use super::seal::Keys;
 use super::show::open;
 use super::{LOCK, Nowhere, Refused, datastore, lock, refused, swap};
 use crate::host_args::STATE_DIR;
@@ -60,7 +61,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
             say("No restore was interrupted: nothing had to be done.");
             return Ok(exit_code::FINE);
         }
-        (None, Some(file)) => match errand.lay(file, args.take_name, args.node.dry_run).await {
+        (None, Some(file)) => match errand.lay(file, args.keys, args.take_name, args.node.dry_run).await {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(exit_code::FINE),
             Err(error) => return refused(error, "Nothing was changed."),
@@ -127,10 +128,16 @@ impl Errand {
     }
 
     /// Reads and judges the backup, and lays it next to what is there; `None` after a dry run.
-    async fn lay(&self, file: PathBuf, takes_name: bool, dry_run: bool) -> anyhow::Result<Option<Record>> {
-        let reading = file.clone();
+    async fn lay(
+        &self,
+        file: PathBuf,
+        keys: Keys,
+        takes_name: bool,
+        dry_run: bool,
+    ) -> anyhow::Result<Option<Record>> {
+        let (reading, by) = (file.clone(), keys.clone());
         let manifest = tokio::task::spawn_blocking(move || {
-            archive::read(open(&reading)?, &Nowhere).with_context(|| reading.display().to_string())
+            archive::read(open(&reading, &by)?, &Nowhere).with_context(|| reading.display().to_string())
         });
         let manifest = manifest.await.context("reading a backup")??;
         let card = self.card(takes_name, &file).await;
@@ -145,7 +152,7 @@ impl Errand {
             return Ok(None);
         }
         let staged = tokio::task::spawn_blocking(move || {
-            let done = laid.stage(&file, &record);
+            let done = laid.stage(&file, &keys, &record);
             if done.is_err() {
                 laid.discard(&record);
             }
@@ -276,14 +283,14 @@ impl Laid {
     }
 
     /// Writes all of the backup next to what is there, onto the disk, and checks it.
-    fn stage(&self, file: &Path, record: &Record) -> anyhow::Result<()> {
+    fn stage(&self, file: &Path, keys: &Keys, record: &Record) -> anyhow::Result<()> {
         self.discard(record);
         for swap in &record.swaps {
             // That of an earlier restore; what is there now is kept in its stead.
             swap::remove(&self.root.real(&swap.kept))
                 .with_context(|| format!("cannot remove {}", swap.kept))?;
         }
-        let manifest = archive::read(open(file)?, self).context("nothing was changed")?;
+        let manifest = archive::read(open(file, keys)?, self).context("nothing was changed")?;
         let restored = |path: &str| {
             let swap = record.swaps.iter().find(|swap| swap.target == path);
             swap.map(|swap| self.root.real(&swap.restored))

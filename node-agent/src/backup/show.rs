@@ -1,6 +1,7 @@
 //! What a backup holds, all of it checked; and how one is opened.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -8,6 +9,7 @@ use weaver_diagnostics::node_backup::manifest::{DATASTORE, Manifest, Part};
 
 use super::archive::{self, Places};
 use super::datastore::{self, Contents};
+use super::seal::Keys;
 use super::{Scratch, full, lock};
 
 /// Takes the datastore out of a backup.
@@ -28,8 +30,8 @@ impl Places for OnlyDatastore {
 ///
 /// # Errors
 /// [`Damage`](weaver_diagnostics::node_backup::manifest::Damage), or it cannot be read.
-pub fn show(file: &Path, state_dir: &Path) -> anyhow::Result<String> {
-    let backup = open(file)?;
+pub fn show(file: &Path, keys: &Keys, state_dir: &Path) -> anyhow::Result<String> {
+    let backup = open(file, keys)?;
     let _lock = lock(state_dir)?;
     let scratch = Scratch::make(state_dir)?;
     let manifest = archive::read(backup, &OnlyDatastore(scratch.0.clone()));
@@ -49,11 +51,11 @@ pub fn show(file: &Path, state_dir: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// There is no such file.
-pub fn open(file: &Path) -> anyhow::Result<File> {
+pub fn open(file: &Path, keys: &Keys) -> anyhow::Result<Box<dyn Read>> {
     let what = || format!("cannot read the backup {}", file.display());
     // Looked at before it is opened: opening a pipe would wait for a writer.
     ensure!(fs::metadata(file).with_context(what)?.is_file(), "{}: it is not a regular file", what());
-    File::open(file).with_context(what)
+    keys.open(File::open(file).with_context(what)?).with_context(|| file.display().to_string())
 }
 
 fn shown(file: &Path, manifest: &Manifest) -> String {

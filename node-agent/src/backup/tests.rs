@@ -99,6 +99,7 @@ impl Scene {
             volumes: false,
             keep: None,
             must_be_mounted: false,
+            seal: Seal::Open,
         }
     }
 
@@ -144,7 +145,7 @@ async fn what_is_in_it_and_who_may_read_it() {
             "manifest.json",
         ]
     );
-    let shown = show::show(&made.path, &scene.at("/var/lib/weaver")).unwrap();
+    let shown = show::show(&made.path, &seal::Keys::default(), &scene.at("/var/lib/weaver")).unwrap();
     assert!(shown.contains("datastore  revision 30, 30 rows, whole") && !shown.contains(SECRET), "{shown}");
     assert_eq!(
         scene.names("/var/lib/weaver"),
@@ -255,7 +256,8 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
         members: [].into(),
     };
     let device = File::options().write(true).open("/dev/full").unwrap();
-    let error = write(device, sources.into_iter(), manifest, &place).map_err(full(Path::new("/mnt/usb")));
+    let error = write(device, sources.into_iter(), manifest, &place, &Seal::Open)
+        .map_err(full(Path::new("/mnt/usb")));
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.starts_with("there is no room left in /mnt/usb: make room"), "{error}");
     let place = Place::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
@@ -289,4 +291,58 @@ async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
     fs::remove_dir_all(scene.at("/var/lib/rancher/k3s/server/db")).unwrap();
     let none = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap();
     assert!(none.is_none());
+}
+
+#[tokio::test]
+async fn an_encrypted_one_may_be_on_the_boot_partition_and_opens_with_its_key_alone() {
+    let scene = Scene::new("raspi", 5);
+    for (file, text) in [("/right", "correct horse\n"), ("/wrong", "incorrect horse\n"), ("/empty", "\n")] {
+        scene.write(file, text);
+    }
+    let identity = age::x25519::Identity::generate();
+    scene.write("/identity", age::secrecy::ExposeSecret::expose_secret(&identity.to_string()));
+    let other = age::x25519::Identity::generate();
+    scene.write("/other", age::secrecy::ExposeSecret::expose_secret(&other.to_string()));
+    let at = |path: &str| scene.at(path).to_str().unwrap().to_owned();
+    let target = at("/boot/firmware/b.tar.age");
+    for (make, right, wrong) in [
+        (
+            ["--passphrase-file".to_owned(), at("/right")],
+            ["--passphrase-file", "/right"],
+            ["--passphrase-file", "/wrong"],
+        ),
+        (
+            ["--recipient".to_owned(), identity.to_public().to_string()],
+            ["--identity", "/identity"],
+            ["--identity", "/other"],
+        ),
+    ] {
+        assert_eq!(scene.run(&["backup", &target, &make[0], &make[1]]).await.unwrap(), exit_code::FINE);
+        let bytes = fs::read(&target).unwrap();
+        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
+        for (keys, want) in [
+            (Some(right), exit_code::FINE),
+            (Some(wrong), exit_code::KNOWN_BAD),
+            (None, exit_code::KNOWN_BAD),
+        ] {
+            let keys: Vec<_> = keys.iter().flat_map(|[flag, file]| [(*flag).to_owned(), at(file)]).collect();
+            let words = ["backup", "--show", &target].into_iter().chain(keys.iter().map(String::as_str));
+            assert_eq!(scene.run(&words.collect::<Vec<_>>()).await.unwrap(), want, "{keys:?}");
+        }
+        // Cut short, and one bit of it changed.
+        let mut changed = bytes.clone();
+        let middle = changed.len() / 2;
+        changed[middle] ^= 1;
+        for damaged in [&bytes[..middle], &bytes[..bytes.len() - 1], &changed, &bytes[..30]] {
+            scene.write("/damaged", "");
+            fs::write(scene.at("/damaged"), damaged).unwrap();
+            let words = ["backup", "--show", &at("/damaged"), right[0], &at(right[1])];
+            assert_eq!(scene.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "{}", damaged.len());
+        }
+    }
+    for wrong in [["--recipient", "age1nonsense"], ["--passphrase-file", "/none"]] {
+        assert!(scene.run(&["backup", &target, wrong[0], wrong[1]]).await.is_err(), "{wrong:?}");
+    }
+    let error = scene.run(&["backup", &target, "--passphrase-file", &at("/empty")]).await.unwrap_err();
+    assert!(error.to_string().contains("its first line is empty"), "{error:#}");
 }

@@ -42,6 +42,10 @@ pub enum Damage {
     CutShort,
     #[error("it is damaged ({0}): copy it again, or use another backup")]
     Broken(String),
+    #[error("it is encrypted: add --identity FILE or --passphrase-file FILE")]
+    Locked,
+    #[error("the passphrase or identity is not the one that it was encrypted for: use another")]
+    WrongKey,
     #[error("its manifest cannot be read ({0}): use another backup")]
     Manifest(String),
     #[error("its format is {0}, and this version reads {FORMAT}: update Config Weaver on this node first")]
