@@ -1,41 +1,6 @@
-//! The names of backups in a directory: which of them are a node's own, which go, whether one is due.
-
-use serde::{Deserialize, Serialize};
+//! The names of backups in a directory: which of them are a node's own, and which go.
 
 const BEFORE: &str = "weaver-backup-";
-/// Minutes by which a backup may be early: the timer is not on the second.
-const EARLY: i64 = 10;
-
-/// How often a backup is made by the timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum When {
-    Hourly,
-    Daily,
-    Weekly,
-}
-
-impl When {
-    pub const ALL: [(&str, Self); 3] =
-        [("hourly", Self::Hourly), ("daily", Self::Daily), ("weekly", Self::Weekly)];
-
-    const fn minutes(self) -> i64 {
-        match self {
-            Self::Hourly => 60,
-            Self::Daily => 24 * 60,
-            Self::Weekly => 7 * 24 * 60,
-        }
-    }
-
-    /// Whether one is due at `now` after the last, in seconds since 1970. A last one from the future says nothing.
-    #[must_use]
-    pub const fn is_due(self, last: Option<i64>, now: i64) -> bool {
-        match last {
-            Some(last) if last <= now => now - last >= (self.minutes() - EARLY) * 60,
-            _ => true,
-        }
-    }
-}
 
 /// The name of a backup; `stamp` is `20261127T082200Z`.
 #[must_use]
@@ -106,24 +71,5 @@ mod tests {
         ] {
             assert_eq!(surplus(&names, "pi", &made, keep), want, "{made} {keep}");
         }
-    }
-
-    #[test]
-    fn when_one_is_due() {
-        let hours = |hours: i64| hours * 3_600;
-        for (when, last, want) in [
-            (When::Daily, None, true),
-            (When::Daily, Some(23), false),
-            (When::Daily, Some(24), true),
-            (When::Daily, Some(-5), true),
-            (When::Hourly, Some(1), true),
-            (When::Hourly, Some(0), false),
-            (When::Weekly, Some(6 * 24), false),
-            (When::Weekly, Some(8 * 24), true),
-        ] {
-            let last = last.map(|ago| hours(1000) - hours(ago));
-            assert_eq!(when.is_due(last, hours(1000)), want, "{when:?} {last:?}");
-        }
-        assert!(When::Daily.is_due(Some(0), hours(24) - 30), "a timer that is early by half a minute");
     }
 }

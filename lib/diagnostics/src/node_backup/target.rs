@@ -42,7 +42,7 @@ impl Target {
         }
         if self.must_be_mounted && self.disk == Disk::Card {
             let what = format!("nothing is mounted at {shown}: a backup there would die with this card");
-            refuse(what, "plug in and mount the disk or share, then `sudo systemctl start weaver-backup`");
+            refuse(what, "plug in and mount the disk or share, and try again");
         }
         if let Some(free) = self.free.filter(|free| *free < self.needed) {
             let what =
