@@ -60,7 +60,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
         netplan_generate: args.netplan_generate.as_deref(),
     };
     // Before weaver.toml is read, which may be a part of it.
-    let restored = backup::restore::complete(&root, &args.state_dir);
+    let restored = backup::journal::complete(&root, &args.state_dir);
     let mut outcome = run.configure();
     outcome.note_restore(restored);
     run.keep_cmdline(&mut outcome);

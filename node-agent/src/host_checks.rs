@@ -16,7 +16,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    backup::restore,
+    backup::journal as restores,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     upgrade::journal,
@@ -71,7 +71,7 @@ static CHECKS: [(Of, Run); 21] = [
     }),
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
     (Of::Unit, |at| some(journal::finding(at.root))),
-    (Of::Unit, |at| some(restore::finding(at.root))),
+    (Of::Unit, |at| some(restores::finding(at.root))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),

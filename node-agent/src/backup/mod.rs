@@ -8,16 +8,17 @@
 mod archive;
 pub mod args;
 mod datastore;
+pub mod journal;
 mod members;
 mod place;
 pub mod restore;
 mod seal;
 mod show;
 mod swap;
+mod work;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -25,21 +26,21 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::Refusal;
-use weaver_diagnostics::node_backup::manifest::{DATASTORE, Damage, FORMAT, Manifest, Part};
+use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
 
 use crate::checks::Host;
 use crate::upgrade::{say, version_of};
 
-use archive::{Hashing, Places, Writer};
+use archive::{Hashing, Writer};
 use args::BackupArgs;
 use datastore::Contents;
+use journal::lock;
 use members::Layout;
 use place::Place;
 use seal::Seal;
+pub use work::Refused;
+use work::{Nowhere, Scratch, full, make_private, refused};
 
-const LOCK: &str = "backup.lock";
-/// Where the copy of the datastore is while the archive is written.
-const SCRATCH: &str = "backup.part";
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
 /// How many of these stay.
@@ -72,15 +73,6 @@ pub struct Made {
     pub manifest: Manifest,
     /// The names of older ones that were removed.
     pub removed: Vec<String>,
-}
-
-/// What stands against it; nothing was written.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", lines(.0))]
-pub struct Refused(pub Vec<Refusal>);
-
-fn lines(refusals: &[Refusal]) -> String {
-    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Runs `backup`; the exit code of the process.
@@ -121,24 +113,6 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
         }
         Err(error) => refused(error, "Nothing was written."),
     }
-}
-
-/// Says what was refused, or is damaged; the exit code.
-///
-/// # Errors
-/// Anything else.
-fn refused(error: anyhow::Error, after: &str) -> anyhow::Result<u8> {
-    if let Some(Refused(refusals)) = error.downcast_ref() {
-        for refusal in refusals {
-            say(&format!("refused: {refusal}"));
-        }
-    } else if error.downcast_ref::<Damage>().is_some() {
-        say(&format!("refused: {error:#}"));
-    } else {
-        return Err(error);
-    }
-    say(after);
-    Ok(exit_code::KNOWN_BAD)
 }
 
 /// Makes a backup of this node.
@@ -263,82 +237,6 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<Refusal> {
     }
     let what = members::other_datastore(host, layout)?;
     Some(Refusal { what, remedy: "use the means of that datastore".to_owned() })
-}
-
-/// Says of a full disk which one it is.
-fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
-    move |error| {
-        let is_full = error.chain().any(|cause| {
-            let by_system = cause.downcast_ref::<io::Error>().is_some_and(|error| {
-                matches!(
-                    error.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-                )
-            });
-            let code = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-            by_system || code == Some(rusqlite::ErrorCode::DiskFull)
-        });
-        if is_full {
-            let what =
-                format!("there is no room left in {}: make room, or name another place", directory.display());
-            error.context(what)
-        } else {
-            error
-        }
-    }
-}
-
-/// One backup or restore at a time.
-fn lock(state_dir: &Path) -> anyhow::Result<File> {
-    fs::create_dir_all(state_dir)
-        .with_context(|| format!("cannot make {}: run this as root", state_dir.display()))?;
-    let path = state_dir.join(LOCK);
-    let lock =
-        File::create(&path).with_context(|| format!("cannot write {}: run this as root", path.display()))?;
-    lock.try_lock().context("another backup or restore is running: wait until it has finished")?;
-    Ok(lock)
-}
-
-fn make_private(directory: &Path) -> anyhow::Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.with_context(|| format!("cannot make {}", directory.display()))
-}
-
-/// A directory that only root reads, gone with this.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(state_dir: &Path) -> anyhow::Result<Self> {
-        let path = state_dir.join(SCRATCH);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-            }
-            _ => {}
-        }
-        make_private(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What stays is removed by the next one.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Reads a backup only.
-struct Nowhere;
-
-impl Places for Nowhere {
-    fn place(&self, _: Part, _: &str) -> Option<(PathBuf, PathBuf)> {
-        None
-    }
-
-    fn keeps_owners(&self) -> bool {
-        false
-    }
 }
 
 fn told(made: &Made) -> String {

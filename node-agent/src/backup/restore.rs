@@ -5,35 +5,32 @@
 //! run; what was there is kept under another name. Failure: the error says whether anything was changed.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
-use std::io;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use nix::sys::statvfs::statvfs;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::finding::{Finding, Place as Origin};
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::Refusal;
 use weaver_diagnostics::k3s_upgrade::proof::Wanted;
 use weaver_diagnostics::node_backup::manifest::{Manifest, Part};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
 use weaver_diagnostics::node_backup::restore::{Card, refusals};
-use weaver_host::durable_file;
 
 use super::archive::{self, Places};
 use super::args::RestoreArgs;
+use super::journal::{lock, note, pending};
 use super::members::{self, Layout};
 use super::seal::Keys;
 use super::show::open;
-use super::{LOCK, Nowhere, Refused, datastore, lock, refused, swap};
-use crate::host_args::STATE_DIR;
+use super::work::{Nowhere, Refused, refused};
+use super::{datastore, swap};
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
 use crate::upgrade::{Node, say, version_of};
 
-const JOURNAL: &str = "restore.json";
 const RESTORED: &str = "restored";
 const KEPT: &str = "before-restore";
 /// What the kubelet showed to the cluster that was here.
@@ -68,47 +65,6 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
         },
     };
     errand.take_places(record).await
-}
-
-/// Completes a restore that was cut off; `None` where there was none.
-///
-/// # Errors
-/// It cannot be completed.
-pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Record>> {
-    let state_dir = root.real(state_dir);
-    let Some(mut record) = pending(&state_dir)? else { return Ok(None) };
-    swap::all(root, &record, &mut || Ok(()))?;
-    note(&state_dir, &mut record, Phase::Done)?;
-    Ok(Some(record))
-}
-
-/// A failure where a restore was cut off and no one completes it now.
-#[must_use]
-pub fn finding(root: &HostRoot) -> Option<Finding> {
-    let directory = root.real(STATE_DIR);
-    // What cannot be read is said by the next restore.
-    let record = pending(&directory).ok()??;
-    let lock = File::open(directory.join(LOCK));
-    let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    record.judge(is_held, Origin::file(Path::new(STATE_DIR).join(JOURNAL).display().to_string()))
-}
-
-/// The restore that was begun and not completed.
-fn pending(state_dir: &Path) -> anyhow::Result<Option<Record>> {
-    let path = state_dir.join(JOURNAL);
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        text => text.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let record: Record = serde_json::from_str(&text)
-        .with_context(|| format!("{} is damaged; move it away", path.display()))?;
-    Ok((record.phase != Phase::Done).then_some(record))
-}
-
-fn note(state_dir: &Path, record: &mut Record, phase: Phase) -> anyhow::Result<()> {
-    record.phase = phase;
-    let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
-    Ok(durable_file::replace(&state_dir.join(JOURNAL), text.as_bytes(), 0o600)?)
 }
 
 struct Errand {

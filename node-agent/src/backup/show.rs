@@ -9,8 +9,9 @@ use weaver_diagnostics::node_backup::manifest::{DATASTORE, Manifest, Part};
 
 use super::archive::{self, Places};
 use super::datastore::{self, Contents};
+use super::journal::lock;
 use super::seal::Keys;
-use super::{Scratch, full, lock};
+use super::work::{Scratch, full};
 
 /// Takes the datastore out of a backup.
 struct OnlyDatastore(PathBuf);

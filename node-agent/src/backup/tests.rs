@@ -1,5 +1,6 @@
 //! On a host of a test's own, whose k3s writes to its datastore meanwhile.
 
+use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use clap::Parser as _;

@@ -1,7 +1,11 @@
 //! From one host of a test's own to another.
 
+use std::io;
+
 use super::*;
+use crate::backup::journal::{complete, finding};
 use crate::backup::tests::Scene;
+use crate::host_args::STATE_DIR;
 
 /// A card that was flashed again: its own k3s, whose database is closed.
 fn fresh(node: &str) -> Scene {

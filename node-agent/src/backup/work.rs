@@ -1,0 +1,117 @@
+//! What a backup, a look at one and a restore have in common.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::k3s_upgrade::plan::Refusal;
+use weaver_diagnostics::node_backup::manifest::{Damage, Part};
+
+use super::archive::Places;
+use crate::upgrade::say;
+
+/// Where the copy of the datastore is while the archive is written.
+const SCRATCH: &str = "backup.part";
+
+/// What stands against it; nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Refused(pub Vec<Refusal>);
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Says what was refused, or is damaged; the exit code.
+///
+/// # Errors
+/// Anything else.
+pub fn refused(error: anyhow::Error, after: &str) -> anyhow::Result<u8> {
+    if let Some(Refused(refusals)) = error.downcast_ref() {
+        for refusal in refusals {
+            say(&format!("refused: {refusal}"));
+        }
+    } else if error.downcast_ref::<Damage>().is_some() {
+        say(&format!("refused: {error:#}"));
+    } else {
+        return Err(error);
+    }
+    say(after);
+    Ok(exit_code::KNOWN_BAD)
+}
+
+/// Says of a full disk which one it is.
+pub fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
+    move |error| {
+        let is_full = error.chain().any(|cause| {
+            let by_system = cause.downcast_ref::<io::Error>().is_some_and(|error| {
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+                )
+            });
+            let code = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+            by_system || code == Some(rusqlite::ErrorCode::DiskFull)
+        });
+        if is_full {
+            let what =
+                format!("there is no room left in {}: make room, or name another place", directory.display());
+            error.context(what)
+        } else {
+            error
+        }
+    }
+}
+
+/// With its parents, for root alone.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_private(directory: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// A directory that only root reads, gone with this.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// Makes it, empty.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make(state_dir: &Path) -> anyhow::Result<Self> {
+        let path = state_dir.join(SCRATCH);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+        make_private(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is removed by the next one.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads a backup only.
+pub struct Nowhere;
+
+impl Places for Nowhere {
+    fn place(&self, _: Part, _: &str) -> Option<(PathBuf, PathBuf)> {
+        None
+    }
+
+    fn keeps_owners(&self) -> bool {
+        false
+    }
+}
