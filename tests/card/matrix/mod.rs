@@ -12,6 +12,7 @@ mod memory;
 mod names;
 mod network;
 mod power_cuts;
+mod restored;
 mod space;
 mod strangers;
 mod stuck;
