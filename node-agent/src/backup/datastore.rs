@@ -69,7 +69,7 @@ pub fn check(path: &Path) -> anyhow::Result<Contents> {
 pub mod tests {
     use std::fs;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use super::*;
 
@@ -105,16 +105,23 @@ pub mod tests {
         let from = dir.path().join("state.db");
         let database = make(&from, 50);
         let ends = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&ends);
+        let written = Arc::new(AtomicI64::new(50));
+        let (asked, told) = (Arc::clone(&ends), Arc::clone(&written));
         let writer = std::thread::spawn(move || {
             while !asked.load(Ordering::Relaxed) {
                 insert(&database);
+                told.fetch_add(1, Ordering::Relaxed);
             }
             database.query_row("SELECT max(id) FROM kine", [], |row| row.get::<_, i64>(0)).unwrap()
         });
         let copies: Vec<_> = (0..20)
             .map(|number| {
                 let to = dir.path().join(format!("copy-{number}.db"));
+                // On a busy machine the writer waits for its turn.
+                let (before, until) = (written.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+                while written.load(Ordering::Relaxed) == before && Instant::now() < until {
+                    std::thread::yield_now();
+                }
                 copy(&from, &to).unwrap();
                 check(&to).unwrap()
             })

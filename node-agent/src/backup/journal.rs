@@ -5,9 +5,11 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weaver_diagnostics::finding::{Finding, Place as Origin};
+use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::node_backup::record::{Phase, Record};
 use weaver_host::durable_file;
 
@@ -17,6 +19,9 @@ use crate::host_root::HostRoot;
 
 const JOURNAL: &str = "restore.json";
 const LOCK: &str = "backup.lock";
+/// How long a lock is waited for.
+const STARTING: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
 
 /// Completes a restore that was cut off; `None` where there was none.
 ///
@@ -38,7 +43,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let record = pending(&directory).ok()??;
     let lock = File::open(directory.join(LOCK));
     let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    record.judge(is_held, Origin::file(Path::new(STATE_DIR).join(JOURNAL).display().to_string()))
+    record.judge(is_held, Place::file(Path::new(STATE_DIR).join(JOURNAL).display().to_string()))
 }
 
 /// The restore that was begun and not completed.
@@ -76,6 +81,16 @@ pub fn lock(state_dir: &Path) -> anyhow::Result<File> {
     let path = state_dir.join(LOCK);
     let lock =
         File::create(&path).with_context(|| format!("cannot write {}: run this as root", path.display()))?;
-    lock.try_lock().context("another backup or restore is running: wait until it has finished")?;
-    Ok(lock)
+    // A process that is just being started has it for a moment, open as all files of the one that starts it.
+    let until = Instant::now() + STARTING;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(error) if Instant::now() >= until => {
+                return Err(error)
+                    .context("another backup or restore is running: wait until it has finished");
+            }
+            Err(_) => sleep(POLL),
+        }
+    }
 }

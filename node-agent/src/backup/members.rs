@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, Part};
 
 use super::archive::{Kind, Source};
-use crate::checks::Host;
+use crate::host::Host;
 
 /// Of `server` below k3s' data. The rest is made again at each start, or is the datastore.
 const OF_SERVER: [&str; 5] = ["token", "agent-token", "cred", "manifests", "tls"];

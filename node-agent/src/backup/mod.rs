@@ -25,10 +25,10 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::Refusal;
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
 
-use crate::checks::Host;
+use crate::host::Host;
 use crate::upgrade::{say, version_of};
 
 use archive::{Hashing, Writer};
@@ -36,7 +36,7 @@ use args::BackupArgs;
 use datastore::Contents;
 use journal::lock;
 use members::Layout;
-use place::Place;
+use place::BackupFile;
 use seal::Seal;
 pub use work::Refused;
 use work::{Nowhere, Scratch, full, make_private, refused};
@@ -158,7 +158,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let node = host.node_name().context("the name of this node is not known: has the host a name?")?;
     let state_dir = host.root.real(state_dir);
     let now = Timestamp::now();
-    let place = Place::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), seal.is_closed())?;
+    let place = BackupFile::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || place.is_directory,
         "--keep counts the backups in a directory, and {} is a file",
@@ -206,7 +206,7 @@ fn write(
     file: File,
     sources: impl Iterator<Item = archive::Source>,
     manifest: Manifest,
-    place: &Place,
+    place: &BackupFile,
     seal: &Seal,
 ) -> anyhow::Result<Manifest> {
     let mut writer = Writer::new(seal.close(Hashing::new(BufWriter::with_capacity(1 << 18, file)))?);
@@ -229,14 +229,14 @@ fn write(
 }
 
 /// Why this node has nothing to back up.
-fn of_the_node(host: &Host, layout: &Layout) -> Option<Refusal> {
+fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
     if host.role() == Role::Agent {
         let what = "this node has joined another's cluster, whose state is on its server".to_owned();
         let remedy = "make the backup there; of this node keep its weaver.toml".to_owned();
-        return Some(Refusal { what, remedy });
+        return Some(UpgradeRefusal { what, remedy });
     }
     let what = members::other_datastore(host, layout)?;
-    Some(Refusal { what, remedy: "use the means of that datastore".to_owned() })
+    Some(UpgradeRefusal { what, remedy: "use the means of that datastore".to_owned() })
 }
 
 fn told(made: &Made) -> String {

@@ -18,7 +18,7 @@ use super::archive::Hashing;
 
 /// Where a backup goes.
 #[derive(Debug)]
-pub struct Place {
+pub struct BackupFile {
     pub directory: PathBuf,
     /// The name of the file.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Place {
     temporary: PathBuf,
 }
 
-impl Place {
+impl BackupFile {
     /// The place in a directory, or that of a file.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use nix::sys::statvfs::statvfs;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::Refusal;
-use weaver_diagnostics::k3s_upgrade::proof::Wanted;
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
+use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{Manifest, Part};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
 use weaver_diagnostics::node_backup::restore::{Card, refusals};
@@ -126,7 +126,7 @@ impl Errand {
         let free =
             statvfs(existing).ok().map(|told| told.blocks_available().saturating_mul(told.fragment_size()));
         let may_not_write =
-            nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).err().map(|error| Refusal {
+            nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).err().map(|error| UpgradeRefusal {
                 what: format!("{} cannot be written ({})", existing.display(), error.desc()),
                 remedy: "put `sudo` in front".to_owned(),
             });
@@ -135,7 +135,7 @@ impl Errand {
             role: host.role(),
             node: host.node_name(),
             takes_name,
-            installed: version_of(&self.node.place.installed).await,
+            installed: version_of(&self.node.program.installed).await,
             other_datastore: members::other_datastore(host, &self.layout),
             needed: fs::metadata(file).map_or(0, |metadata| metadata.len()),
             free,
@@ -165,7 +165,7 @@ impl Errand {
         }
         self.start().await;
         say(&format!("Starting k3s, and verifying it for up to {} s", self.node.wait.as_secs()));
-        let wanted = Wanted { role: Role::Server, version: None, names: Vec::new() };
+        let wanted = WantedNode { role: Role::Server, version: None, names: Vec::new() };
         if let Err(error) = self.node.prove(&wanted).await {
             say(&format!(
                 "k3s is not proven on the restored state: {error:#}\nIts log says why:\n  \

@@ -238,7 +238,7 @@ async fn a_damaged_datastore_becomes_no_backup() {
 #[tokio::test]
 async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let scene = Scene::new("raspi", 1);
-    let place = Place::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
+    let place = BackupFile::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
     assert!(place.is_directory);
     // The kernel's own full disk.
     let sources = [archive::Source {
@@ -261,7 +261,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
         .map_err(full(Path::new("/mnt/usb")));
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.starts_with("there is no room left in /mnt/usb: make room"), "{error}");
-    let place = Place::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
+    let place = BackupFile::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
     let (_file, unfinished) = place.begin().unwrap();
     assert_eq!(scene.names("/backups").len(), 1);
     drop(unfinished);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::k3s_upgrade::plan::Refusal;
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{Damage, Part};
 
 use super::archive::Places;
@@ -19,9 +19,9 @@ const SCRATCH: &str = "backup.part";
 /// What stands against it; nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", lines(.0))]
-pub struct Refused(pub Vec<Refusal>);
+pub struct Refused(pub Vec<UpgradeRefusal>);
 
-fn lines(refusals: &[Refusal]) -> String {
+fn lines(refusals: &[UpgradeRefusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 

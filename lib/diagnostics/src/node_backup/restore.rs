@@ -2,14 +2,14 @@
 
 use super::manifest::Manifest;
 use crate::k3s_upgrade::Role;
-use crate::k3s_upgrade::plan::Refusal;
+use crate::k3s_upgrade::plan::UpgradeRefusal;
 use crate::k3s_upgrade::version::{Skew, Version};
 
 /// What is known of the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
     /// Why the one who runs this may not restore.
-    pub may_not_write: Option<Refusal>,
+    pub may_not_write: Option<UpgradeRefusal>,
     pub role: Role,
     /// The name of its node.
     pub node: Option<String>,
@@ -26,9 +26,9 @@ pub struct Card {
 
 /// What stands against it, all of it. What is not known refuses nothing.
 #[must_use]
-pub fn refusals(card: &Card, backup: &Manifest) -> Vec<Refusal> {
+pub fn refusals(card: &Card, backup: &Manifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
-    let mut refuse = |what: String, remedy: String| refusals.push(Refusal { what, remedy });
+    let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal { what, remedy });
     if card.role == Role::Agent {
         refuse(
             "this node has joined another's cluster, whose state is on its server".to_owned(),
@@ -127,7 +127,8 @@ mod tests {
     fn what_is_refused_and_why() {
         let same = Some("v1.36.4+k3s1");
         let other = || Some("etcd".to_owned());
-        let no_root = || Some(Refusal { what: "/x cannot be written".to_owned(), remedy: "sudo".to_owned() });
+        let no_root =
+            || Some(UpgradeRefusal { what: "/x cannot be written".to_owned(), remedy: "sudo".to_owned() });
         for (card, backup, want) in [
             (card(), backup("raspi", same), None),
             (card(), backup("raspi", None), None),

@@ -1,6 +1,6 @@
 //! Whether a backup may be written somewhere.
 
-use crate::k3s_upgrade::plan::Refusal;
+use crate::k3s_upgrade::plan::UpgradeRefusal;
 
 /// On which file system a place is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,11 +30,11 @@ pub struct Target {
 impl Target {
     /// What stands against it, all of it.
     #[must_use]
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn refusals(&self) -> Vec<UpgradeRefusal> {
         let Self { shown, .. } = self;
         let mut refusals = Vec::new();
         let mut refuse =
-            |what: String, remedy: &str| refusals.push(Refusal { what, remedy: remedy.to_owned() });
+            |what: String, remedy: &str| refusals.push(UpgradeRefusal { what, remedy: remedy.to_owned() });
         if self.disk == Disk::Boot && !self.is_encrypted {
             let what =
                 format!("{shown} is on the boot partition, where any computer reads the keys of the cluster");
