@@ -84,6 +84,10 @@ boot: ## Boot the image in out/ in QEMU, its console on this terminal
 deb: ## Debian packages into out/, for amd64 and arm64: config-weaver, weaver, config-weaver-card
 	@packaging/build.sh
 
+.PHONY: apt
+apt: ## Signed apt repository of the packages of `make deb` into out/apt, for any web server or a USB stick; KEY=FILE|ID signs
+	@packaging/apt.sh
+
 .PHONY: oci
 oci: ## Container image of the operator into out/, for amd64 and arm64, without a container engine
 	@tests/devstack/prerequisites.sh rust cc cross
