@@ -29,6 +29,7 @@ mod secret;
 mod section;
 pub(crate) mod ssh_key;
 mod syntax;
+pub mod update;
 pub mod user_data;
 pub mod user_data_lint;
 pub mod verdict;
@@ -42,6 +43,7 @@ pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
 pub use limits::{FILE_LIMIT, MOST_ENTRIES};
 pub use network::{Address, Network};
 pub use secret::{Secret, SecretSetting};
+pub use update::Update;
 pub use wifi::Wifi;
 
 /// A file without a fault.

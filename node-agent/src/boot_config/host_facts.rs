@@ -22,6 +22,7 @@ use weaver_diagnostics::{
             self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Hosts, K3S, KEYS_DIR, KnownHost,
             NETPLAN, WIFI_PASSWORD_FILE,
         },
+        update,
         user_data::{self, UserData},
         user_data_lint, verdict,
     },
@@ -98,6 +99,8 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let server = &RoleSetting::Server;
     let leaves_server = config.role != *server && pinned(server).is_none() && is_registered(server);
     let server_name = configured.as_ref().or(hostname.as_ref()).filter(|_| leaves_server).cloned();
+    let key = config.update.as_ref().map(|update| update_key(root, &weaver_toml.with_file_name(&update.key)));
+    let update_key = key.and_then(|key| key.map_err(|finding| findings.push(finding)).ok());
     let host = KnownHost {
         pinned: pinned(&config.role),
         is_registered: is_registered(&config.role),
@@ -114,6 +117,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
             .and_then(|file| file.text.strip_suffix('\n').map(|password| Secret::new(password.to_owned()))),
         other_wifi,
         owners_radio,
+        update_key,
         key_files: key_files(root),
     };
     CardFacts { host, user_data, data_dir, findings }
@@ -175,6 +179,20 @@ pub(super) fn room_for_wifi(root: &HostRoot, weaver_toml: &Path) -> Option<plan:
     network_config::read(&root.read_if_possible(NETPLAN)?).ok()??;
     let other = other_wifi(root, weaver_toml).ok()??;
     Some(plan::room_for_wifi(&other))
+}
+
+/// The public key of the update's source; the finding where it cannot be used.
+fn update_key(root: &HostRoot, path: &Path) -> Result<String, Finding> {
+    let file = root.read(path);
+    let why = match &file {
+        Ok(Some(file)) => update::key_mistake(&file.text).map(str::to_owned),
+        Ok(None) => Some("there is no such file".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    match (file, why) {
+        (Ok(Some(file)), None) => Ok(file.text),
+        (_, why) => Err(update::key_unusable(&path.display().to_string(), &why.unwrap_or_default())),
+    }
 }
 
 /// Files of keys that we wrote: others in the same place are not touched.
@@ -257,9 +275,33 @@ mod tests {
                 rest: "network:\n  version: \"2\"\n".to_owned(),
             }),
             owners_radio: Some(Radio::Wifi(Place::at("/etc/netplan/60-wifi.yaml", 1, 19))),
+            update_key: None,
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };
         assert_eq!(facts.host, want);
+    }
+
+    #[test]
+    fn the_key_of_the_source_is_next_to_weaver_toml_or_where_it_says() {
+        let public = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDME\n-----END PGP PUBLIC KEY BLOCK-----\n";
+        let private = public.replace("PUBLIC", "PRIVATE");
+        for (key, path, content, want) in [
+            ("a.asc", "/boot/firmware/a.asc", public, None),
+            ("/etc/a.asc", "/etc/a.asc", public, None),
+            ("a.asc", "/boot/firmware/b.asc", public, Some("there is no such file")),
+            ("a.asc", "/boot/firmware/a.asc", "hello\n", Some("gpg --armor --export")),
+            ("a.asc", "/boot/firmware/a.asc", "\u{1}", Some("binary")),
+            ("a.asc", "/boot/firmware/a.asc", private.as_str(), Some("a private key")),
+        ] {
+            let text = format!("[update]\nsource = \"https://a/b\"\nkey = \"{key}\"\n");
+            let config = weaver_diagnostics::weaver_toml::parse(text.as_bytes()).unwrap().config;
+            let facts = facts_for(&[(path, content)], &config);
+            assert_eq!(facts.host.update_key.as_deref(), want.is_none().then_some(content), "{content}");
+            let said: Vec<_> = facts.findings.iter().map(|finding| format!("{finding:?}")).collect();
+            assert_eq!(said.len(), usize::from(want.is_some()), "{said:?}");
+            assert!(want.is_none_or(|want| said[0].contains(want)), "{said:?}");
+            assert!(said.iter().all(|said| !said.contains("mDME")), "{said:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::network::Network;
 use super::secret::{Secret, SecretSetting};
+use super::update::Update;
 use super::wifi::Wifi;
 
 /// What the owner asks for. The default is: nothing.
@@ -24,6 +25,8 @@ pub struct Config {
     pub token: SecretSetting,
     /// Further keys of k3s' configuration, in the order of the file.
     pub k3s_options: Vec<(String, OptionValue)>,
+    /// Where newer packages come from.
+    pub update: Option<Update>,
 }
 
 /// A host name and its place in the file.

@@ -44,6 +44,10 @@ pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+/// The apt source of the updates.
+pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
+/// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
+pub const UPDATE_KEY: &str = "/etc/apt/keyrings/config-weaver.asc";
 /// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
 const OWN: &[&str] = &[
     CLOUD_INIT,
@@ -56,6 +60,8 @@ const OWN: &[&str] = &[
     TOKEN_FILE,
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
+    UPDATE_SOURCE,
+    UPDATE_KEY,
 ];
 
 /// A file as it shall be.
@@ -129,6 +135,8 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         other.map(room_for_wifi),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
+        file(UPDATE_KEY, 0o644, config.update.as_ref().and(host.update_key.clone())),
+        file(UPDATE_SOURCE, 0o644, update_source(config, host)),
     ]
     .into_iter()
     .flatten()
@@ -136,10 +144,11 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
     let kept = [(&config.token, token_file(&config.role)), (password, WIFI_PASSWORD_FILE)];
     let is_kept =
         |path: &str| kept.iter().any(|(setting, file)| **setting == SecretSetting::Keep && *file == path);
+    let source_stays = |path: &str| config.update.is_some() && matches!(path, UPDATE_SOURCE | UPDATE_KEY);
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
     let removed = own
         .filter(|path| !files.iter().any(|file| file.path == *path))
-        .filter(|path| !is_kept(path))
+        .filter(|path| !is_kept(path) && !source_stays(path))
         .collect();
     let unpin = pin.is_none() && !host.is_registered;
     let server_pin = host.server_name.as_deref().map(str::to_ascii_lowercase);
@@ -242,6 +251,14 @@ fn ssh_keys(keys: &[String]) -> Option<String> {
 
 fn timesyncd(servers: &[String]) -> Option<String> {
     (!servers.is_empty()).then(|| format!("{HEADER}[Time]\nNTP={}\n", servers.join(" ")))
+}
+
+/// Without its key the source stays as it was.
+fn update_source(config: &Config, host: &KnownHost) -> Option<String> {
+    let source = &config.update.as_ref().filter(|_| host.update_key.is_some())?.source;
+    Some(with_header(&format!(
+        "Types: deb\nURIs: {source}\nSuites: stable\nComponents: main\nSigned-By: {UPDATE_KEY}\n"
+    )))
 }
 
 fn agent_environment(seconds: u16) -> String {

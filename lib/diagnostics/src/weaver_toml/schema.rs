@@ -11,7 +11,7 @@ use super::{
     role::{self, Surroundings},
     secret,
     section::{Section, Text},
-    ssh_key, wifi,
+    ssh_key, update, wifi,
 };
 
 /// A clock that is not set after five minutes is not going to be, in seconds.
@@ -41,6 +41,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let (token, token_at) = token.map(|text| secret::read(text, token_mistake, faults)).unwrap_or_default();
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
+    let update = update::read(&root.section("update", faults), faults);
     let surroundings = Surroundings {
         hostname: hostname.as_ref().map(|host| host.name.as_str()),
         api: &api,
@@ -61,6 +62,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         role,
         token,
         k3s_options,
+        update,
     };
     (config, [password_at, token_at].into_iter().flatten().collect())
 }

@@ -28,6 +28,8 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("k3s", "server", "server = \"https://raspi.lan:6443\""),
     ("k3s", "token", "token = \"…\""),
     ("k3s", "options", "[k3s.options]"),
+    ("update", "source", "source = \"https://example.com/apt\""),
+    ("update", "key", "key = \"config-weaver.asc\""),
 ];
 
 /// A text and where it stands.
@@ -223,6 +225,6 @@ mod tests {
         ] {
             assert_eq!(unknown(section, key).1, remedy, "[{section}] {key}");
         }
-        assert_eq!(known_in(""), ["hostname", "api", "ssh", "network", "wifi", "time", "k3s"]);
+        assert_eq!(known_in(""), ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update"]);
     }
 }

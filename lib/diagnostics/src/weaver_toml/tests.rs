@@ -40,6 +40,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.clock_wait, Some(30));
     assert_eq!((config.role, config.token), (RoleSetting::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
+    assert_eq!(config.update.unwrap().key, "config-weaver.asc");
 }
 
 #[test]
@@ -67,6 +68,8 @@ fn the_guide_shows_good_files_only() {
         "server",
         "token",
         "disable",
+        "source",
+        "key",
     ] {
         assert!(blocks.iter().any(|block| block.contains(&format!("{key} = "))), "no example of {key}");
     }

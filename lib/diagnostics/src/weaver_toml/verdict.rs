@@ -82,6 +82,7 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
         },
         (config.token != SecretSetting::None).then(|| "a token".to_owned()),
         counted(&options, "k3s option"),
+        config.update.as_ref().map(|update| format!("updates from {}", update.source)),
     ]
     .into_iter()
     .flatten()
@@ -259,6 +260,7 @@ pub fn networks_refused(program: &str, why: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weaver_toml::update;
     use crate::{finding::Severity, weaver_toml};
 
     const WIFI: &str = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"hunter2hunter2\"\n";
@@ -384,6 +386,7 @@ mod tests {
             network_config_unknown(&config(WIFI), unknown()).unwrap(),
             wifi_clash("/w", &config(WIFI), Some(&Place::file("/n"))).unwrap(),
             wifi_password_missing("/w", &config(WIFI)).unwrap(),
+            update::key_unusable("/k", "y"),
             not_configured("/e", "y"),
         ] {
             assert!(finding.severity() < Severity::Fail, "{finding:?}");

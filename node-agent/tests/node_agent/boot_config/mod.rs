@@ -100,6 +100,29 @@ fn a_second_start_writes_nothing() {
 }
 
 #[test]
+fn the_source_of_updates_outlives_its_key_and_not_its_section() {
+    const MADE: [&str; 2] =
+        ["/etc/apt/sources.list.d/config-weaver.sources", "/etc/apt/keyrings/config-weaver.asc"];
+    let key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDME\n-----END PGP PUBLIC KEY BLOCK-----\n";
+    let asked = "[update]\nsource = \"file:/media/usb/apt\"\nkey = \"config-weaver.asc\"\n";
+    let host = Host::new();
+    host.write("/boot/firmware/config-weaver.asc", key);
+    let said = host.configure(asked).exits(0);
+    assert!(
+        said.finds("B-00", "ok")["message"].as_str().unwrap().contains("updates from file:/media/usb/apt")
+    );
+    assert_eq!(host.read(MADE[1]), key);
+    assert!(host.read(MADE[0]).contains("\nURIs: file:/media/usb/apt\n"), "{}", host.read(MADE[0]));
+    host.write("/boot/firmware/config-weaver.asc", "half of it");
+    let said = host.run().exits(0);
+    let message = said.finds("B-05", "warn")["message"].to_string();
+    assert!(message.contains("the apt source stays as it was"), "{message}");
+    assert!(MADE.iter().all(|path| host.exists(path)) && host.read(MADE[1]) == key);
+    host.configure("").exits(0);
+    assert!(!MADE.iter().any(|path| host.exists(path)));
+}
+
+#[test]
 fn no_file_and_an_empty_one_ask_for_nothing_and_remove_what_was_made() {
     for empty in [None, Some(""), Some("# nothing\n")] {
         let host = Host::new();

@@ -34,6 +34,8 @@ pub struct KnownHost {
     pub other_wifi: Option<OtherWifi>,
     /// What a netplan file of the owner's makes of the radio.
     pub owners_radio: Option<Radio>,
+    /// The public key of the source of updates, where one is asked for and can be used.
+    pub update_key: Option<String>,
     /// Files of ours in [`super::KEYS_DIR`], whole paths.
     pub key_files: Vec<String>,
 }

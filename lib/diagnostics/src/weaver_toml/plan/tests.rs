@@ -70,6 +70,31 @@ fn a_host_name_is_written_everywhere() {
 }
 
 #[test]
+fn a_source_of_updates_waits_for_its_key_and_goes_with_its_section() {
+    let text = "[update]\nsource = \"https://example.com/apt\"\nkey = \"a.asc\"\n";
+    let host = KnownHost { update_key: Some("a key\n".to_owned()), ..KnownHost::default() };
+    let plan = of(text, &host);
+    assert_eq!(content(&plan, UPDATE_KEY), "a key\n");
+    let source = content(&plan, UPDATE_SOURCE);
+    assert!(source.starts_with(HEADER), "{source}");
+    assert!(source.contains("\nURIs: https://example.com/apt\nSuites: stable\n"), "{source}");
+    assert!(source.ends_with("\nSigned-By: /etc/apt/keyrings/config-weaver.asc\n"), "{source}");
+    assert_eq!(
+        (mode(&plan, UPDATE_KEY), mode(&plan, UPDATE_SOURCE)),
+        (0o644, 0o644),
+        "apt reads both as its own user"
+    );
+    let touches = |plan: &Plan| {
+        let written = plan.files.iter().map(|file| file.path.as_str());
+        let removed = plan.removed.iter().map(String::as_str);
+        let ours = |path: &&str| [UPDATE_KEY, UPDATE_SOURCE].contains(path);
+        (written.filter(ours).count(), removed.filter(ours).count())
+    };
+    assert_eq!(touches(&of(text, &KnownHost::default())), (0, 0), "without a key it stays as it was");
+    assert_eq!(touches(&of("", &host)), (0, 2));
+}
+
+#[test]
 fn hosts_is_left_alone_where_it_is_right_or_no_text() {
     for hosts in [Hosts::Text("127.0.1.1 pi # weaver.toml\n".to_owned()), Hosts::Unreadable] {
         let plan = of("hostname = \"pi\"", &KnownHost { hosts, ..KnownHost::default() });
