@@ -49,6 +49,19 @@ pub enum Verb {
     /// message says which.
     #[command(verbatim_doc_comment)]
     Restore(Restore),
+    /// Install newer packages of Config Weaver by apt, verify them, and roll back automatically if they fail
+    ///
+    /// Shows the installed version, the new one and its source, and asks. Files in /etc that you changed stay. First
+    /// the installed packages are kept in /var/lib/weaver/packages. The update is verified if the units that ran before
+    /// run, the node agent reports, and k3s serves every name that it served before. If not in time, the old packages are
+    /// installed and verified again. An interrupted update is finished by the next run.
+    ///
+    /// On a card, `[update]` in weaver.toml names the source; elsewhere apt's own files do.
+    ///
+    /// Exit status: 0 installed, or nothing newer; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
+    /// 13 not rolled back, or the old version could not be verified; the message says what to type.
+    #[command(verbatim_doc_comment)]
+    Update(Update),
 }
 
 #[derive(Args)]
@@ -114,6 +127,25 @@ pub struct Restore {
 }
 
 #[derive(Args)]
+pub struct Update {
+    /// Version to install, also an older one [default: the newest that apt has]
+    #[arg(long, value_name = "VERSION")]
+    to: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Also install a version whose stored objects the installed one could not read
+    #[arg(long)]
+    one_way: bool,
+    /// Show what is new without installing it
+    #[arg(long)]
+    dry_run: bool,
+    /// Time limit for the new packages to be verified, and again for the old ones
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    wait: u64,
+}
+
+#[derive(Args)]
 pub struct Upgrade {
     /// New k3s: a file, or a released version such as v1.36.4+k3s1
     #[arg(long, value_name = "FILE|VERSION")]
@@ -165,6 +197,13 @@ fn words(verb: Verb) -> Vec<OsString> {
                 ["restore".into()].into_iter().chain(flags).chain(keys.words()).chain(file).collect(),
                 How { dry_run, wait },
             )
+        }
+        Verb::Update(Update { to, yes, one_way, dry_run, wait }) => {
+            let to = to.into_iter().flat_map(|version| ["--to".into(), version.into()]);
+            let yes = yes.then(|| "--yes".into());
+            let one_way = one_way.then(|| "--one-way".into());
+            let words = [OsString::from("update")].into_iter().chain(to).chain(yes).chain(one_way);
+            (words.collect(), How { dry_run, wait })
         }
     };
     let How { dry_run, wait } = how;
@@ -218,6 +257,11 @@ mod tests {
             ("restore b.tar", "restore b.tar --wait 300"),
             ("restore b.tar --take-name --dry-run --wait 9", "restore --take-name b.tar --wait 9 --dry-run"),
             ("restore --resume", "restore --resume --wait 300"),
+            ("update", "update --wait 300"),
+            (
+                "update --to 0.1.0 --yes --one-way --dry-run",
+                "update --to 0.1.0 --yes --one-way --wait 300 --dry-run",
+            ),
         ] {
             let args = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
             let Top::Node { verb } = args.verb else { panic!("{typed}") };

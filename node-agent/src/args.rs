@@ -9,6 +9,7 @@ use crate::{
     backup::args::{BackupArgs, RestoreArgs},
     boot_config::BootConfigArgs,
     host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
+    update::args::UpdateArgs,
     upgrade::args::{RollbackArgs, UpgradeArgs},
 };
 
@@ -50,6 +51,8 @@ pub enum Command {
     Backup(BackupArgs),
     /// Replace the state of k3s by that of a backup; run as root.
     Restore(RestoreArgs),
+    /// Install newer packages of Config Weaver, verify them, and roll back automatically if they fail; run as root.
+    Update(UpdateArgs),
     /// Check continuously, open the gate when all names are served, and renew the operator's token.
     Run(RunArgs),
 }
@@ -82,6 +85,7 @@ impl Args {
             Command::Rollback(rollback) => &mut rollback.node.host,
             Command::Backup(backup) => &mut backup.host,
             Command::Restore(restore) => &mut restore.node.host,
+            Command::Update(update) => &mut update.node.host,
             Command::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host

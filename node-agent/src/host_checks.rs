@@ -10,8 +10,10 @@ use weaver_diagnostics::{
         storage::{RootSpace, Swap},
     },
     k3s_config::Effective,
-    k3s_upgrade::Role,
-    memory_cgroup, power,
+    k3s_upgrade::{Role, record::UpgradeRecord},
+    memory_cgroup,
+    package_update::record::UpdateRecord,
+    power,
     serving::{self, Stage},
 };
 
@@ -55,7 +57,7 @@ enum Of {
 type Run = fn(&Look<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 21] = [
+static CHECKS: [(Of, Run); 22] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -70,7 +72,8 @@ static CHECKS: [(Of, Run); 21] = [
         some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))
     }),
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
-    (Of::Unit, |at| some(journal::finding(at.root))),
+    (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
+    (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
     (Of::Unit, |at| some(restores::finding(at.root))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),

@@ -3,7 +3,8 @@
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
 //! the block of k3s and the node's report, and with `--offline-start` helps a node without a network; `repair`
-//! changes boot files when asked to, `upgrade` and `rollback` the program k3s, `restore` its state; `run` writes into its
+//! changes boot files when asked to, `upgrade` and `rollback` the program k3s, `restore` its state, `update` our packages;
+//! `run` writes into its
 //! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its
 //! node's `NodeReport` and three labels of its Node; a known bad state keeps the gate shut, an unknown one
 //! never counts as bad; a verdict that turns bad after the gate opened is reported and stops nothing.
@@ -46,6 +47,7 @@ pub mod run;
 pub mod schemas;
 pub(crate) mod slowness;
 pub mod systemctl;
+pub mod update;
 mod upgrade;
 
 use args::{Args, Command, Output, RepairWhat};
@@ -84,6 +86,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
         Command::Rollback(args) => upgrade::rollback(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Restore(args) => backup::restore::run(args).await,
+        Command::Update(args) => update::update(args).await,
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

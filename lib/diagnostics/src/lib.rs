@@ -35,6 +35,7 @@ pub mod name_repair;
 pub mod next_boot;
 pub mod node_backup;
 pub mod overrides;
+pub mod package_update;
 pub mod power;
 pub mod reach;
 pub mod recognise;

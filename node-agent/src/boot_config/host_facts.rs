@@ -99,8 +99,11 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let server = &RoleSetting::Server;
     let leaves_server = config.role != *server && pinned(server).is_none() && is_registered(server);
     let server_name = configured.as_ref().or(hostname.as_ref()).filter(|_| leaves_server).cloned();
-    let key = config.update.as_ref().map(|update| update_key(root, &weaver_toml.with_file_name(&update.key)));
-    let update_key = key.and_then(|key| key.map_err(|finding| findings.push(finding)).ok());
+    let key = config.update.as_ref().map(|update| weaver_toml.with_file_name(&update.key));
+    let update_key = key.and_then(|path| {
+        let unusable = |why: String| findings.push(update::key_unusable(&path.display().to_string(), &why));
+        update_key(root, &path).map_err(unusable).ok()
+    });
     let host = KnownHost {
         pinned: pinned(&config.role),
         is_registered: is_registered(&config.role),
@@ -181,18 +184,10 @@ pub(super) fn room_for_wifi(root: &HostRoot, weaver_toml: &Path) -> Option<plan:
     Some(plan::room_for_wifi(&other))
 }
 
-/// The public key of the update's source; the finding where it cannot be used.
-fn update_key(root: &HostRoot, path: &Path) -> Result<String, Finding> {
-    let file = root.read(path);
-    let why = match &file {
-        Ok(Some(file)) => update::key_mistake(&file.text).map(str::to_owned),
-        Ok(None) => Some("there is no such file".to_owned()),
-        Err(error) => Some(error.to_string()),
-    };
-    match (file, why) {
-        (Ok(Some(file)), None) => Ok(file.text),
-        (_, why) => Err(update::key_unusable(&path.display().to_string(), &why.unwrap_or_default())),
-    }
+/// The public key of the update's source, or why it cannot be used.
+fn update_key(root: &HostRoot, path: &Path) -> Result<String, String> {
+    let file = root.read(path).map_err(|error| error.to_string())?.ok_or("there is no such file")?;
+    update::key_mistake(&file.text).map_or(Ok(file.text), |why| Err(why.to_owned()))
 }
 
 /// Files of keys that we wrote: others in the same place are not touched.

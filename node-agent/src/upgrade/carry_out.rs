@@ -29,7 +29,8 @@ impl Upgrade<'_> {
     /// # Errors
     /// It cannot be written.
     pub fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {
-        self.journal.note(&mut self.record, phase)
+        self.record.phase = phase;
+        self.journal.note(&self.record)
     }
 
     /// To the new program; back if it is not proven. The exit code.
@@ -176,14 +177,18 @@ impl Upgrade<'_> {
 }
 
 /// Who asks for an end while a program is proven has it go back. A terminal that is closed asks for nothing.
-struct Stop {
+pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
     _hangup: Signal,
 }
 
 impl Stop {
-    fn listen() -> anyhow::Result<Self> {
+    /// From here on they end this process no more.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn listen() -> anyhow::Result<Self> {
         let heard = |kind| signal(kind).context("listening for signals");
         Ok(Self {
             terminate: heard(SignalKind::terminate())?,
@@ -192,7 +197,8 @@ impl Stop {
         })
     }
 
-    async fn asked(&mut self) -> anyhow::Error {
+    /// Waits for one.
+    pub async fn asked(&mut self) -> anyhow::Error {
         tokio::select! {
             _ = self.terminate.recv() => anyhow!("SIGTERM came"),
             _ = self.interrupt.recv() => anyhow!("SIGINT came"),

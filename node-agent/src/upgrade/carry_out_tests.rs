@@ -73,7 +73,7 @@ impl Scene {
             (self.read("k3s").as_str(), self.read("k3s.previous").as_str(), asked.replace('\n', " ").trim()),
             (installed, previous, calls)
         );
-        assert_eq!(journal::last(&self.state()).unwrap().unwrap().phase, phase);
+        assert_eq!(journal::last::<UpgradeRecord>(&self.state()).unwrap().unwrap().phase, phase);
         assert!(!self.dir.path().join("k3s.new").exists());
     }
 }

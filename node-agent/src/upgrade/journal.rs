@@ -1,34 +1,56 @@
-//! What was under way: one upgrade at a time, and a record of the last one.
+//! What was under way: one upgrade at a time, and a record of the last one; of k3s, and of our own packages.
 //!
 //! Guarantees: it is on its disk before a program is touched, and tells who finds an upgrade cut off what was meant.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use weaver_diagnostics::finding::{Finding, Place};
-use weaver_diagnostics::k3s_upgrade::record::{UpgradePhase, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::UpgradeRecord;
 use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 
-const NAME: &str = "k3s-upgrade.json";
-const LOCK: &str = "k3s-upgrade.lock";
+/// A record that is kept in a journal of its own.
+pub trait Recorded: Serialize + DeserializeOwned {
+    const NAME: &str;
+    const LOCK: &str;
+    /// What is recorded, in words.
+    const WHAT: &str;
+
+    /// A warning where it was cut off and no process finishes it now; `place` is where it is written.
+    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding>;
+}
+
+impl Recorded for UpgradeRecord {
+    const NAME: &str = "k3s-upgrade.json";
+    const LOCK: &str = "k3s-upgrade.lock";
+    const WHAT: &str = "upgrade of k3s";
+
+    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
+        self.judge(is_under_way, place)
+    }
+}
 
 /// The journal, with no one else at work.
-pub struct Journal {
+pub struct Journal<R = UpgradeRecord> {
     path: PathBuf,
     _lock: File,
+    of: PhantomData<R>,
 }
 
 /// The last upgrade, for who only looks.
 ///
 /// # Errors
 /// The journal cannot be read.
-pub fn last(directory: &Path) -> anyhow::Result<Option<UpgradeRecord>> {
-    let path = directory.join(NAME);
+pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
+    let path = directory.join(R::NAME);
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text.with_context(|| format!("cannot read {}", path.display()))?,
@@ -36,41 +58,42 @@ pub fn last(directory: &Path) -> anyhow::Result<Option<UpgradeRecord>> {
     let record = serde_json::from_str(&text);
     record.map(Some).with_context(|| {
         format!(
-            "{} is damaged; move it away, which also discards the record of the last upgrade",
-            path.display()
+            "{} is damaged; move it away, which also discards the record of the last {}",
+            path.display(),
+            R::WHAT
         )
     })
 }
 
 /// A warning where an upgrade was cut off and no one finishes it now; what cannot be read is said by the next upgrade.
 #[must_use]
-pub fn finding(root: &HostRoot) -> Option<Finding> {
+pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
-    let record = last(&directory).ok()??;
-    let lock = File::open(directory.join(LOCK));
+    let record = last::<R>(&directory).ok()??;
+    let lock = File::open(directory.join(R::LOCK));
     let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    record.judge(is_held, Place::file(Path::new(STATE_DIR).join(NAME).display().to_string()))
+    record.judge(is_held, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
 }
 
-impl Journal {
+impl<R: Recorded> Journal<R> {
     /// The journal in `directory`, which is made where it is missing.
     ///
     /// # Errors
     /// It cannot be made, or another upgrade is under way.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let path = directory.join(LOCK);
+        let path = directory.join(R::LOCK);
         let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        lock.try_lock().context("another upgrade of k3s is running: wait until it has finished")?;
-        Ok(Self { path: directory.join(NAME), _lock: lock })
+        lock.try_lock()
+            .with_context(|| format!("another {} is running: wait until it has finished", R::WHAT))?;
+        Ok(Self { path: directory.join(R::NAME), _lock: lock, of: PhantomData })
     }
 
     /// Writes down how far an upgrade has come.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn note(&self, record: &mut UpgradeRecord, phase: UpgradePhase) -> anyhow::Result<()> {
-        record.phase = phase;
+    pub fn note(&self, record: &R) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
     }
@@ -79,13 +102,13 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::k3s_upgrade::record::Build;
+    use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase};
 
     #[test]
     fn one_that_was_cut_off_is_told_and_one_that_is_under_way_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        let told = || finding(&root).map(|finding| finding.message);
+        let told = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);
         let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
@@ -107,8 +130,9 @@ mod tests {
             (UpgradePhase::Done, None),
             (UpgradePhase::WentBack, None),
         ] {
-            let journal = Journal::lock(&root.real(STATE_DIR)).unwrap();
-            journal.note(&mut record, phase).unwrap();
+            let journal = Journal::<UpgradeRecord>::lock(&root.real(STATE_DIR)).unwrap();
+            record.phase = phase;
+            journal.note(&record).unwrap();
             assert_eq!(told(), None, "{phase:?} is under way");
             drop(journal);
             assert_eq!(told().as_deref(), want, "{phase:?}");
@@ -119,7 +143,7 @@ mod tests {
     fn one_at_a_time_and_the_last_one_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
-        assert_eq!(last(&state).unwrap(), None);
+        assert_eq!(last::<UpgradeRecord>(&state).unwrap(), None);
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("a"), build("b"));
         let begun = String::new();
@@ -131,15 +155,16 @@ mod tests {
             to_the_one_before: false,
             phase: UpgradePhase::Forward,
         };
-        let journal = Journal::lock(&state).unwrap();
-        journal.note(&mut record, UpgradePhase::Back).unwrap();
-        assert_eq!(last(&state).unwrap().unwrap().phase, UpgradePhase::Back);
-        let error = Journal::lock(&state).map(drop).unwrap_err().to_string();
+        let journal = Journal::<UpgradeRecord>::lock(&state).unwrap();
+        record.phase = UpgradePhase::Back;
+        journal.note(&record).unwrap();
+        assert_eq!(last::<UpgradeRecord>(&state).unwrap().unwrap().phase, UpgradePhase::Back);
+        let error = Journal::<UpgradeRecord>::lock(&state).map(drop).unwrap_err().to_string();
         assert!(error.contains("another upgrade of k3s is running"), "{error}");
         drop(journal);
-        drop(Journal::lock(&state).unwrap());
-        fs::write(state.join(NAME), "{\"phase\":").unwrap();
-        let error = last(&state).unwrap_err().to_string();
+        drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
+        fs::write(state.join(UpgradeRecord::NAME), "{\"phase\":").unwrap();
+        let error = last::<UpgradeRecord>(&state).unwrap_err().to_string();
         assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");
     }
 }

@@ -7,12 +7,12 @@
 //! installed k3s and what differs from before.
 
 pub mod args;
-mod carry_out;
+pub(crate) mod carry_out;
 mod download;
 pub mod journal;
-mod node;
+pub(crate) mod node;
 mod program_files;
-mod say;
+pub(crate) mod say;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 /// As [`upgrade`].
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Request::RollBack)?;
-    if let Some(last) = journal::last(&errand.state_dir)?
+    if let Some(last) = journal::last::<UpgradeRecord>(&errand.state_dir)?
         && last.phase == UpgradePhase::Done
     {
         errand.source = Source::Previous { sha256: Some(last.from.sha256) };
@@ -89,8 +89,8 @@ impl Errand {
         if let Some(refusal) = self.node.may_not_write() {
             return Ok(refused(&[refusal]));
         }
-        let journal = Journal::lock(&self.state_dir)?;
-        if let Some(last) = journal::last(&self.state_dir)?
+        let journal = Journal::<UpgradeRecord>::lock(&self.state_dir)?;
+        if let Some(last) = journal::last::<UpgradeRecord>(&self.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
             return Ok(code);
@@ -107,7 +107,7 @@ impl Errand {
             return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
         };
         if let Err(error) = self.back_up().await {
-            self.node.place.discard();
+            self.node.program.discard();
             return Err(error);
         }
         let mut upgrade = self.begin(&journal, role, &facts, seen.names)?;
@@ -119,8 +119,8 @@ impl Errand {
         if !self.saves_state {
             return Ok(());
         }
-        let Node { host, place, .. } = &self.node;
-        let made = backup::before_upgrade(host, &self.state_as_known, &place.installed).await;
+        let Node { host, program, .. } = &self.node;
+        let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
         let made =
             made.context("no backup could be made, and nothing was changed: `--no-backup` does without")?;
         if let Some(made) = made {
@@ -196,7 +196,7 @@ impl Errand {
 
     /// What would be done.
     async fn show(&self) -> anyhow::Result<u8> {
-        if let Some(last) = journal::last(&self.state_dir)? {
+        if let Some(last) = journal::last::<UpgradeRecord>(&self.state_dir)? {
             let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
             if resume != Resume::Nothing {
                 say(&format!("{} This is finished first.", cut_off(&last, resume)));

@@ -30,7 +30,7 @@ use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
 /// So long all must be so: a k3s that ends right after its start is seen to be away before.
-const SETTLE: Duration = Duration::from_secs(4);
+pub const SETTLE: Duration = Duration::from_secs(4);
 /// For one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(5);
 /// For a program of 70 MB to say its version, from a slow card.
@@ -157,22 +157,8 @@ impl Node {
     /// # Errors
     /// What is not, when the time is over.
     pub async fn prove(&self, wanted: &WantedNode) -> anyhow::Result<()> {
-        let until = Instant::now() + self.wait;
-        let mut fine_since = None;
-        loop {
-            let missing = proof::missing(wanted, &self.look(wanted.role, Duration::ZERO).await);
-            if missing.is_empty() {
-                if fine_since.get_or_insert_with(Instant::now).elapsed() >= self.settle {
-                    return Ok(());
-                }
-            } else {
-                fine_since = None;
-                if Instant::now() >= until {
-                    bail!("after {} s: {}", self.wait.as_secs(), missing.join("; "));
-                }
-            }
-            sleep(POLL).await;
-        }
+        let look = async || proof::missing(wanted, &self.look(wanted.role, Duration::ZERO).await);
+        holds(self.wait, self.settle, look).await
     }
 
     /// Stops k3s and starts it; pods run on.
@@ -219,6 +205,33 @@ impl Node {
             info.map(|info| info.kubelet_version).ok_or_else(|| format!("Node {name} has no version"))
         };
         Some(asking.await)
+    }
+}
+
+/// Waits until nothing is missing, and stays so.
+///
+/// # Errors
+/// What is missing when the time is over.
+pub async fn holds(
+    wait: Duration,
+    settle: Duration,
+    look: impl AsyncFn() -> Vec<String>,
+) -> anyhow::Result<()> {
+    let until = Instant::now() + wait;
+    let mut fine_since = None;
+    loop {
+        let missing = look().await;
+        if missing.is_empty() {
+            if fine_since.get_or_insert_with(Instant::now).elapsed() >= settle {
+                return Ok(());
+            }
+        } else {
+            fine_since = None;
+            if Instant::now() >= until {
+                bail!("after {} s: {}", wait.as_secs(), missing.join("; "));
+            }
+        }
+        sleep(POLL).await;
     }
 }
 

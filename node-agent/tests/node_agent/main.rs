@@ -14,3 +14,4 @@ mod schemas;
 mod support;
 mod systemd;
 mod systems;
+mod update;

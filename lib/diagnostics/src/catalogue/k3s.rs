@@ -110,6 +110,13 @@ macro_rules! k3s_rows {
             remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
         }
+        UpdateCutOff = "F-17" "update-cut-off" Warn {
+            title: "An update of Config Weaver was interrupted and not verified.",
+            cause: "Power failed or the process was ended while the new packages were being installed or verified, or the \
+                old ones restored. Every program is whole, the old or the new.",
+            remedy: "run the update again: it first completes the interrupted one",
+            commands: ["sudo weaver node update"],
+        }
         RestoreCutOff = "F-19" "restore-cut-off" Fail {
             title: "A restore of this node was interrupted.",
             cause: "Power failed, or the process was ended, while the restored files took their places. A card completes \

@@ -63,7 +63,7 @@ fn each_code_has_wordings_once_or_is_said_by_us_alone() {
         "B-00 B-01 B-02 B-03 B-04 B-05 B-06 B-07 B-08 B-09 B-10",
         "C-00 C-07 C-08 C-09",
         "D-03 D-04 D-05 D-06 D-07",
-        "F-02 F-03 F-04 F-05 F-08 F-11 F-12 F-13 F-14 F-19",
+        "F-02 F-03 F-04 F-05 F-08 F-11 F-12 F-13 F-14 F-17 F-19",
         "H-06 H-09 H-12 H-14 H-16 H-19 H-20",
         "J-03",
         "K-00 K-07 K-08 K-09",

@@ -1,0 +1,57 @@
+//! The command line of `update`.
+
+use std::path::PathBuf;
+
+use crate::upgrade::args::NodeArgs;
+
+/// What `update` needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct UpdateArgs {
+    /// Version to install, also an older one [default: the newest that apt has].
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub to: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
+    /// Also install a version whose stored objects the installed one could not read.
+    #[arg(long)]
+    pub one_way: bool,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb and tar [default: the PATH].
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub programs: Option<PathBuf>,
+}
+
+/// What is a word of apt's command line, and nothing else there.
+fn version(text: &str) -> Result<String, &'static str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || ".+~:-".contains(c);
+    let is_version = text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_part);
+    if is_version {
+        Ok(text.to_owned())
+    } else {
+        Err("a version of a package begins with a digit, such as 0.2.0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn a_version_is_no_option_and_no_other_package() {
+        let parse = |words: &str| Args::try_parse_from(words.split(' ')).and_then(Args::resolve);
+        let Command::Update(args) = parse("weaver-node-agent update --to 1:0.2.0~rc1-1+b2").unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!((args.to.as_deref(), args.yes, args.node.wait), (Some("1:0.2.0~rc1-1+b2"), false, 300));
+        for wrong in ["-o=Dir=/", "0.1 x", "0.1=2", "stable", "v0.2.0", "0.1/stable", "", "0.1;reboot"] {
+            let words = ["weaver-node-agent", "update", "--to", wrong];
+            assert!(Args::try_parse_from(words).is_err(), "{wrong}");
+        }
+    }
+}

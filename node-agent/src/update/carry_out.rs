@@ -1,0 +1,178 @@
+//! The steps of an update, and the way back.
+
+use std::path::PathBuf;
+
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::package_update::plan::Package;
+use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
+
+use super::host::Host;
+use super::packages::{Packages, files};
+use crate::upgrade::carry_out::Stop;
+use crate::upgrade::journal::Journal;
+use crate::upgrade::say::say;
+
+/// An update that is written down.
+pub struct Update<'a> {
+    pub host: &'a Host,
+    pub journal: &'a Journal<UpdateRecord>,
+    pub packages: &'a Packages,
+    pub record: UpdateRecord,
+}
+
+impl Update<'_> {
+    /// To the new packages; back if they are not proven. The exit code.
+    ///
+    /// # Errors
+    /// It could not be begun, and nothing was changed.
+    pub async fn forward(&mut self) -> anyhow::Result<u8> {
+        let mut stop = Stop::listen()?;
+        self.note(UpgradePhase::Forward)?;
+        let to = self.record.versions().1.to_owned();
+        say(&format!("Installing {to}"));
+        let files = files(&self.packages.new_ones());
+        if let Err(refusal) = self.host.programs.install(&files).await? {
+            say(&format!("Config Weaver {to} was not installed: {refusal}"));
+            // Where apt was locked or found something missing, it has touched nothing.
+            if self.record.resume(&self.host.programs.installed().await?) == Resume::Forget {
+                self.note(UpgradePhase::WentBack)?;
+                self.packages.tidy();
+                say("Nothing was changed.");
+                return Ok(exit_code::KNOWN_BAD);
+            }
+            return Ok(self.failed().await);
+        }
+        self.prove_new(&mut stop).await
+    }
+
+    /// Proves the new packages; back if they are not. The exit code.
+    async fn prove_new(&mut self, stop: &mut Stop) -> anyhow::Result<u8> {
+        let (from, to) = self.record.versions();
+        let (from, to) = (from.to_owned(), to.to_owned());
+        say(&format!("Verifying it for up to {} s", self.host.wait.as_secs()));
+        let proving = self.proves(&self.record.to);
+        let proven = tokio::select! {
+            proven = proving => proven,
+            why = stop.asked() => Err(why),
+        };
+        if let Err(error) = proven {
+            say(&format!("Config Weaver {to} is not proven: {error:#}"));
+            return Ok(self.failed().await);
+        }
+        // Without it the next run proves it again; that it is proven is so all the same.
+        if let Err(error) = self.note(UpgradePhase::Done) {
+            say(&format!("{error:#}"));
+        }
+        self.packages.tidy();
+        say(&format!("Config Weaver {to} is installed and proven: {}", self.proven()));
+        say(&format!("{from} is kept: `sudo weaver node update --to {from}`"));
+        Ok(exit_code::FINE)
+    }
+
+    /// Back, where there is a way back; the exit code.
+    async fn failed(&mut self) -> u8 {
+        if !self.record.one_way {
+            return self.back().await;
+        }
+        let (from, to) = self.record.versions();
+        say(&format!(
+            "{from} is not installed again: it does not know what {to} stores, and --one-way was given. Type\n  \
+             sudo dpkg --configure -a\n  sudo weaver doctor\n  sudo weaver node update"
+        ));
+        exit_code::STUCK
+    }
+
+    /// Back to the old packages; the exit code.
+    async fn back(&mut self) -> u8 {
+        let from = self.record.versions().0.to_owned();
+        say(&format!("Going back to {from}"));
+        // Without it the next run knows less; to go back matters more.
+        if let Err(error) = self.note(UpgradePhase::Back) {
+            say(&format!("{error:#}"));
+        }
+        match self.host.programs.put_back(&self.old_files()).await {
+            Ok(Ok(())) => self.prove_old().await,
+            Ok(Err(refusal)) => self.stuck(&refusal.to_string()),
+            Err(error) => self.stuck(&format!("{error:#}")),
+        }
+    }
+
+    /// Proves the old packages; the exit code.
+    async fn prove_old(&mut self) -> u8 {
+        let from = self.record.versions().0.to_owned();
+        if let Err(error) = self.proves(&self.record.from).await {
+            return self.stuck(&format!("{error:#}"));
+        }
+        if let Err(error) = self.note(UpgradePhase::WentBack) {
+            say(&format!("{error:#}"));
+        }
+        self.packages.tidy();
+        say(&format!("Config Weaver {from} is installed again and proven: {}", self.proven()));
+        exit_code::WENT_BACK
+    }
+
+    /// Does what is left of an update that was cut off; the exit code.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
+        let mut stop = Stop::listen()?;
+        match resume {
+            Resume::Nothing => Ok(exit_code::FINE),
+            Resume::Forget | Resume::LeaveAlone => {
+                self.note(UpgradePhase::WentBack)?;
+                self.packages.tidy();
+                Ok(exit_code::FINE)
+            }
+            Resume::Install => {
+                self.host.programs.configure().await?;
+                self.forward().await
+            }
+            Resume::Prove => self.prove_new(&mut stop).await,
+            Resume::GoBack => Ok(self.back().await),
+            Resume::ProveOld => Ok(self.prove_old().await),
+        }
+    }
+
+    async fn proves(&self, packages: &[Package]) -> anyhow::Result<()> {
+        self.host.restart_agent(&self.record).await?;
+        self.host.prove(packages, &self.record).await
+    }
+
+    /// The kept files of the packages that were replaced.
+    fn old_files(&self) -> Vec<PathBuf> {
+        files(&self.packages.old())
+    }
+
+    fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {
+        self.record.phase = phase;
+        self.journal.note(&self.record)
+    }
+
+    fn proven(&self) -> String {
+        let mut proven = Vec::new();
+        if self.record.units.is_empty() {
+            return "the packages are whole; no unit of Config Weaver ran before".to_owned();
+        }
+        proven.push(format!("{} active, the node reports", self.record.units.join(", ")));
+        match self.record.names.as_deref() {
+            None => {}
+            Some([]) => proven.push("k3s is as it was".to_owned()),
+            Some(names) => proven.push(format!("k3s is as it was, served are {}", names.join(", "))),
+        }
+        proven.join("; ")
+    }
+
+    /// Says that the way back failed, too.
+    fn stuck(&self, why: &str) -> u8 {
+        let directory = self.packages.old();
+        say(&format!(
+            "{} is not proven either: {why}\nIts log says why; then try once more:\n  \
+             sudo weaver explain --journal weaver-node-agent\n  sudo dpkg --install {}/*.deb\n  \
+             sudo weaver node update",
+            self.record.versions().0,
+            directory.display()
+        ));
+        exit_code::STUCK
+    }
+}

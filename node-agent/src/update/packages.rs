@@ -1,0 +1,204 @@
+//! The files of packages: the new ones, and the old ones that lead back.
+//!
+//! The old ones are made again of what is installed, and not taken from apt's cache or the source: neither has to have
+//! them (a package that was installed from a file was never in the cache, and a source may keep its newest only), and
+//! what is made again is what ran here. Guarantees: a set is whole or not there.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use weaver_diagnostics::package_update::dpkg;
+use weaver_diagnostics::package_update::plan::Package;
+
+use super::programs::Programs;
+use crate::host_root::HostRoot;
+
+const DIRECTORY: &str = "packages";
+/// What maintainer scripts are called.
+const SCRIPTS: [&str; 5] = ["preinst", "postinst", "prerm", "postrm", "config"];
+
+/// Where they are.
+#[derive(Debug, Clone)]
+pub struct Packages {
+    directory: PathBuf,
+}
+
+impl Packages {
+    #[must_use]
+    pub fn below(state_dir: &Path) -> Self {
+        Self { directory: state_dir.join(DIRECTORY) }
+    }
+
+    /// The packages that lead back.
+    #[must_use]
+    pub fn old(&self) -> PathBuf {
+        self.directory.join("old")
+    }
+
+    /// The packages to install.
+    #[must_use]
+    pub fn new_ones(&self) -> PathBuf {
+        self.directory.join("new")
+    }
+
+    /// Where definitions are looked at.
+    #[must_use]
+    pub fn unpacked(&self) -> PathBuf {
+        self.directory.join("unpacked")
+    }
+
+    /// What an earlier update kept, by the names of the files.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Package> {
+        files(&self.old()).iter().filter_map(|file| named(file)).collect()
+    }
+
+    /// A directory that is empty and root's alone.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn empty(&self, directory: &Path) -> anyhow::Result<()> {
+        let what = || format!("cannot make {}", directory.display());
+        remove(directory).with_context(what)?;
+        fs::create_dir_all(directory).with_context(what)?;
+        fs::set_permissions(&self.directory, Permissions::from_mode(0o700)).with_context(what)
+    }
+
+    /// Takes these of what was kept as what is installed next.
+    ///
+    /// # Errors
+    /// One cannot be copied.
+    pub fn take_old(&self, packages: &[Package]) -> anyhow::Result<()> {
+        for file in files(&self.old()) {
+            let name = file.file_name().unwrap_or_default();
+            if !named(&file).is_some_and(|package| packages.contains(&package)) {
+                continue;
+            }
+            fs::copy(&file, self.new_ones().join(name))
+                .with_context(|| format!("cannot copy {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes packages again of what is installed, in place of those that were kept.
+    ///
+    /// # Errors
+    /// One of them cannot be made; those that were kept before are still there.
+    pub async fn keep(
+        &self,
+        programs: &Programs,
+        root: &HostRoot,
+        packages: &[Package],
+    ) -> anyhow::Result<()> {
+        let (next, tree) = (self.directory.join("old.next"), self.directory.join("tree"));
+        self.empty(&next)?;
+        for Package { name, version } in packages {
+            let what = || format!("cannot keep {name} {version}, which is installed");
+            self.empty(&tree)?;
+            lay_out(programs, root, name, &tree).await.with_context(what)?;
+            // Of the same content in a second: the owner waits, and it is kept once.
+            let words = ["--build", "-Zgzip", "-z1", path(&tree)?, path(&next)?];
+            programs.answer("dpkg-deb", words).await.with_context(what)?;
+        }
+        remove(&tree)?;
+        for file in files(&next) {
+            File::open(&file)
+                .and_then(|file| file.sync_all())
+                .context("cannot write the kept packages to the disk")?;
+        }
+        to_the_disk(&next)?;
+        remove(&self.old())?;
+        fs::rename(&next, self.old()).context("cannot keep the packages that are installed")?;
+        to_the_disk(&self.directory)
+    }
+
+    /// Removes what only an update under way needs.
+    pub fn tidy(&self) {
+        // What stays is removed before the next update.
+        let _ = remove(&self.new_ones()).and_then(|()| remove(&self.unpacked()));
+    }
+}
+
+/// The package that a file is called after.
+fn named(file: &Path) -> Option<Package> {
+    let (name, rest) = file.file_name()?.to_str()?.split_once('_')?;
+    Some(Package { name: name.to_owned(), version: rest.rsplit_once('_')?.0.to_owned() })
+}
+
+/// The package files in a directory.
+#[must_use]
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect();
+    files.sort();
+    files
+}
+
+/// The tree that `dpkg-deb --build` makes a package of: control files and files as they are here.
+async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) -> anyhow::Result<()> {
+    fs::set_permissions(tree, Permissions::from_mode(0o755))?;
+    let listed = programs.answer("dpkg-query", ["--listfiles", name]).await?;
+    for path in dpkg::files(&listed) {
+        // On the card dpkg leaves out manuals.
+        copy(&root.real(path), &tree.join(path.trim_start_matches('/')))
+            .with_context(|| format!("cannot copy {path}"))?;
+    }
+    let control = tree.join("DEBIAN");
+    fs::create_dir(&control)?;
+    fs::set_permissions(&control, Permissions::from_mode(0o755))?;
+    let status = programs.answer("dpkg-query", ["--status", name]).await?;
+    fs::write(control.join("control"), dpkg::control_file(&status))?;
+    for part in programs.answer("dpkg-query", ["--control-list", name]).await?.lines() {
+        let mut content = programs.answer("dpkg-query", ["--control-show", name, part]).await?;
+        if part == "conffiles" {
+            // One that the owner removed stays removed.
+            let is_there = |line: &&str| {
+                let path = line.trim_end();
+                path.starts_with('/') && fs::symlink_metadata(root.real(path)).is_ok()
+            };
+            content = content.split_inclusive('\n').filter(is_there).collect();
+        }
+        let mode = if SCRIPTS.contains(&part) { 0o755 } else { 0o644 };
+        let file = control.join(part);
+        fs::write(&file, content)?;
+        fs::set_permissions(file, Permissions::from_mode(mode))?;
+    }
+    ensure!(control.join("control").metadata()?.len() > 0, "dpkg does not know it");
+    Ok(())
+}
+
+/// With owner and mode; what is not there is left out.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let metadata = match fs::symlink_metadata(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata?,
+    };
+    if metadata.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+    } else if metadata.is_dir() {
+        fs::create_dir(to)?;
+    } else {
+        fs::copy(from, to)?;
+    }
+    lchown(to, Some(metadata.uid()), Some(metadata.gid()))?;
+    if metadata.is_symlink() { Ok(()) } else { fs::set_permissions(to, metadata.permissions()) }
+}
+
+fn path(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("the state directory has a name that is no text")
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn to_the_disk(directory: &Path) -> anyhow::Result<()> {
+    let flushed = File::open(directory).and_then(|directory| directory.sync_all());
+    flushed.with_context(|| format!("cannot write {} to its disk", directory.display()))
+}

@@ -1,0 +1,244 @@
+//! apt and dpkg, called so that they neither ask nor replace what the owner changed.
+//!
+//! Failure: what they said, in words that name the cause and what to do. None of them is ended once it has begun to
+//! install: half an installation is worse than a slow one.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+use weaver_diagnostics::finding_text::cut;
+use weaver_diagnostics::package_update::apt::{Known, policy};
+use weaver_diagnostics::package_update::dpkg::{self, Installed};
+use weaver_diagnostics::package_update::plan::UpgradeRefusal;
+use weaver_diagnostics::package_update::{PACKAGES, apt_error};
+use weaver_diagnostics::weaver_toml::plan::UPDATE_SOURCE;
+
+use crate::host_root::HostRoot;
+
+/// How long another program may install packages before this one gives up.
+const LOCKED: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(500);
+/// Of each, as of both: nothing asks, files that the owner changed stay, no package is removed.
+const APT: [&str; 16] = [
+    "-q",
+    "-y",
+    "--no-install-recommends",
+    "--no-remove",
+    "--allow-downgrades",
+    "-o",
+    "Dpkg::Options::=--force-confdef",
+    "-o",
+    "Dpkg::Options::=--force-confold",
+    "-o",
+    "Dpkg::Use-Pty=0",
+    "-o",
+    "DPkg::Lock::Timeout=60",
+    // The directory of the packages is root's alone.
+    "-o",
+    "APT::Sandbox::User=root",
+    "-o=APT::Get::AutomaticRemove=false",
+];
+
+/// The programs of this host.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    directory: Option<PathBuf>,
+    /// Whether the card's source is there: then that one alone is asked what is new.
+    has_own_source: bool,
+}
+
+impl Programs {
+    /// Those in `directory`, else in the PATH.
+    #[must_use]
+    pub fn of(directory: Option<PathBuf>, root: &HostRoot) -> Self {
+        Self { directory, has_own_source: root.exists(UPDATE_SOURCE) }
+    }
+
+    /// Has apt read its sources.
+    ///
+    /// # Errors
+    /// What stands against them, in apt's words and ours.
+    pub async fn refresh(&self) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let mut words = vec!["update", "-q", "-o", "APT::Update::Error-Mode=any"];
+        let own = format!("Dir::Etc::sourcelist={UPDATE_SOURCE}");
+        if self.has_own_source {
+            words.extend(["-o", &own, "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Get::List-Cleanup=0"]);
+        }
+        self.apt(&words).await
+    }
+
+    /// Our packages that are there.
+    ///
+    /// # Errors
+    /// dpkg does not say.
+    pub async fn installed(&self) -> anyhow::Result<Vec<Installed>> {
+        // Fails where one is not there, and says of the others all the same.
+        let format = format!("--showformat={}", dpkg::FORMAT);
+        let output = self.run("dpkg-query", ["--show", &format].into_iter().chain(PACKAGES)).await?;
+        Ok(dpkg::installed(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// What apt knows of our packages.
+    ///
+    /// # Errors
+    /// apt does not say.
+    pub async fn known(&self) -> anyhow::Result<Vec<Known>> {
+        Ok(policy(&self.answer("apt-cache", ["policy"].into_iter().chain(PACKAGES)).await?))
+    }
+
+    /// This machine's architecture, in Debian's word.
+    ///
+    /// # Errors
+    /// dpkg does not say.
+    pub async fn architecture(&self) -> anyhow::Result<String> {
+        Ok(self.answer("dpkg", ["--print-architecture"]).await?.trim().to_owned())
+    }
+
+    /// Fetches these packages, `NAME=VERSION`, into a directory; apt compares their hashes with the signed list.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn download(
+        &self,
+        packages: &[String],
+        into: &Path,
+    ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let mut command = self.command("apt-get");
+        command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]).args(packages);
+        Ok(judged(&output(command).await?))
+    }
+
+    /// Whether apt would install these files, and what else it would have to do.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn simulate(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        Ok(judged(&self.run("apt-get", words(&["install", "--simulate"], &APT, files)).await?))
+    }
+
+    /// Installs these files, and what they depend on.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`]; what is installed then, dpkg says.
+    pub async fn install(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        Ok(judged(&self.run("apt-get", words(&["install"], &APT, files)).await?))
+    }
+
+    /// Finishes what was interrupted, as well as it can be.
+    ///
+    /// # Errors
+    /// dpkg cannot be run.
+    pub async fn configure(&self) -> anyhow::Result<()> {
+        self.run("dpkg", ["--force-confdef", "--force-confold", "--configure", "-a"]).await.map(drop)
+    }
+
+    /// Installs these files whatever is there, without apt, its lists and a network.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn put_back(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let until = Instant::now() + LOCKED;
+        loop {
+            let how = ["--force-confdef", "--force-confold", "--force-downgrade"];
+            let output = self.run("dpkg", words(&how, &["--install"], files)).await?;
+            let is_locked = String::from_utf8_lossy(&output.stderr).contains("lock was locked");
+            if !is_locked || Instant::now() >= until {
+                return Ok(judged(&output));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// What a program answers.
+    ///
+    /// # Errors
+    /// It fails, or is not there.
+    pub async fn answer<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        words: impl IntoIterator<Item = S>,
+    ) -> anyhow::Result<String> {
+        let output = self.run(program, words).await?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{program} fails ({}): {}", output.status, cut(said.trim(), 300));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The directory of definitions in a package's file, unpacked below `into`.
+    ///
+    /// # Errors
+    /// It is no package.
+    pub async fn unpack(&self, package: &Path, directory: &str, into: &Path) -> anyhow::Result<()> {
+        let mut tar = self.command("dpkg-deb");
+        tar.arg("--fsys-tarfile").arg(package).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut tar = tar.spawn().context("cannot run dpkg-deb")?;
+        let files: Stdio = tar.stdout.take().context("dpkg-deb gives nothing")?.try_into()?;
+        let mut unpack = self.command("tar");
+        unpack.args(["--extract", "--no-same-owner", "--directory"]).arg(into).arg(format!("./{directory}"));
+        let unpacked = unpack.stdin(files).output().await.context("cannot run tar")?;
+        let given = tar.wait().await.context("waiting for dpkg-deb")?;
+        // Of a package that has none of them there is nothing to unpack.
+        let has_none = String::from_utf8_lossy(&unpacked.stderr).contains("Not found in archive");
+        if (given.success() && unpacked.status.success()) || has_none {
+            return Ok(());
+        }
+        Err(anyhow!("{} cannot be unpacked", package.display()))
+    }
+
+    async fn apt(&self, words: &[&str]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        Ok(judged(&self.run("apt-get", words).await?))
+    }
+
+    async fn run<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        words: impl IntoIterator<Item = S>,
+    ) -> anyhow::Result<Output> {
+        let mut command = self.command(program);
+        command.args(words);
+        output(command).await
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command =
+            Command::new(self.directory.as_ref().map_or(program.into(), |dir| dir.join(program)));
+        command
+            .env("LC_ALL", "C.UTF-8")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .env("APT_LISTCHANGES_FRONTEND", "none")
+            // It would restart services of others in the middle.
+            .env("NEEDRESTART_SUSPEND", "1")
+            .stdin(Stdio::null())
+            // Ctrl-C is for who waits, and not for what was asked.
+            .process_group(0);
+        command
+    }
+}
+
+/// Options first, then the files.
+fn words(first: &[&str], then: &[&str], files: &[PathBuf]) -> Vec<OsString> {
+    let words = first.iter().chain(then).map(OsString::from);
+    words.chain(files.iter().map(|file| file.clone().into_os_string())).collect()
+}
+
+async fn output(mut command: Command) -> anyhow::Result<Output> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let what = || format!("cannot run {program}: this is for hosts with apt and dpkg");
+    command.output().await.with_context(what)
+}
+
+/// What apt fails with is on either of its outputs.
+fn judged(output: &Output) -> Result<(), UpgradeRefusal> {
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).into_owned());
+    Err(apt_error::explained(&words.join("\n")))
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar and systemctl. What is installed is in state/: a file of each
+# package with its version and its status. `kill` names a call before or after which the caller is killed, `fail` one that
+# fails after half of its work.
+set -u
+here=$(dirname "$0")/..
+state=$here/state
+me=${0##*/}
+# Options before the word that is the call.
+[ "$me" != systemctl ] || while :; do case $1 in --*) shift ;; *) break ;; esac; done
+call="$me $1"
+case $* in
+  *--simulate*) call="$me simulate" ;;
+  *--install*) call="$me install" ;;
+  *--configure*) call="$me configure" ;;
+esac
+echo "$call" >>"$here/calls"
+is() { [ -e "$here/$1" ] && [ "$(cat "$here/$1")" = "$2" ]; }
+# Once: the next run is not killed.
+dies() { if is kill "$1 $call"; then rm "$here/kill"; kill -9 $PPID; exit 1; fi; }
+fails() {
+  is fail "$call" || return 0
+  cat "$here/words" >&2
+  exit 100
+}
+# put FILE STATUS: the package of a file gets that version.
+put() {
+  file=${1##*/}
+  version=${file#*_}
+  echo "${version%_*} $2" >"$state/${file%%_*}"
+}
+
+dies before
+case $call in
+  "apt-get update" | "apt-get simulate") fails ;;
+  "apt-get download")
+    for word in "$@"; do case $word in *=0*) echo new >"${word%=*}_${word#*=}_amd64.deb" ;; esac; done
+    fails
+    ;;
+  "apt-get install" | "dpkg install")
+    is locked yes && { echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)" >&2; exit 100; }
+    for word in "$@"; do
+      case $word in
+        *.deb)
+          put "$word" "iU "
+          is kill "within $call" && { rm "$here/kill"; kill -9 $PPID; exit 1; }
+          fails
+          put "$word" "ii "
+          ;;
+      esac
+    done
+    ;;
+  "apt-cache policy") cat "$here/policy" ;;
+  "dpkg --print-architecture") echo amd64 ;;
+  "dpkg configure") for file in "$state"/*; do sed -i 's/iU /ii /' "$file"; done ;;
+  "dpkg-query --show")
+    for file in "$state"/*; do
+      while read -r version status; do printf '%s\t%s \t%s\t100\n' "${file##*/}" "$status" "$version"; done <"$file"
+    done
+    exit 1
+    ;;
+  "dpkg-query --listfiles") printf '/.\n/usr\n/usr/program\n/usr/link\n/etc\n/etc/conffile\n/usr/absent\n' ;;
+  "dpkg-query --status") printf 'Package: %s\nStatus: install ok installed\nVersion: %s\n' "$2" "$(cut -d' ' -f1 "$state/$2")" ;;
+  "dpkg-query --control-list") printf 'postinst\nconffiles\n' ;;
+  "dpkg-query --control-show") [ "$3" = postinst ] && echo '#!/bin/sh' || printf '/etc/conffile\n/etc/removed\n' ;;
+  "dpkg-deb --build")
+    shift 3
+    name=$(sed -n 's/^Package: //p' "$1/DEBIAN/control")
+    find "$1" -printf '%P %m %l\n' | sort >"$2/${name}_$(sed -n 's/^Version: //p' "$1/DEBIAN/control")_amd64.deb"
+    ;;
+  "dpkg-deb --fsys-tarfile") [ -d "$here/definitions" ] && exec tar --create --directory "$here/definitions" . ;;
+  "systemctl show")
+    state_of=active
+    case $* in *weaver-node-agent*) grep -q bad "$state/config-weaver" && state_of=failed ;; esac
+    printf 'ActiveState=%s\nStateChangeTimestampMonotonic=1\n' "$state_of"
+    ;;
+  "systemctl start") grep -q bad "$state/config-weaver" || echo '{}' >"$here/root/run/weaver/report.json" ;;
+esac
+dies after
+exit 0
