@@ -55,12 +55,21 @@ impl<'a> HostFiles<'a> {
 
     /// Makes a file what it shall be, with its directories.
     pub fn write(&self, file: &plan::File) -> Result<(), SetError> {
+        self.write_in(file, 0o755)
+    }
+
+    /// The same below k3s' data, whose directories are root's alone.
+    pub fn write_to_k3s(&self, file: &plan::File) -> Result<(), SetError> {
+        self.write_in(file, 0o700)
+    }
+
+    fn write_in(&self, file: &plan::File, mode_of_directories: u32) -> Result<(), SetError> {
         let real = self.root.real(&file.path);
         if is_as_planned(&real, file) {
             return Ok(());
         }
         let refused = |why: String| SetError::new(&file.path, why);
-        make_directory(real.parent().unwrap_or(Path::new("/")))
+        make_directory(real.parent().unwrap_or(Path::new("/")), mode_of_directories)
             .map_err(|error| refused(error.to_string()))?;
         let written = durable_file::replace(&real, file.content.as_bytes(), file.mode);
         written.map_err(|error| refused(cause(&error)))?;
@@ -162,15 +171,15 @@ fn holds(real: &Path, secret: &str) -> bool {
 }
 
 /// With its parents, each on the disk before it is used.
-fn make_directory(directory: &Path) -> io::Result<()> {
+fn make_directory(directory: &Path, mode: u32) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     if let Some(parent) = directory.parent() {
-        make_directory(parent)?;
+        make_directory(parent, mode)?;
     }
     fs::create_dir(directory)?;
-    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    fs::set_permissions(directory, Permissions::from_mode(mode))?;
     flush_directory_of(directory)
 }
 

@@ -5,7 +5,8 @@
 //! it behind (<https://docs.k3s.io/installation/packaged-components>).
 //!
 //! Guarantees: a file with a fault changes nothing, and keeps no other from being applied; nothing is deleted because the
-//! directory is gone, which a damaged card may have lost. No text of a file is repeated: it may be a Secret.
+//! directory or a file's content is gone, which a damaged card may have lost, nor while a file has a name that cannot be
+//! used, which it may have had otherwise before. No text of a file is repeated: it may be a Secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +42,7 @@ pub struct Manifests {
 pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]) -> Manifests {
     let mut plan = Manifests::default();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    let mut are_named = true;
     let file = |name: &str, content: &str| File {
         path: target.join(name).display().to_string(),
         mode: 0o600,
@@ -52,6 +54,7 @@ pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]
             Ok(target) => target,
             Err(why) => {
                 plan.findings.push(refused(Place::file(path), why, "rename the file"));
+                are_named = false;
                 continue;
             }
         };
@@ -60,17 +63,18 @@ pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]
             plan.findings.push(refused(Place::file(path), &why, "rename one of the two"));
             continue;
         }
-        match text
-            .as_deref()
-            .map_err(|why| (Place::file(&path), why.clone()))
-            .and_then(|text| judge(&path, text))
-        {
+        let text = text.as_deref().map_err(|why| (Place::file(&path), why.clone()));
+        match text.and_then(|text| judge(&path, text)) {
             Ok(text) => plan.files.push(file(&target, text)),
             Err((place, why)) => plan.findings.push(refused(place, &why, "correct the file")),
         }
     }
-    let is_gone = |name: &&String| name.starts_with(PREFIX) && !taken.contains_key(*name);
-    plan.files.extend(made.iter().filter(is_gone).map(|name| file(name, EMPTY)));
+    let is_gone = |name: &&String| {
+        name.starts_with(PREFIX) && name.strip_suffix(".yaml").is_some() && !taken.contains_key(*name)
+    };
+    if are_named && !taken.is_empty() {
+        plan.files.extend(made.iter().filter(is_gone).map(|name| file(name, EMPTY)));
+    }
     plan
 }
 
@@ -126,7 +130,17 @@ fn judge<'t>(path: &str, text: &'t str) -> Result<&'t str, (Place, String)> {
         Some(line) => Place::line(path, line + above),
         None => Place::file(path),
     };
+    if rest.trim().is_empty() {
+        let why = "it is empty, as damaged files are: delete it, or write a comment into it";
+        return Err((Place::file(path), why.to_owned()));
+    }
     let is_json = rest.trim_start().starts_with('{');
+    // k3s' parser divides at no other line, and passes over what stands behind one.
+    let divides =
+        |line: &str| line.trim_end() == "..." || line.starts_with("--- ") && line.trim_end() != "---";
+    if let Some((number, _)) = (1..).zip(rest.lines()).find(|(_, line)| divides(line)) {
+        return Err((at(Some(number), 0), "documents are divided by a line of `---` alone".to_owned()));
+    }
     if is_json {
         let parsed: Result<serde_json::Value, _> = serde_json::from_str(rest);
         let error = |error: serde_json::Error| (at(Some(error.line() as u64), 0), "it is no JSON".to_owned());
@@ -232,9 +246,12 @@ mod tests {
             ),
             ("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: x\n", "a.yaml:"),
             ("a.json", "{\"a\": 1,\n}", "a.json:2: it is no JSON"),
+            ("a.yaml", "", "a.yaml: it is empty"),
+            ("a.yaml", " \n\r\n", "a.yaml: it is empty"),
+            ("a.yaml", "apiVersion: v1\nkind: X\nmetadata: {name: a}\n...\n", "a.yaml:4: documents are"),
+            ("a.yaml", "--- {apiVersion: v1, kind: X, metadata: {name: a}}\n", "a.yaml:1: documents are"),
             ("a.yaml.txt", APP, "k3s takes only names that end in"),
             ("my app.yaml", APP, "its name has to be of letters"),
-            (".yaml.yaml", APP, ""),
         ] {
             let (files, said) = planned(&[(name, text), ("good.yaml", APP)], &["weaver-card-a.yaml"]);
             let good = format!("/m/weaver-card-good.yaml={APP}");
@@ -243,9 +260,7 @@ mod tests {
                 said.is_empty() == want.is_empty() && said.iter().all(|said| said.contains(want)),
                 "{name}: {said:?}"
             );
-            // What it had made stays while it has a fault.
-            let is_about_content = text != APP;
-            assert_eq!(files.len() == 1, is_about_content, "{name}: {files:?}");
+            assert_eq!(files.len(), 1, "{name}: what it had made stays: {files:?}");
         }
     }
 
@@ -265,6 +280,14 @@ mod tests {
             [format!("/m/weaver-card-app.yaml={APP}"), format!("/m/weaver-card-old.yaml={EMPTY}")]
         );
         assert_eq!(said, [""; 0]);
+    }
+
+    #[test]
+    fn a_directory_that_lost_all_its_files_empties_nothing() {
+        assert_eq!(planned(&[("readme.txt", "x")], &["weaver-card-app.yaml"]), (vec![], vec![]));
+        let last = [("none.yaml", "# nothing any more\n")];
+        let (files, _) = planned(&last, &["weaver-card-app.yaml", "weaver-card-x.yaml.skip"]);
+        assert_eq!(files.len(), 2, "{files:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Manifests on the boot partition.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::card::Host;
 
@@ -20,6 +21,8 @@ fn files_are_applied_changed_and_emptied_and_a_start_without_a_change_writes_not
     assert!(found.contains("broken.yaml") && !said.report.to_string().contains("hunter2"), "{found}");
     assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
     assert_eq!(host.read(&format!("{K3S}/weaver-card-app.yaml")), APP);
+    let mode = fs::metadata(host.path(K3S)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700);
     let before = host.state_but_report();
     host.run().exits(0);
     assert_eq!(host.state_but_report(), before);
