@@ -17,6 +17,7 @@ mod copies;
 mod host_facts;
 mod host_files;
 mod manifests;
+mod pin;
 mod report_file;
 mod root_grown;
 pub(crate) mod source;
@@ -38,13 +39,20 @@ use weaver_diagnostics::{
 };
 
 pub use args::BootConfigArgs;
+#[cfg(test)]
+pub(crate) use args::STATE_DIR;
 pub use report_file::read_report;
 
-use crate::{backup, host_root::HostRoot, report};
-use host_facts::{CardFacts, pin_path};
+use crate::{backup, host_args, host_root::HostRoot, report};
+use host_facts::CardFacts;
 use host_files::{HostFiles, SetError};
+use pin::pin_path;
 use source::Source;
 
+const LAST_GOOD: &str = "last-good.toml";
+/// What a backup takes of the state directory.
+#[cfg(test)]
+pub(crate) const REMEMBERED: [&str; 2] = [pin::NODE_NAME, LAST_GOOD];
 /// What goes only after the file that k3s reads.
 const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];
 
@@ -60,7 +68,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
         netplan_generate: args.netplan_generate.as_deref(),
     };
     // Before weaver.toml is read, which may be a part of it.
-    let restored = backup::journal::complete(&root, &args.state_dir);
+    let restored = backup::journal::complete(&root, Path::new(host_args::STATE_DIR));
     let mut outcome = run.configure();
     outcome.note_restore(restored);
     run.keep_cmdline(&mut outcome);
@@ -144,7 +152,7 @@ impl Run<'_> {
         }
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
         for file in manifests::look(self.root, self.file, &config.role, &data_dir, &mut outcome.findings) {
-            outcome.note(self.host.write(&file));
+            outcome.note(self.host.write_to_k3s(&file));
         }
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
@@ -272,7 +280,7 @@ impl Run<'_> {
     }
 
     fn last_good(&self) -> String {
-        self.state_dir.join("last-good.toml").display().to_string()
+        self.state_dir.join(LAST_GOOD).display().to_string()
     }
 
     /// Failure: without the mark the unit looks by itself, and with an old one nothing was to grow.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
-use weaver_diagnostics::node_backup::manifest::{Damage, MANIFEST, Manifest, Part};
+use weaver_diagnostics::node_backup::manifest::{Damage, MANIFEST, Manifest, Part, VOLUMES};
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
 const MANIFEST_LIMIT: u64 = 64 << 20;
@@ -51,30 +52,38 @@ impl<W: Write> Writer<W> {
     pub fn add(&mut self, source: &Source) -> anyhow::Result<()> {
         let Source { name, path, kind } = source;
         let what = || format!("cannot add {}", path.display());
+        let mut header = Header::new_gnu();
+        if *kind == Kind::File {
+            let Some(file) = open(source).with_context(what)? else { return Ok(()) };
+            let metadata = file.metadata().with_context(what)?;
+            header.set_metadata(&metadata);
+            // A file of a volume may grow or shrink meanwhile: the archive holds as much as the header says.
+            let mut exact = Hashing::new(file.chain(io::repeat(0)).take(metadata.len()));
+            self.archive.append_data(&mut header, name, &mut exact).with_context(what)?;
+            self.hashes.insert(name.clone(), exact.hash());
+            return Ok(());
+        }
         let metadata = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            _ if *kind == Kind::File => fs::metadata(path),
-            metadata => metadata,
+            metadata => metadata.with_context(what)?,
         };
-        let metadata = metadata.with_context(what)?;
-        let mut header = Header::new_gnu();
         header.set_metadata(&metadata);
-        match kind {
-            Kind::Directory => self.archive.append_data(&mut header, format!("{name}/"), io::empty()),
-            Kind::Link => {
-                let to = fs::read_link(path).with_context(what)?;
-                self.archive.append_link(&mut header, name, to)
-            }
-            Kind::File => {
-                let file = File::open(path).with_context(what)?;
-                // A file of a volume may grow or shrink meanwhile: the archive holds as much as the header says.
-                let mut exact = Hashing::new(file.chain(io::repeat(0)).take(metadata.len()));
-                let added = self.archive.append_data(&mut header, name, &mut exact);
-                self.hashes.insert(name.clone(), exact.hash());
-                added
-            }
+        if *kind == Kind::Directory {
+            // What is a file by now has a size.
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            self.archive.append_data(&mut header, format!("{name}/"), io::empty()).with_context(what)
+        } else {
+            let to = match fs::read_link(path) {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
+                {
+                    return Ok(());
+                }
+                to => to.with_context(what)?,
+            };
+            self.archive.append_link(&mut header, name, to).with_context(what)
         }
-        .with_context(what)
     }
 
     /// Adds the manifest with the hashes of all members, and ends the archive.
@@ -84,6 +93,11 @@ impl<W: Write> Writer<W> {
     pub fn end(mut self, manifest: Manifest) -> anyhow::Result<(W, Manifest)> {
         let manifest = Manifest { members: self.hashes, ..manifest };
         let text = serde_json::to_string_pretty(&manifest).context("writing the manifest as JSON")? + "\n";
+        ensure!(
+            text.len() as u64 <= MANIFEST_LIMIT,
+            "it would have {} files, which is too many for one backup: leave `--volumes` out",
+            manifest.members.len()
+        );
         let mut header = Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o600);
@@ -93,6 +107,24 @@ impl<W: Write> Writer<W> {
         let to = self.archive.into_inner().context("cannot end the archive")?;
         Ok((to, manifest))
     }
+}
+
+/// Opens a file; `None` for one that has gone. In a volume the pod that has it may put a link or a pipe into its place, or a
+/// link into that of a directory, and have files of root's read: what is opened is what was listed, or nothing.
+fn open(source: &Source) -> io::Result<Option<File>> {
+    let Source { name, path, .. } = source;
+    let is_tenants = name.starts_with(VOLUMES);
+    let flags = if is_tenants { nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK } else { 0 };
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_tenants && error.raw_os_error() == Some(nix::libc::ELOOP) => return Ok(None),
+        file => file?,
+    };
+    let is_listed = || {
+        let opened = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        io::Result::Ok(opened == *path && file.metadata()?.is_file())
+    };
+    Ok((!is_tenants || is_listed()?).then_some(file))
 }
 
 /// Where members are put.

@@ -2,8 +2,9 @@
 //!
 //! Guarantees: it is on its disk before a file changes places; one backup or restore at a time.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,17 +20,23 @@ use crate::host_root::HostRoot;
 
 const JOURNAL: &str = "restore.json";
 const LOCK: &str = "backup.lock";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// How long a lock is waited for.
 const STARTING: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Completes a restore that was cut off; `None` where there was none.
+/// Completes a restore that an earlier boot was cut off in; `None` where there was none.
 ///
 /// # Errors
 /// It cannot be completed.
 pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Record>> {
     let state_dir = root.real(state_dir);
-    let Some(mut record) = pending(&state_dir)? else { return Ok(None) };
+    let Some(mut record) =
+        pending(&state_dir)?.filter(|record| record.boot.is_empty() || record.boot != boot(root))
+    else {
+        return Ok(None);
+    };
+    let _lock = lock(&state_dir)?;
     swap::all(root, &record, &mut || Ok(()))?;
     note(&state_dir, &mut record, Phase::Done)?;
     Ok(Some(record))
@@ -44,6 +51,12 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let lock = File::open(directory.join(LOCK));
     let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
     record.judge(is_held, Place::file(Path::new(STATE_DIR).join(JOURNAL).display().to_string()))
+}
+
+/// Which boot this is.
+#[must_use]
+pub fn boot(root: &HostRoot) -> String {
+    root.read_if_possible(BOOT_ID).map(|file| file.text.trim().to_owned()).unwrap_or_default()
 }
 
 /// The restore that was begun and not completed.
@@ -79,8 +92,9 @@ pub fn lock(state_dir: &Path) -> anyhow::Result<File> {
     fs::create_dir_all(state_dir)
         .with_context(|| format!("cannot make {}: run this as root", state_dir.display()))?;
     let path = state_dir.join(LOCK);
-    let lock =
-        File::create(&path).with_context(|| format!("cannot write {}: run this as root", path.display()))?;
+    // Not for others, who could hold it.
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let lock = lock.with_context(|| format!("cannot write {}: run this as root", path.display()))?;
     // A process that is just being started has it for a moment, open as all files of the one that starts it.
     let until = Instant::now() + STARTING;
     loop {

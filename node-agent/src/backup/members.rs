@@ -6,15 +6,14 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use weaver_diagnostics::node_backup::manifest::{DATASTORE, Part};
+use weaver_diagnostics::node_backup::manifest::{DATASTORE, OF_STATE, Part};
 
 use super::archive::{Kind, Source};
 use crate::host::Host;
 
-/// Of `server` below k3s' data. The rest is made again at each start, or is the datastore.
-const OF_SERVER: [&str; 5] = ["token", "agent-token", "cred", "manifests", "tls"];
-/// Of our state: what `weaver.toml` no longer holds, and the node's name.
-const OF_STATE: [&str; 4] = ["node-name", "last-good.toml", "k3s.token", "wifi.password"];
+/// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files there
+/// that k3s' configuration names, such as those of its hardening guide.
+const NOT_OF_SERVER: [&str; 4] = ["db", "etc", "logs", "static"];
 
 /// Where the parts lie, as the host knows it.
 #[derive(Debug, Clone)]
@@ -83,7 +82,7 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
         layout.data_dir.join("server/tls").display()
     );
     let mut sources = vec![Source { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: Kind::File }];
-    for name in OF_SERVER {
+    for name in names(&server)?.iter().filter(|name| !NOT_OF_SERVER.contains(&name.as_str())) {
         add(&mut sources, Part::Server, name, &server.join(name))?;
     }
     for part in [Part::Configuration, Part::NodePassword] {
@@ -100,7 +99,9 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
     }
     add(&mut sources, Part::WeaverToml, "weaver.toml", &real(layout.boot_dir.join("weaver.toml")))?;
     if volumes {
+        // Without a link in its path, so that one that a pod makes below is seen.
         let directory = real(layout.directory(Part::Volumes));
+        let directory = fs::canonicalize(&directory).unwrap_or(directory);
         for name in names(&directory)? {
             add(&mut sources, Part::Volumes, &name, &directory.join(&name))?;
         }
@@ -124,7 +125,12 @@ fn add(sources: &mut Vec<Source>, part: Part, below: &str, path: &Path) -> anyho
         push(Kind::File);
     } else if kind.is_symlink() {
         push(Kind::Link);
-    } else if kind.is_dir() && (part == Part::Volumes || !path.is_symlink()) {
+    } else if kind.is_dir() && path.is_symlink() {
+        bail!(
+            "{} is a link to a directory, which a restore could not put back: move the directory there",
+            path.display()
+        );
+    } else if kind.is_dir() {
         push(Kind::Directory);
         for name in names(path)? {
             add(sources, part, &format!("{below}/{name}"), &path.join(&name))?;
@@ -168,12 +174,19 @@ mod tests {
     use weaver_diagnostics::weaver_toml::plan;
 
     use super::*;
+    use crate::{boot_config, host_args};
 
     #[test]
     fn the_names_of_our_state_are_those_of_boot_config() {
-        for path in [plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
-            let name = Path::new(path).file_name().unwrap().to_str().unwrap();
-            assert!(OF_STATE.contains(&name), "{path}");
+        let of_boot_config = Path::new(boot_config::STATE_DIR);
+        let remembered = boot_config::REMEMBERED.map(|name| of_boot_config.join(name));
+        for path in remembered
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE].map(Path::new))
+        {
+            let name = path.strip_prefix(host_args::STATE_DIR).unwrap().to_str().unwrap();
+            assert!(OF_STATE.contains(&name), "{}", path.display());
         }
     }
 }

@@ -19,6 +19,7 @@ mod work;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -91,6 +92,10 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 .context("reading a backup")?
         }
         (None, Some(target)) => {
+            ensure!(
+                args.keys.identity.is_none(),
+                "--identity reads a backup: to encrypt one, name its recipient (--recipient age1…)"
+            );
             let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref())?;
             let request = Request {
                 program: host.root.real(&args.program),
@@ -165,6 +170,10 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         target.display()
     );
     let _lock = lock(&state_dir)?;
+    ensure!(
+        journal::pending(&state_dir)?.is_none(),
+        "a restore was interrupted, and what is there is half of it: `sudo weaver node restore --resume` first"
+    );
     let scratch = Scratch::make(&state_dir)?;
     let copy = scratch.0.join("state.db");
     let live = host.root.real(layout.datastore());
@@ -184,6 +193,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         format: FORMAT,
         node,
         k3s,
+        data_dir: layout.data_dir.display().to_string(),
         made: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         revision,
         rows,
@@ -194,6 +204,13 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         if source.name == DATASTORE { archive::Source { path: copy.clone(), ..source } } else { source }
     });
     let (file, unfinished) = place.begin()?;
+    // vfat, exfat and NTFS have no modes but what their mount says.
+    if !seal.is_closed() && file.metadata()?.permissions().mode() & 0o077 != 0 {
+        bail!(Refused(vec![UpgradeRefusal {
+            what: format!("every user of this machine could read a file in {}", place.directory.display()),
+            remedy: "mount it with -o umask=077, or encrypt (--recipient, --passphrase-file)".to_owned(),
+        }]));
+    }
     let manifest = write(file, sources, manifest, &place, seal).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;

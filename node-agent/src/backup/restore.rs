@@ -21,12 +21,13 @@ use weaver_diagnostics::node_backup::restore::{Card, refusals};
 
 use super::archive::{self, Places};
 use super::args::RestoreArgs;
-use super::journal::{lock, note, pending};
+use super::journal::{boot, lock, note, pending};
 use super::members::{self, Layout};
 use super::seal::Keys;
 use super::show::open;
 use super::work::{Nowhere, Refused, refused};
 use super::{datastore, swap};
+use crate::facts::mounts::Mounts;
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
 use crate::upgrade::{Node, say, version_of};
@@ -47,11 +48,20 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
     let _lock = lock(&errand.state_dir)?;
     let pending = pending(&errand.state_dir)?;
     let record = match (pending, args.file) {
-        (Some(record), _) => {
-            say(&format!(
-                "The restore of {}'s backup of {} was interrupted: completing it",
-                record.node, record.made
-            ));
+        (Some(record), file) => {
+            let what = format!("the restore of {}'s backup of {} was interrupted", record.node, record.made);
+            if file.is_some() {
+                let remedy = "`sudo weaver node restore --resume` first".to_owned();
+                return refused(
+                    Refused(vec![UpgradeRefusal { what, remedy }]).into(),
+                    "Nothing was changed.",
+                );
+            }
+            if args.node.dry_run {
+                say(&format!("{what}: would complete it\nNothing was changed."));
+                return Ok(exit_code::FINE);
+            }
+            say(&format!("{what}: completing it"));
             record
         }
         (None, None) => {
@@ -104,7 +114,7 @@ impl Errand {
         let laid = Laid { layout: self.layout.clone(), root: self.node.host.root.clone() };
         let mut record = laid.record(&manifest);
         if dry_run {
-            say(&would(&manifest, &record));
+            say(&would(&manifest, &record, |kept| laid.root.exists(kept)));
             return Ok(None);
         }
         let staged = tokio::task::spawn_blocking(move || {
@@ -136,10 +146,27 @@ impl Errand {
             node: host.node_name(),
             takes_name,
             installed: version_of(&self.node.program.installed).await,
+            data_dir: self.layout.data_dir.display().to_string(),
+            not_movable: self.not_movable(),
             other_datastore: members::other_datastore(host, &self.layout),
             needed: fs::metadata(file).map_or(0, |metadata| metadata.len()),
             free,
         }
+    }
+
+    /// What cannot be renamed of what a backup replaces.
+    fn not_movable(&self) -> Vec<String> {
+        let root = &self.node.host.root;
+        let mounts = Mounts::read(root).unwrap_or_default();
+        let why = |path: PathBuf| {
+            if root.real(&path).is_symlink() {
+                return Some(format!("{} is a link", path.display()));
+            }
+            let mounted = mounts.within(&path).next()?;
+            Some(format!("a file system is mounted at {}", mounted.display()))
+        };
+        let parts = [Part::Server, Part::Volumes, Part::Configuration, Part::NodePassword];
+        parts.into_iter().filter_map(|part| why(self.layout.directory(part))).collect()
     }
 
     /// Stops what uses the state, has the restored one take its place, and proves it.
@@ -153,7 +180,10 @@ impl Errand {
                     .context("nothing was changed: k3s must not run while its state is replaced");
             }
         }
-        note(&self.state_dir, &mut record, Phase::Swap).context("nothing was changed")?;
+        if let Err(error) = self.begin(&mut record) {
+            self.start().await;
+            return Err(error).context("nothing was changed");
+        }
         let swapped = swap::all(root, &record, &mut || Ok(()));
         swapped.context(
             "a part is in its place: `sudo weaver node restore --resume` completes it; k3s is stopped",
@@ -177,6 +207,19 @@ impl Errand {
             "k3s.service is active, its API server ready. Reboot once, so that weaver.toml is applied as a whole.",
         );
         Ok(exit_code::FINE)
+    }
+
+    /// Makes room for what is kept, and notes that it begins.
+    fn begin(&self, record: &mut Record) -> anyhow::Result<()> {
+        if pending(&self.state_dir)?.is_some() {
+            return Ok(());
+        }
+        for swap in &record.swaps {
+            // That of an earlier restore: what is there now is kept in its stead.
+            let kept = self.node.host.root.real(&swap.kept);
+            swap::remove(&kept).with_context(|| format!("cannot remove {}", swap.kept))?;
+        }
+        note(&self.state_dir, record, Phase::Swap)
     }
 
     async fn start(&self) {
@@ -224,6 +267,7 @@ impl Laid {
             made: manifest.made.clone(),
             swaps,
             stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
+            boot: boot(&self.root),
             phase: Phase::Swap,
         }
     }
@@ -241,11 +285,6 @@ impl Laid {
     /// Writes all of the backup next to what is there, onto the disk, and checks it.
     fn stage(&self, file: &Path, keys: &Keys, record: &Record) -> anyhow::Result<()> {
         self.discard(record);
-        for swap in &record.swaps {
-            // That of an earlier restore; what is there now is kept in its stead.
-            swap::remove(&self.root.real(&swap.kept))
-                .with_context(|| format!("cannot remove {}", swap.kept))?;
-        }
         let manifest = archive::read(open(file, keys)?, self).context("nothing was changed")?;
         let restored = |path: &str| {
             let swap = record.swaps.iter().find(|swap| swap.target == path);
@@ -301,13 +340,16 @@ impl Places for Laid {
     }
 }
 
-fn would(manifest: &Manifest, record: &Record) -> String {
+fn would(manifest: &Manifest, record: &Record, is_there: impl Fn(&str) -> bool) -> String {
     let Manifest { node, made, revision, .. } = manifest;
     let mut text = format!(
         "would stop k3s, the node agent and the operator\nwould put {node}'s state of {made} (revision {revision}) in the place of"
     );
     for swap in &record.swaps {
         text = text + "\n  " + &swap.target + ", kept as " + &swap.kept;
+        if is_there(&swap.kept) {
+            text += ", which an earlier restore kept and is removed";
+        }
     }
     text + "\nwould start k3s and the node agent, and prove that the API server is ready\nNothing was changed."
 }

@@ -118,7 +118,10 @@ impl Keys {
 }
 
 fn scrypt(passphrase: &SecretString) -> age::scrypt::Identity {
-    age::scrypt::Identity::new(passphrase.clone())
+    let mut identity = age::scrypt::Identity::new(passphrase.clone());
+    // Made on a faster machine, it may take this one a minute.
+    identity.set_max_work_factor(22);
+    identity
 }
 
 fn decrypt<'a>(

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use weaver_diagnostics::node_backup::record::{Record, Swap};
 use weaver_host::durable_file;
 
+use crate::boot_config::source::is_mounted;
 use crate::fat_file;
 use crate::host_root::HostRoot;
 
@@ -38,7 +39,8 @@ pub fn all(root: &HostRoot, record: &Record, cut: Cut<'_>) -> anyhow::Result<()>
 fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
     if fs::symlink_metadata(&restored).is_err() {
-        return Ok(());
+        // It has its place already, unless the disk of both is not mounted.
+        return fs::symlink_metadata(&target).map(drop);
     }
     if fs::symlink_metadata(&target).is_ok() {
         cut()?;
@@ -58,6 +60,10 @@ fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
 fn onto_fat(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
     let Ok(content) = fs::read(&restored) else { return Ok(()) };
+    let directory = Path::new(&swap.target).parent().unwrap_or(Path::new("/"));
+    if is_mounted(root, directory).map_err(io::Error::other)? == Some(false) {
+        return Err(io::Error::other(format!("{} is not mounted", directory.display())));
+    }
     let source = |error: durable_file::WriteError| error.source;
     if fs::symlink_metadata(&kept).is_err()
         && let Ok(present) = fs::read(&target)
@@ -143,6 +149,7 @@ mod tests {
                 made: String::new(),
                 swaps,
                 stale: vec!["/stale".to_owned()],
+                boot: String::new(),
                 phase: Phase::Swap,
             };
             Self { _dir: dir, root, record }

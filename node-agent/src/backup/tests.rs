@@ -22,6 +22,7 @@ impl Scene {
         let mut scene = Self { dir: tempfile::tempdir().unwrap(), database: None };
         for (path, text) in [
             ("/proc/sys/kernel/hostname", node),
+            ("/proc/sys/kernel/random/boot_id", "one"),
             ("/etc/rancher/k3s/config.yaml", "write-kubeconfig-mode: '0600'\n"),
             ("/etc/rancher/k3s/config.yaml.d/90-weaver.yaml", "tls-san+: [pi.lan]\n"),
             ("/etc/rancher/k3s/k3s.yaml", "made at each start"),
@@ -30,10 +31,12 @@ impl Scene {
             ("/var/lib/rancher/k3s/server/tls/server-ca.crt", node),
             ("/var/lib/rancher/k3s/server/tls/server-ca.key", "secret"),
             ("/var/lib/rancher/k3s/server/logs/audit.log", "not wanted"),
+            ("/var/lib/rancher/k3s/server/static/charts/traefik.tgz", "not wanted"),
+            ("/var/lib/rancher/k3s/server/psa.yaml", "of the owner"),
             ("/var/lib/rancher/k3s/server/manifests/mine.yaml", "kind: List"),
             ("/var/lib/rancher/k3s/storage/pvc-1/data", "of a pod"),
             ("/var/lib/rancher/k3s/agent/client-kubelet.crt", "of the cluster before"),
-            ("/var/lib/weaver/node-name", node),
+            ("/var/lib/weaver/boot-config/node-name", node),
             ("/var/lib/weaver/ledger.json", "of this card"),
             ("/boot/firmware/weaver.toml", node),
             ("/usr/local/bin/k3s", "#!/bin/sh\necho k3s version v1.36.4+k3s1\n"),
@@ -84,6 +87,7 @@ impl Scene {
         match Args::try_parse_from(words).unwrap().resolve().unwrap().command {
             Command::Backup(args) => run(args).await,
             Command::Restore(args) => restore::run(args).await,
+            Command::BootConfig(args) => Ok(crate::boot_config::run(&args)),
             other => panic!("{other:?}"),
         }
     }
@@ -131,17 +135,18 @@ async fn what_is_in_it_and_who_may_read_it() {
         members(&made.path),
         [
             "k3s/server/db/state.db",
-            "k3s/server/token",
             "k3s/server/manifests/",
             "k3s/server/manifests/mine.yaml",
+            "k3s/server/psa.yaml",
             "k3s/server/tls/",
             "k3s/server/tls/server-ca.crt",
             "k3s/server/tls/server-ca.key",
+            "k3s/server/token",
             "etc/rancher/k3s/config.yaml",
             "etc/rancher/k3s/config.yaml.d/",
             "etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
             "etc/rancher/node/password",
-            "weaver/state/node-name",
+            "weaver/state/boot-config/node-name",
             "weaver/boot/weaver.toml",
             "manifest.json",
         ]
@@ -150,7 +155,7 @@ async fn what_is_in_it_and_who_may_read_it() {
     assert!(shown.contains("datastore  revision 30, 30 rows, whole") && !shown.contains(SECRET), "{shown}");
     assert_eq!(
         scene.names("/var/lib/weaver"),
-        ["backup.lock", "ledger.json", "node-name"],
+        ["backup.lock", "boot-config", "ledger.json"],
         "no copy is left"
     );
     let with = to(Request { volumes: true, ..scene.request(&scene.at("/backups/with.tar")) }).await.unwrap();
@@ -246,16 +251,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
         path: scene.at("/var/lib/rancher/k3s/server/token"),
         kind: archive::Kind::File,
     }];
-    let manifest = Manifest {
-        format: FORMAT,
-        node: "raspi".to_owned(),
-        k3s: None,
-        made: String::new(),
-        revision: 1,
-        rows: 1,
-        volumes: false,
-        members: [].into(),
-    };
+    let manifest = manifest();
     let device = File::options().write(true).open("/dev/full").unwrap();
     let error = write(device, sources.into_iter(), manifest, &place, &Seal::Open)
         .map_err(full(Path::new("/mnt/usb")));
@@ -346,4 +342,50 @@ async fn an_encrypted_one_may_be_on_the_boot_partition_and_opens_with_its_key_al
     }
     let error = scene.run(&["backup", &target, "--passphrase-file", &at("/empty")]).await.unwrap_err();
     assert!(error.to_string().contains("its first line is empty"), "{error:#}");
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        format: FORMAT,
+        node: "raspi".to_owned(),
+        k3s: None,
+        data_dir: String::new(),
+        made: String::new(),
+        revision: 1,
+        rows: 1,
+        volumes: false,
+        members: [].into(),
+    }
+}
+
+/// A pod that has a volume changes it between the listing and the reading.
+#[test]
+fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    fs::write(root.join("token"), SECRET).unwrap();
+    fs::create_dir(root.join("elsewhere")).unwrap();
+    fs::write(root.join("elsewhere/data"), SECRET).unwrap();
+    symlink(root.join("token"), root.join("data")).unwrap();
+    symlink("elsewhere", root.join("directory")).unwrap();
+    nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::write(root.join("whole"), "of the pod").unwrap();
+    let mut writer = Writer::new(Vec::new());
+    for name in ["data", "directory/data", "pipe", "gone", "whole"] {
+        let (path, kind) = (root.join(name), archive::Kind::File);
+        writer.add(&archive::Source { name: format!("k3s/storage/{name}"), path, kind }).unwrap();
+    }
+    for kind in [archive::Kind::Directory, archive::Kind::Link] {
+        writer
+            .add(&archive::Source { name: "k3s/storage/other".to_owned(), path: root.join("whole"), kind })
+            .unwrap();
+    }
+    let (bytes, manifest) = writer.end(manifest()).unwrap();
+    assert_eq!(manifest.members.keys().collect::<Vec<_>>(), ["k3s/storage/whole"]);
+    assert!(!String::from_utf8_lossy(&bytes).contains(SECRET));
+    let mut archive = tar::Archive::new(&bytes[..]);
+    assert_eq!(
+        archive.entries().unwrap().map(|entry| entry.unwrap().size()).filter(|size| *size == 10).count(),
+        1
+    );
 }

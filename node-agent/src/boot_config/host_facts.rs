@@ -1,10 +1,7 @@
 //! What the plan must know of the host: names, the user of user-data, the Wi-Fi
 //! of network-config and of the owner's netplan files, what an earlier run left.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 
 use weaver_diagnostics::{
     finding::Finding,
@@ -29,6 +26,7 @@ use weaver_diagnostics::{
     yaml_node::SyntaxError,
 };
 
+use super::pin::pin_path;
 use crate::{facts::identity, host_root::HostRoot, k3s_files};
 
 /// Where netplan files of the owner's may lie: of two with one name the first counts.
@@ -40,14 +38,6 @@ pub(super) struct CardFacts {
     /// k3s' data directory.
     pub data_dir: String,
     pub findings: Vec<Finding>,
-}
-
-/// The file with the node's name. One for each role: a server that became an agent is to find its node again.
-pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
-    state_dir.join(match role {
-        RoleSetting::Server => "node-name",
-        RoleSetting::Agent(_) => "agent-name",
-    })
 }
 
 /// user-data and network-config lie next to `weaver.toml`. What could not be read is reported where `config` has a

@@ -43,6 +43,11 @@ impl Mounts {
         if refuses { Mount::ReadOnly } else { Mount::Writable }
     }
 
+    /// The places at a path and below it where something is mounted.
+    pub(crate) fn within(&self, path: &Path) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|mount| mount.mount_point.as_path()).filter(move |place| place.starts_with(path))
+    }
+
     /// Where the file system is mounted that holds a path, and how.
     pub(crate) fn holding(&self, path: &Path) -> Option<(PathBuf, Mount)> {
         let mut places = path.ancestors().map(|place| (place.to_owned(), self.at(place)));

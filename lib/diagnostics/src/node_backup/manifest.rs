@@ -10,6 +10,9 @@ pub const MANIFEST: &str = "manifest.json";
 pub const FORMAT: u32 = 1;
 /// The datastore among the members.
 pub const DATASTORE: &str = "k3s/server/db/state.db";
+/// Of `/var/lib/weaver`: what `weaver.toml` no longer holds, and what boot-config must remember.
+pub const OF_STATE: [&str; 4] =
+    ["k3s.token", "wifi.password", "boot-config/node-name", "boot-config/last-good.toml"];
 /// Members of local-path volumes begin with this.
 pub const VOLUMES: &str = "k3s/storage/";
 
@@ -21,6 +24,8 @@ pub struct Manifest {
     pub node: String,
     /// The version of its k3s, where that was told.
     pub k3s: Option<String>,
+    /// The data directory of its k3s.
+    pub data_dir: String,
     /// When it was made, by a clock that may be wrong.
     pub made: String,
     /// The datastore's last revision.
@@ -141,9 +146,13 @@ impl Part {
         let part = Self::ALL.into_iter().find(|part| name.starts_with(part.prefix())).ok_or_else(refused)?;
         let below = name.strip_prefix(part.prefix()).unwrap_or_default().trim_end_matches('/');
         let is_plain = |step: &str| !step.is_empty() && step != "." && step != ".." && !step.contains('\0');
-        // A file of the state or of the boot partition has no directory.
-        let is_flat = matches!(part, Self::State | Self::WeaverToml);
-        if !below.split('/').all(is_plain) || is_flat && below.contains('/') {
+        // Of these parts there are files that a boot obeys: no others than those that a backup takes.
+        let is_ours = match part {
+            Self::State => OF_STATE.contains(&below),
+            Self::WeaverToml => below == "weaver.toml",
+            _ => true,
+        };
+        if !below.split('/').all(is_plain) || !is_ours {
             return Err(refused());
         }
         Ok((part, below))
@@ -160,6 +169,7 @@ mod tests {
             format: FORMAT,
             node: "raspi".to_owned(),
             k3s: Some("v1.36.4+k3s1".to_owned()),
+            data_dir: "/var/lib/rancher/k3s".to_owned(),
             made: "2026-11-27T08:00:00Z".to_owned(),
             revision: 7,
             rows: 3,
@@ -208,9 +218,11 @@ mod tests {
                 Some((Part::Configuration, "config.yaml.d/90-weaver.yaml")),
             ),
             ("etc/rancher/node/password", Some((Part::NodePassword, "password"))),
-            ("weaver/state/node-name", Some((Part::State, "node-name"))),
+            ("weaver/state/boot-config/node-name", Some((Part::State, "boot-config/node-name"))),
             ("weaver/boot/weaver.toml", Some((Part::WeaverToml, "weaver.toml"))),
             ("weaver/state/webhook/ca.key", None),
+            ("weaver/state/restore.json", None),
+            ("weaver/boot/cmdline.txt", None),
             ("weaver/boot/overlays/x", None),
             ("k3s/server/../../../etc/shadow", None),
             ("k3s/server/./x", None),

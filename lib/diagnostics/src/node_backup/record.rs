@@ -37,6 +37,9 @@ pub struct Record {
     pub swaps: Vec<Swap>,
     /// What is of no use any more: k3s makes it again.
     pub stale: Vec<String>,
+    /// The boot in which it began: in the same one k3s may run by now, and only `--resume` stops it.
+    #[serde(default)]
+    pub boot: String,
     pub phase: Phase,
 }
 
@@ -70,6 +73,7 @@ mod tests {
             made: "2026-11-26T08:00:00Z".to_owned(),
             swaps: vec![swap.clone()],
             stale: vec!["/b".to_owned()],
+            boot: String::new(),
             phase,
         };
         let text = serde_json::to_string(&record(Phase::Swap)).unwrap();

@@ -17,6 +17,10 @@ pub struct Card {
     pub takes_name: bool,
     /// The k3s that is installed, or why it does not tell.
     pub installed: Result<Version, String>,
+    /// The data directory of its k3s.
+    pub data_dir: String,
+    /// What cannot be renamed, and why: a link, or something is mounted there.
+    pub not_movable: Vec<String>,
     /// Why its datastore cannot be replaced by a file of SQLite.
     pub other_datastore: Option<String>,
     /// Bytes that the backup takes, and bytes that are free.
@@ -47,6 +51,21 @@ pub fn refusals(card: &Card, backup: &Manifest) -> Vec<UpgradeRefusal> {
     }
     if let Some(why) = &card.other_datastore {
         refuse(why.clone(), "restore it by the means of that datastore".to_owned());
+    }
+    if card.data_dir != backup.data_dir {
+        refuse(
+            format!(
+                "k3s of the backup keeps its data in {}, and this one in {}",
+                backup.data_dir, card.data_dir
+            ),
+            format!(
+                "set `data-dir: {}` in /etc/rancher/k3s/config.yaml, and start k3s once",
+                backup.data_dir
+            ),
+        );
+    }
+    for what in &card.not_movable {
+        refuse(what.clone(), "unmount it, or replace the link by what it leads to".to_owned());
     }
     of_the_version(card, backup, &mut refuse);
     if let Some(free) = card.free.filter(|free| *free < card.needed) {
@@ -104,6 +123,8 @@ mod tests {
             node: Some("raspi".to_owned()),
             takes_name: false,
             installed: Ok("v1.36.4+k3s1".parse().unwrap()),
+            data_dir: "/var/lib/rancher/k3s".to_owned(),
+            not_movable: Vec::new(),
             other_datastore: None,
             needed: 5,
             free: Some(5),
@@ -115,6 +136,7 @@ mod tests {
             format: FORMAT,
             node: node.to_owned(),
             k3s: k3s.map(str::to_owned),
+            data_dir: "/var/lib/rancher/k3s".to_owned(),
             made: String::new(),
             revision: 1,
             rows: 1,
@@ -146,6 +168,16 @@ mod tests {
                 Some("does not tell"),
             ),
             (Card { other_datastore: other(), ..card() }, backup("raspi", same), Some("etcd")),
+            (
+                Card { data_dir: "/mnt/k3s".to_owned(), ..card() },
+                backup("raspi", same),
+                Some("keeps its data in"),
+            ),
+            (
+                Card { not_movable: vec!["/x is a link".to_owned()], ..card() },
+                backup("raspi", same),
+                Some("/x is"),
+            ),
             (Card { free: Some(4), ..card() }, backup("raspi", same), Some("1 MiB are needed")),
             (Card { free: None, ..card() }, backup("raspi", same), None),
             (

@@ -5,6 +5,7 @@ use std::io;
 use super::*;
 use crate::backup::journal::{complete, finding};
 use crate::backup::tests::Scene;
+use crate::backup::to;
 use crate::host_args::STATE_DIR;
 
 /// A card that was flashed again: its own k3s, whose database is closed.
@@ -21,7 +22,7 @@ fn revision(scene: &Scene) -> i64 {
 fn has_state_of(scene: &Scene, node: &str, rows: i64) {
     for path in [
         "/var/lib/rancher/k3s/server/tls/server-ca.crt",
-        "/var/lib/weaver/node-name",
+        "/var/lib/weaver/boot-config/node-name",
         "/boot/firmware/weaver.toml",
     ] {
         assert_eq!(scene.read(path), node, "{path}");
@@ -191,9 +192,17 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         swap::all(&host.root, &record, &mut cut).unwrap_err();
         let said = finding(&host.root).unwrap();
         assert_eq!((said.code.id(), said.severity()), ("F-19", weaver_diagnostics::finding::Severity::Fail));
+        let words = ["restore", backup.to_str().unwrap()];
+        assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "another one has to wait");
+        assert_eq!(card.run(&["restore", "--resume", "--dry-run"]).await.unwrap(), exit_code::FINE);
+        let error = to(card.request(&card.at("/backups"))).await.unwrap_err().to_string();
+        assert!(error.contains("what is there is half of it"), "{error}");
+        // In this boot k3s may run.
+        assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
+        assert!(finding(&host.root).is_some());
         if by_boot {
-            let done = complete(&host.root, Path::new(STATE_DIR)).unwrap().unwrap();
-            assert_eq!(done.node, "raspi");
+            card.write("/proc/sys/kernel/random/boot_id", "another");
+            card.run(&["boot-config"]).await.unwrap();
         } else {
             let systemctl = card.at("/systemctl");
             let words = ["restore", "--resume", "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
@@ -203,4 +212,50 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         assert!(finding(&host.root).is_none());
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
     }
+}
+
+#[tokio::test]
+async fn what_an_earlier_restore_kept_stays_until_the_next_one_begins() {
+    let (first, second) = (Scene::new("raspi", 40), Scene::new("raspi", 50));
+    let card = fresh("raspi");
+    card.write("/var/lib/rancher/k3s/server/tls/server-ca.crt", "of the card");
+    let systemctl = card.at("/systemctl");
+    let restore = async |backup: &Path| {
+        let words =
+            ["restore", backup.to_str().unwrap(), "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
+        card.run(&words).await.unwrap()
+    };
+    let kept = "/var/lib/rancher/k3s/server.before-restore/tls/server-ca.crt";
+    assert_eq!(restore(&first.backup().await).await, exit_code::KNOWN_BAD);
+    assert_eq!(card.read(kept), "of the card");
+    let cut = card.at("/cut.tar");
+    let whole = fs::read(second.backup().await).unwrap();
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(restore(&cut).await, exit_code::KNOWN_BAD);
+    assert_eq!(card.read(kept), "of the card", "nothing was changed");
+    fs::write(&cut, &whole).unwrap();
+    assert_eq!(restore(&cut).await, exit_code::KNOWN_BAD);
+    has_state_of(&card, "raspi", 50);
+    assert_eq!(card.read(kept), "raspi");
+}
+
+#[tokio::test]
+async fn another_data_directory_a_mount_and_a_link_are_refused() {
+    let old = Scene::new("raspi", 40);
+    let backup = old.backup().await;
+    let words = ["restore", backup.to_str().unwrap()];
+    let mounted = "36 35 8:1 / /var/lib/rancher/k3s/storage rw,relatime - ext4 /dev/sda1 rw\n";
+    for (path, text) in
+        [("/etc/rancher/k3s/config.yaml", "data-dir: /mnt/ssd\n"), ("/proc/self/mountinfo", mounted)]
+    {
+        let card = fresh("raspi");
+        card.write(path, text);
+        assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "{path}");
+        assert_eq!(revision(&card), 2, "{path}");
+    }
+    let card = fresh("raspi");
+    fs::rename(card.at("/etc/rancher/node"), card.at("/node")).unwrap();
+    std::os::unix::fs::symlink("/node", card.at("/etc/rancher/node")).unwrap();
+    assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
+    assert_eq!(revision(&card), 2);
 }

@@ -1,0 +1,16 @@
+//! Where the node's name is remembered.
+
+use std::path::{Path, PathBuf};
+
+use weaver_diagnostics::weaver_toml::RoleSetting;
+
+/// Of a server.
+pub(super) const NODE_NAME: &str = "node-name";
+
+/// The file with the node's name. One for each role: a server that became an agent is to find its node again.
+pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
+    state_dir.join(match role {
+        RoleSetting::Server => NODE_NAME,
+        RoleSetting::Agent(_) => "agent-name",
+    })
+}
