@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceRule, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
 };
@@ -204,28 +204,41 @@ impl AccessCache {
         }
         let _asking = self.asking.lock().await;
         let kinds = &self.kinds_and(kind);
-        let unknown: Vec<String> = {
-            let mut known = lock(&self.within);
-            known.retain(|_, (asked, _)| asked.elapsed() < self.lasts);
-            let is_known = |namespace: &String| {
-                known.get(namespace).is_some_and(|(_, rules)| rules.0.contains_key(kind))
+        // Held apart from the cache, of which something may be forgotten while the rest is asked.
+        let mut known: HashMap<String, OfKind> = {
+            let mut within = lock(&self.within);
+            within.retain(|_, (asked, _)| asked.elapsed() < self.lasts);
+            let known = |namespace: &String| {
+                let (_, rules) = within.get(namespace)?;
+                Some((namespace.clone(), *rules.0.get(kind)?))
             };
-            namespaces.iter().filter(|namespace| !is_known(namespace)).cloned().collect()
+            namespaces.iter().filter_map(known).collect()
         };
-        let answers: Vec<(String, Rules)> = stream::iter(unknown)
+        let unknown: Vec<String> =
+            namespaces.iter().filter(|namespace| !known.contains_key(*namespace)).cloned().collect();
+        let mut answers = stream::iter(unknown)
             .map(|namespace| async move {
-                let rules = self.ask(kinds, &namespace).await?;
-                Ok::<_, CallError>((namespace, rules))
+                let rules = self.ask(kinds, &namespace).await;
+                (namespace, rules)
             })
-            .buffer_unordered(CONCURRENCY)
-            .try_collect()
-            .await?;
-        let mut known = lock(&self.within);
-        known.extend(answers.into_iter().map(|(namespace, rules)| (namespace, (Instant::now(), rules))));
-        let allowed = |namespace: &String| {
-            let rules = known.get(namespace).and_then(|(_, rules)| rules.0.get(kind));
-            rules.copied().is_some_and(wanted)
-        };
+            .buffer_unordered(CONCURRENCY);
+        let mut failed = Vec::new();
+        // One question that fails loses no other answer; where all of them do, it is not waited for each.
+        while failed.len() < CONCURRENCY
+            && let Some((namespace, rules)) = answers.next().await
+        {
+            match rules {
+                Ok(rules) => {
+                    known.extend(rules.0.get(kind).map(|of_kind| (namespace.clone(), *of_kind)));
+                    lock(&self.within).insert(namespace, (Instant::now(), rules));
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        if let Some(error) = failed.pop() {
+            return Err(error);
+        }
+        let allowed = |namespace: &String| known.get(namespace).copied().is_some_and(wanted);
         Ok(namespaces.into_iter().filter(allowed).collect())
     }
 
@@ -301,81 +314,4 @@ fn is_about(rule: &ResourceRule, kind: &GroupResource) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn of_core(resource: &str) -> GroupResource {
-        GroupResource { group: String::new(), resource: resource.into() }
-    }
-
-    fn access(rules: &serde_json::Value) -> [(bool, bool); 2] {
-        let status = json!({"incomplete": false, "nonResourceRules": [], "resourceRules": rules});
-        let kinds = ["configmaps", "secrets"].map(of_core);
-        let rules = Rules::of(&serde_json::from_value(status).unwrap(), &kinds.clone().into());
-        kinds.map(|kind| (rules.0[&kind].touches, rules.0[&kind].lists))
-    }
-
-    /// Not to be asked.
-    fn cache() -> AccessCache {
-        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, tower::BoxError>("not to be asked".into())
-        });
-        AccessCache::new(Client::new(service, "default"), Duration::from_mins(5))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_does_not_fit_is_tried_at_growing_intervals_until_the_rights_change() {
-        let (cache, kind) = (cache(), &of_core("secrets"));
-        let minutes = async |longest| {
-            let mut minutes = 0;
-            // Many resources use the watch.
-            (0..100).for_each(|_| cache.does_not_fit(kind, longest));
-            while !cache.may_fit(kind) {
-                tokio::time::advance(Duration::from_mins(1)).await;
-                minutes += 1;
-            }
-            minutes
-        };
-        assert!(cache.may_fit(kind));
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            pauses.push(minutes(AccessCache::LONGEST_PAUSE).await);
-        }
-        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 360, 360]);
-        assert!(cache.may_fit(&of_core("configmaps")), "another kind");
-        cache.does_not_fit(kind, AccessCache::LONGEST_PAUSE);
-        cache.is_not_everywhere(kind);
-        assert!(cache.may_fit(kind), "its rights are others");
-        assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5);
-        tokio::time::advance(AccessCache::LONGEST_PAUSE).await;
-        assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5, "it fitted for hours");
-        assert_eq!(
-            [minutes(AccessCache::FIRST_PAUSE).await, minutes(AccessCache::FIRST_PAUSE).await],
-            [5, 5]
-        );
-    }
-
-    #[test]
-    fn any_right_on_a_kind_is_enough_to_learn_of_a_namespace_and_list_alone_to_search_it() {
-        let (none, touches, lists) = ((false, false), (true, false), (true, true));
-        for (rules, expected) in [
-            (json!([]), [none, none]),
-            (json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]), [touches, none]),
-            (json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]), [none, lists]),
-            (
-                json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["list"]}]),
-                [none, touches],
-            ),
-            (json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]), [lists, lists]),
-            (json!([{"apiGroups": ["apps"], "resources": ["configmaps"], "verbs": ["list"]}]), [none, none]),
-            (
-                json!([{"apiGroups": [""], "resources": ["configmaps/status"], "verbs": ["get"]}]),
-                [none, none],
-            ),
-        ] {
-            assert_eq!(access(&rules), expected, "{rules}");
-        }
-    }
-}
+mod tests;
