@@ -24,6 +24,9 @@ use super::review::{Access, GroupResource, missing};
 /// Questions in flight at once.
 const CONCURRENCY: usize = 8;
 
+/// [`AccessCache::ask_again`] forgets no more often than that: who may ask for it may do so in a loop.
+const BETWEEN_REFRESHES: Duration = Duration::from_secs(30);
+
 /// What is known of the rights of one account.
 pub struct AccessCache {
     /// Acts as the account.
@@ -35,6 +38,8 @@ pub struct AccessCache {
     within: Mutex<HashMap<String, (Instant, Rules)>>,
     /// Kinds of which one watch on all namespaces showed too much.
     too_large: Mutex<HashMap<GroupResource, TooLarge>>,
+    /// When [`AccessCache::ask_again`] forgot last.
+    refreshed: Mutex<Option<Instant>>,
     /// Two callers that want to know the same wait for one answer.
     asking: AsyncMutex<()>,
 }
@@ -77,6 +82,7 @@ impl AccessCache {
             everywhere: Mutex::default(),
             within: Mutex::default(),
             too_large: Mutex::default(),
+            refreshed: Mutex::default(),
             asking: AsyncMutex::default(),
         }
     }
@@ -276,6 +282,15 @@ impl AccessCache {
     pub fn forget(&self, age: Duration) {
         lock(&self.everywhere).retain(|_, (asked, _)| asked.elapsed() < age);
         lock(&self.within).retain(|_, (asked, _)| asked.elapsed() < age);
+    }
+
+    /// Forgets everything that was answered, once in 30 seconds at most: its rights may be others by now.
+    pub fn ask_again(&self) {
+        let (now, mut refreshed) = (Instant::now(), lock(&self.refreshed));
+        if refreshed.is_none_or(|last| now >= last + BETWEEN_REFRESHES) {
+            *refreshed = Some(now);
+            self.forget(Duration::ZERO);
+        }
     }
 }
 

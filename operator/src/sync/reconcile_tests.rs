@@ -7,7 +7,7 @@ use kube::core::PartialObjectMetaExt as _;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::advance;
-use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+use weaver_api::marks::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
 
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};
@@ -116,6 +116,32 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once(
     for _ in 0..3 {
         world.reconcile().await.unwrap();
         assert_eq!((world.server.writes(), world.events()), (Vec::<String>::new(), Vec::<String>::new()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_a_sync_has_all_rights_asked_again_but_not_in_a_loop() {
+    let world = World::remembering(Duration::ZERO, Duration::from_mins(5)).await;
+    world.server.forbid("bar", true);
+    let mut selecting = spec(&["foo"]);
+    selecting["targets"]["patterns"] = json!(["ba?"]);
+    world.create(&selecting, &[]);
+    world.settle().await;
+    world.server.forbid("bar", false);
+    world.reconcile().await.unwrap();
+    assert_eq!(world.counts()["desired"], 2, "the refusal is remembered");
+    world.server.asked();
+    let all: &[&str] = &["bar", "baz", "foo", "team-a"];
+    for (after, expected) in [(0, all), (0, &[]), (29, &[]), (1, all)] {
+        advance(Duration::from_secs(after)).await;
+        let now = world.sync()["metadata"]["resourceVersion"].clone();
+        world.change(|sync| sync["metadata"]["annotations"] = json!({SYNC_NOW_ANNOTATION: now}));
+        world.settle().await;
+        let mut asked = world.server.asked();
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked, expected);
+        assert_eq!(world.counts()["synced"], 3);
     }
 }
 

@@ -38,6 +38,8 @@ pub struct SyncState {
     pub resume_at: Option<String>,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
+    /// Is what was answered about the account's rights not to be used any more?
+    pub asks_again: bool,
     /// Have stale copies of an earlier life been looked for?
     pub search: Search,
     /// Copies that are not wanted any more and may still be there.
@@ -59,6 +61,7 @@ impl Default for SyncState {
             forgiven: 0,
             resume_at: None,
             sync_now: None,
+            asks_again: false,
             search: Search::default(),
             stale_copies: BTreeSet::new(),
             upgraded: None,
@@ -69,9 +72,10 @@ impl Default for SyncState {
 }
 
 impl SyncState {
-    /// Nothing of what is known of copies is taken for granted any more.
+    /// Nothing of what is known of copies and rights is taken for granted any more.
     pub fn look_afresh(&mut self) {
         self.stale_copies.extend(std::mem::take(&mut self.verified).into_keys());
         self.search = Search::Due;
+        self.asks_again = true;
     }
 }

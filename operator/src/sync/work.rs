@@ -68,6 +68,10 @@ pub async fn work(
         Ok(tenant) => tenant,
         Err(error) => return Some(Outcome::NoToken(error)),
     };
+    if std::mem::take(&mut state.asks_again) {
+        // All of it: what is asked again must not depend on what the tenant may not see.
+        tenant.access.ask_again();
+    }
     let mode = match (spec.dry_run, is_taken(&sync.metadata)) {
         (true, _) => Mode::Try,
         (false, true) => Mode::Write,
