@@ -237,10 +237,12 @@ fn rules_added(was: &[ValidationRule], is: &[ValidationRule]) -> Vec<Change> {
 }
 
 /// Is `new` the rule `old`, or with an alternative behind it? One with a `?` may be a condition, which would take `old`
-/// for its own.
+/// for its own. One with `oldSelf` makes it a transition rule, and those do not pass over what an update leaves as it was.
 fn allows_more(old: &str, new: &str) -> bool {
     let alternative = || new.strip_prefix(old)?.strip_prefix(" || ");
-    old == new || alternative().is_some_and(|alternative| !alternative.contains('?'))
+    old == new
+        || alternative()
+            .is_some_and(|alternative| !["?", "oldSelf"].iter().any(|part| alternative.contains(part)))
 }
 
 /// As it is in the definition.

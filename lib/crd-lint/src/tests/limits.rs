@@ -214,6 +214,12 @@ fn rules() {
             ),
             (
                 rules(json!([{"rule": "self == 'a'"}])),
+                rules(json!([{"rule": "self == 'a' || self == oldSelf"}])),
+                ": rule is new: self == 'a' || self == oldSelf",
+                rules(json!([{"rule": "self == 'a' || self == 'old'"}])),
+            ),
+            (
+                rules(json!([{"rule": "self == 'a'"}])),
                 rules(json!([{"rule": "self == 'b' || self == 'a'"}])),
                 ": rule is new: self == 'b' || self == 'a'",
                 rules(json!([{"rule": "self == 'a' || self == 'b' || self == 'c'"}])),
