@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::bail;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
+use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 use weaver_api::validate::ValidSync;
 use weaver_api::{OPERATOR_NAMESPACE, pattern};
 use weaver_copies::namespace::{Traits, selects};
@@ -45,32 +47,56 @@ pub async fn named(
 /// What is to be granted: where the person may not ask, all that is needed.
 ///
 /// # Errors
-/// The API server cannot be asked.
+/// The selected namespaces are not known, or the API server cannot be asked.
 pub async fn to_grant(
     client: &Client,
     account: &Account,
     spec: &ValidSync,
-    targets: &BTreeSet<String>,
+    targets: &Targets,
     tell: Tell,
 ) -> anyhow::Result<BTreeSet<Right>> {
-    let kept_out: Vec<&str> =
-        targets.iter().filter(|target| !is_granted(spec, target)).map(String::as_str).collect();
-    if !kept_out.is_empty() {
-        tell(&format!(
-            "nothing is granted in {}: spec.targets selects them and does not name them; list them in \
-             spec.targets.namespaces to grant rights there",
-            kept_out.join(", ")
-        ));
+    let (targets, kept_out) = granted(spec, targets)?;
+    for line in &kept_out {
+        tell(line);
     }
-    let missing = denied(needed(spec, targets), |right| review::known(client, account, right)).await?;
+    let missing = denied(needed(spec, &targets), |right| review::known(client, account, right)).await?;
     Ok(of(client, missing, tell).await.rights)
 }
 
-/// In a namespace of Kubernetes or of the operator, a Role is not for those who wrote a pattern like `*` and thought of
-/// their own.
-fn is_granted(spec: &ValidSync, target: &str) -> bool {
-    let is_system = target.starts_with("kube-") || target == OPERATOR_NAMESPACE;
-    !is_system || spec.targets.contains(target)
+/// In which of the targets a Role is made, and what to say of the others. Who wrote a pattern like `*` thought of their
+/// own namespaces: not of those of Kubernetes and of the operator, nor of one that lets no copy of theirs in.
+fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<String>, Vec<String>)> {
+    if !targets.is_complete {
+        bail!(
+            "nothing was granted: which namespaces spec.targets selects could not be listed; name them in \
+             spec.targets.namespaces, or ask someone who may list namespaces"
+        );
+    }
+    let (mut granted, mut system, mut closed) = (BTreeSet::new(), Vec::new(), 0);
+    for target in &targets.all {
+        let is_named = spec.targets.contains(target);
+        if !is_named && (target.starts_with("kube-") || target == OPERATOR_NAMESPACE) {
+            system.push(target.as_str());
+        } else if !is_named && targets.closed.contains(target) {
+            closed += 1;
+        } else {
+            granted.insert(target.clone());
+        }
+    }
+    let system = (!system.is_empty()).then(|| {
+        format!(
+            "nothing is granted in {}: spec.targets selects them and does not name them; list them in \
+             spec.targets.namespaces to grant rights there",
+            system.join(", ")
+        )
+    });
+    let closed = (closed > 0).then(|| {
+        format!(
+            "nothing is granted in {closed} of the selected namespaces: their annotation {ACCEPT_FROM_ANNOTATION} \
+             excludes copies from this one"
+        )
+    });
+    Ok((granted, system.into_iter().chain(closed).collect()))
 }
 
 /// Says of a namespace that does not exist that there is nothing to grant in it.
@@ -127,36 +153,57 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
     (grantable, exist)
 }
 
-/// Named and, as far as who types may list namespaces, selected ones.
-pub async fn targets(client: &Client, spec: &ValidSync, tell: Tell) -> BTreeSet<String> {
-    let mut targets = spec.targets.clone();
+/// Where the copies go.
+pub struct Targets {
+    /// Named and, as far as the person may list namespaces, selected ones.
+    pub all: BTreeSet<String>,
+    /// Those that are selected and let no copies of this tenant in.
+    closed: BTreeSet<String>,
+    /// Are all of them known?
+    is_complete: bool,
+}
+
+/// Those of a ConfigMapSync in the namespace `tenant`.
+pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell) -> Targets {
+    let mut targets = Targets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
     if !spec.has_selection() {
         return targets;
     }
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.list_metadata(&ListParams::default()).await {
         Ok(list) => {
-            let selected = list.iter().filter(|namespace| {
-                let traits = Traits::of(&namespace.metadata);
-                !traits.terminating && selects(spec, &namespace.name_any(), &traits)
-            });
-            targets.extend(selected.map(kube::ResourceExt::name_any));
+            for namespace in &list {
+                targets.look_at(tenant, spec, namespace.name_any(), &Traits::of(&namespace.metadata));
+            }
             for one in &spec.patterns {
-                let count = targets.iter().filter(|target| pattern::matches(one, target)).count();
+                let count = targets.all.iter().filter(|target| pattern::matches(one, target)).count();
                 tell(&format!("targets that match {one} now: {count}"));
             }
         }
         Err(error) => {
+            targets.is_complete = false;
             tell(&format!("the selected namespaces could not be listed with your rights: {error}"));
         }
     }
     targets
 }
 
+impl Targets {
+    /// Adds a namespace that is there, if it is selected.
+    fn look_at(&mut self, tenant: &str, spec: &ValidSync, name: String, traits: &Traits) {
+        if traits.terminating || !selects(spec, &name, traits) {
+            return;
+        }
+        if !traits.accepts(tenant) {
+            self.closed.insert(name.clone());
+        }
+        self.all.insert(name);
+    }
+}
+
 fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
     let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
-    let targets = targets.iter().filter(|target| is_granted(spec, target));
-    let targets = targets.flat_map(|target| for_target(spec.source_kind, target));
+    let targets = targets.iter().flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
 }
 
@@ -167,23 +214,86 @@ mod tests {
 
     use super::*;
 
+    fn valid(targets: &serde_json::Value) -> ValidSync {
+        let spec = serde_json::json!({
+            "serviceAccount": {"name": "sync"}, "source": {"namespace": "team-a", "name": "settings"},
+            "targets": targets,
+        });
+        validate(Some(&serde_json::from_value(spec).unwrap())).unwrap()
+    }
+
+    fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.map(str::to_owned).into()
+    }
+
     #[test]
-    fn a_pattern_asks_for_no_role_in_a_namespace_of_the_system() {
-        let spec = |targets: serde_json::Value| {
-            let spec = serde_json::json!({
-                "serviceAccount": {"name": "sync"}, "source": {"namespace": "team-a", "name": "settings"},
-                "targets": targets,
-            });
-            validate(Some(&serde_json::from_value(spec).unwrap())).unwrap()
+    fn a_pattern_asks_for_no_role_in_a_namespace_of_the_system_or_that_lets_no_copy_in() {
+        let targets = Targets {
+            all: names(["app", "config-weaver", "kube-public", "shut", "shut-2"]),
+            closed: names(["kube-public", "shut", "shut-2"]),
+            is_complete: true,
         };
-        let all = ["app", "config-weaver", "kube-public", "kube-system", "team-a"].map(str::to_owned).into();
-        let namespaces = |spec: &ValidSync| -> BTreeSet<String> {
-            needed(spec, &all).into_iter().map(|right| right.namespace).collect()
-        };
-        let selecting = spec(serde_json::json!({"patterns": ["*"]}));
-        assert_eq!(namespaces(&selecting), ["app", "team-a"].map(str::to_owned).into());
-        let named = spec(serde_json::json!({"patterns": ["*"], "namespaces": ["kube-public"]}));
-        assert_eq!(namespaces(&named), ["app", "kube-public", "team-a"].map(str::to_owned).into());
+        for (spec, expected, said) in [
+            (
+                serde_json::json!({"patterns": ["*"]}),
+                names(["app"]),
+                ["in config-weaver, kube-public:", "in 2 of"].as_slice(),
+            ),
+            (
+                serde_json::json!({"patterns": ["*"], "namespaces": ["kube-public", "shut"]}),
+                names(["app", "kube-public", "shut"]),
+                &["in config-weaver:", "in 1 of"],
+            ),
+            (
+                serde_json::json!({"namespaces": ["config-weaver", "kube-public", "shut", "shut-2"]}),
+                targets.all.clone(),
+                &[],
+            ),
+        ] {
+            let (granted, kept_out) = granted(&valid(&spec), &targets).unwrap();
+            assert_eq!(granted, expected, "{spec}");
+            assert_eq!(kept_out.len(), said.len(), "{kept_out:?}");
+            assert!(kept_out.iter().zip(said).all(|(line, part)| line.contains(part)), "{kept_out:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_selected_and_not_known_is_not_granted_in_part() {
+        let targets = Targets { all: names(["app"]), closed: BTreeSet::new(), is_complete: false };
+        let spec = valid(&serde_json::json!({"patterns": ["*"], "namespaces": ["app"]}));
+        let error = granted(&spec, &targets).unwrap_err().to_string();
+        assert!(
+            error.contains("nothing was granted") && error.contains("spec.targets.namespaces"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_namespace_that_is_selected_may_let_no_copy_in() {
+        let spec = valid(&serde_json::json!({"patterns": ["app-*"], "namespaces": ["app-0"]}));
+        let mut targets = Targets { all: names(["app-0"]), closed: BTreeSet::new(), is_complete: true };
+        for (name, accept_from, terminating) in [
+            ("app-0", Some("none"), false),
+            ("app-1", None, false),
+            ("app-2", Some("none"), false),
+            ("app-3", Some("team-b, team-a"), false),
+            ("app-4", None, true),
+            ("other", Some("none"), false),
+        ] {
+            let traits =
+                Traits { terminating, accept_from: accept_from.map(str::to_owned), ..Traits::default() };
+            targets.look_at("team-a", &spec, name.to_owned(), &traits);
+        }
+        assert_eq!(targets.all, names(["app-0", "app-1", "app-2", "app-3"]));
+        assert_eq!(targets.closed, names(["app-2"]));
+    }
+
+    #[test]
+    fn what_is_missing_in_a_namespace_of_the_system_is_explained() {
+        let all = names(["app", "kube-system"]);
+        let needed = needed(&valid(&serde_json::json!({"patterns": ["*"]})), &all);
+        let namespaces: BTreeSet<String> = needed.into_iter().map(|right| right.namespace).collect();
+        assert_eq!(namespaces, names(["app", "kube-system", "team-a"]));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use weaver_copies::plan::{Before, CopyStep, Takes, by_object};
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
-use crate::missing::{self, Missing};
+use crate::missing::{self, Missing, Targets};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
@@ -76,11 +76,12 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
     }
     match validate(sync.desired()) {
         Ok(spec) => {
-            let targets = compare(&client, &sync, &spec).await;
             let account = Account { namespace, name: spec.account.clone() };
+            let targets = missing::targets(&client, &account.namespace, &spec, tell).await;
+            compare(&client, &sync, &spec, &targets.all).await;
             match grants {
                 Some(yes) => mend(&client, &account, &spec, &targets, name, yes).await,
-                None => name_missing(&client, &account, &spec, &targets).await,
+                None => name_missing(&client, &account, &spec, &targets.all).await,
             }
         }
         Err(faults) => {
@@ -97,10 +98,9 @@ fn tell(line: &str) {
     say(line);
 }
 
-/// Says what there is; returns the targets.
-async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> BTreeSet<String> {
+/// Says what there is.
+async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync, targets: &BTreeSet<String>) {
     let owner = owner(sync);
-    let targets = missing::targets(client, spec, tell).await;
     let place = ObjectKey::of_source(spec);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
@@ -110,7 +110,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> BTr
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
                     let copy = Desired::new(owner, place.kind, &spec.copy_name, metadata, content);
-                    for target in &targets {
+                    for target in targets {
                         say(format_args!(
                             "{}: {}",
                             copy.place(target),
@@ -124,7 +124,6 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> BTr
         Ok(None) => say(format_args!("source {place} does not exist")),
         Err(error) => say(format_args!("source {place} could not be read with your rights: {error}")),
     }
-    targets
 }
 
 async fn name_missing(
@@ -135,13 +134,25 @@ async fn name_missing(
 ) -> anyhow::Result<()> {
     let asked = targets.iter().take(EXPLAINED).cloned().collect();
     let Missing { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
+    let there = part_of(targets.len());
     if !any {
-        say(format_args!("{account} holds every right that is needed"));
+        say(format_args!("{account} holds every right that is needed{there}"));
+    } else if !there.is_empty() {
+        say(format_args!("rights were checked{there}"));
     }
     if !rights.is_empty() {
         show(rights::explain(account, &rights, exist));
     }
     Ok(())
+}
+
+/// In which of so many targets rights are checked, if not in all.
+fn part_of(targets: usize) -> String {
+    if targets > EXPLAINED {
+        format!(" in the first {EXPLAINED} of {targets} targets")
+    } else {
+        String::new()
+    }
 }
 
 /// Makes what the account lacks, and has the operator look again. Who wrote the spec chose source and targets, and need
@@ -150,7 +161,7 @@ async fn mend(
     client: &Client,
     account: &Account,
     spec: &ValidSync,
-    targets: &BTreeSet<String>,
+    targets: &Targets,
     name: &str,
     yes: bool,
 ) -> anyhow::Result<()> {
@@ -190,5 +201,16 @@ async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace:
         }
         CopyStep::Refuse(foreign) => format!("is not touched: {foreign}"),
         CopyStep::Inspect => "was not checked".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_not_all_targets_are_checked_it_is_said() {
+        assert_eq!(part_of(EXPLAINED), "");
+        assert_eq!(part_of(70), " in the first 50 of 70 targets");
     }
 }

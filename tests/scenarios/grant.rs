@@ -152,7 +152,11 @@ async fn who_administers_both_namespaces_grants_and_no_one_grants_more_than_they
         !said.done && said.err.contains("is attempting to grant RBAC permissions not currently held"),
         "{said:?}"
     );
-    assert!(world.syncs(&team).get_opt("greedy").await.unwrap().is_none());
+    let said = create("wide", &world.name("*")).await;
+    assert!(!said.done && said.err.contains("nothing was granted"), "who may not list namespaces: {said:?}");
+    for name in ["greedy", "wide"] {
+        assert!(world.syncs(&team).get_opt(name).await.unwrap().is_none(), "{name}");
+    }
     world.lacks(&bar, "settings").await;
     world.finish().await;
 }

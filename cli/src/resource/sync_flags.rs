@@ -161,7 +161,7 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     let client = store.client();
     // What a dry run prints is for another program.
     let tell = |line: &str| note!("{line}");
-    let targets = missing::targets(client, &spec, tell).await;
+    let targets = missing::targets(client, &namespace, &spec, tell).await;
     let account = Account { namespace: namespace.clone(), name: spec.account.clone() };
     let missing = missing::to_grant(client, &account, &spec, &targets, tell).await?;
     let parts = grant::lacking(client, &account, &missing).await?;
