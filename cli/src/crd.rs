@@ -76,8 +76,8 @@ pub enum Verb {
     ///
     /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do.
     /// Files are YAML or JSON. CRDs are matched by name; other objects are ignored, and a CRD that only NEW
-    /// has is compatible. A change that cannot be judged, such as another pattern or CEL rule, counts as
-    /// incompatible.
+    /// has is compatible. A CEL rule may be dropped, or gain an alternative, as in `RULE || MORE`. A change
+    /// that cannot be judged, such as another pattern or any other CEL rule, counts as incompatible.
     ///
     /// Exit status: 0 compatible; 1 incompatible; 2 the files could not be compared.
     #[command(verbatim_doc_comment)]

@@ -216,7 +216,8 @@ pub struct Targets {
     pub namespaces: Vec<String>,
 
     /// Namespaces whose name matches a pattern such as `app-*` receive a copy too. `*` stands for any number of
-    /// characters, `?` for one, and each pattern has one of them. Each once, at most 32, of at most 63 characters.
+    /// characters, `?` for one, and each pattern has at least one of them. Each once, at most 32, of at most 63
+    /// characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
