@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use weaver_diagnostics::kubeconfig_export::collision::collision;
 use weaver_diagnostics::kubeconfig_export::document::Document;
-use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::text_file::TextFile;
 
@@ -24,7 +24,7 @@ fuzz_target!(|text: &str| {
         .all(|(at, _)| text[..at].ends_with("token: ") || text[..at].ends_with("data: "));
     let file = TextFile::new("/answer", text);
     let host = ServingName::Dns("pi.lan".to_owned());
-    let wanted = Wanted {
+    let wanted = ExportRequest {
         host: &host,
         port: None,
         context: "pi",
