@@ -211,6 +211,8 @@ impl Programs {
             Command::new(self.directory.as_ref().map_or(program.into(), |dir| dir.join(program)));
         command
             .env("LC_ALL", "C.UTF-8")
+            // glibc before 2.39 prefers it to C.UTF-8, and what they say is read.
+            .env_remove("LANGUAGE")
             .env("DEBIAN_FRONTEND", "noninteractive")
             .env("APT_LISTCHANGES_FRONTEND", "none")
             // It would restart services of others in the middle.

@@ -6,6 +6,7 @@ set -u
 here=$(dirname "$0")/..
 state=$here/state
 me=${0##*/}
+[ "$me" = systemctl ] || [ -z "${LANGUAGE-}" ] || { echo "this would not be English" >&2; exit 99; }
 # Options before the word that is the call.
 [ "$me" != systemctl ] || while :; do case $1 in --*) shift ;; *) break ;; esac; done
 call="$me $1"

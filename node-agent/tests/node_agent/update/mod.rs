@@ -58,6 +58,7 @@ impl Host {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
         agent.args(["update", "--wait", "1", "--root"]).arg(self.path("root"));
         agent.arg("--programs").arg(self.path("bin")).arg("--systemctl").arg(self.path("bin/systemctl"));
+        agent.env("LANGUAGE", "de");
         let output = agent.args(flags).stdin(Stdio::null()).output().unwrap();
         let said = [&output.stdout[..], &output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
