@@ -19,7 +19,7 @@ pub struct UpdateArgs {
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb and tar [default: the PATH].
+    /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar [default: the PATH].
     #[arg(long, value_name = "DIR", hide = true)]
     pub programs: Option<PathBuf>,
 }

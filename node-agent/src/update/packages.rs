@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use weaver_diagnostics::package_update::dpkg;
+use weaver_diagnostics::package_update::dpkg::{self, Conffile};
 use weaver_diagnostics::package_update::plan::Package;
 
 use super::programs::Programs;
@@ -140,8 +140,9 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 /// The tree that `dpkg-deb --build` makes a package of: control files and files as they are here.
 async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) -> anyhow::Result<()> {
     fs::set_permissions(tree, Permissions::from_mode(0o755))?;
+    let (conffiles, others) = conffiles(programs, root, name).await?;
     let listed = programs.answer("dpkg-query", ["--listfiles", name]).await?;
-    for path in dpkg::files(&listed) {
+    for path in dpkg::files(&listed).into_iter().filter(|path| !others.iter().any(|other| other == path)) {
         // On the card dpkg leaves out manuals.
         copy(&root.real(path), &tree.join(path.trim_start_matches('/')))
             .with_context(|| format!("cannot copy {path}"))?;
@@ -151,16 +152,12 @@ async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) 
     fs::set_permissions(&control, Permissions::from_mode(0o755))?;
     let status = programs.answer("dpkg-query", ["--status", name]).await?;
     fs::write(control.join("control"), dpkg::control_file(&status))?;
+    // dpkg keeps the names of conffiles to itself.
+    if !conffiles.is_empty() {
+        fs::write(control.join("conffiles"), conffiles.join("\n") + "\n")?;
+    }
     for part in programs.answer("dpkg-query", ["--control-list", name]).await?.lines() {
-        let mut content = programs.answer("dpkg-query", ["--control-show", name, part]).await?;
-        if part == "conffiles" {
-            // One that the owner removed stays removed.
-            let is_there = |line: &&str| {
-                let path = line.trim_end();
-                path.starts_with('/') && fs::symlink_metadata(root.real(path)).is_ok()
-            };
-            content = content.split_inclusive('\n').filter(is_there).collect();
-        }
+        let content = programs.answer("dpkg-query", ["--control-show", name, part]).await?;
         let mode = if SCRIPTS.contains(&part) { 0o755 } else { 0o644 };
         let file = control.join(part);
         fs::write(&file, content)?;
@@ -168,6 +165,31 @@ async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) 
     }
     ensure!(control.join("control").metadata()?.len() > 0, "dpkg does not know it");
     Ok(())
+}
+
+/// The conffiles that are as they came, and the others: what the owner edited or removed is not for a package to bring back.
+async fn conffiles(
+    programs: &Programs,
+    root: &HostRoot,
+    name: &str,
+) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let format = format!("--showformat={}", dpkg::CONFFILES);
+    let answer = programs.answer("dpkg-query", ["--show", &format, name]).await?;
+    let (mut as_they_came, mut others) = (Vec::new(), Vec::new());
+    for Conffile { path, md5 } in dpkg::conffiles(&answer) {
+        let real = root.real(&path);
+        let is_file = fs::symlink_metadata(&real).is_ok_and(|metadata| metadata.is_file());
+        let is_as_it_came = match md5.filter(|_| is_file) {
+            // It begins with a backslash where it escapes the name.
+            Some(md5) => {
+                let sum = programs.answer("md5sum", [real]).await?;
+                sum.trim_start_matches('\\').starts_with(&md5)
+            }
+            None => false,
+        };
+        if is_as_it_came { as_they_came.push(path) } else { others.push(path) }
+    }
+    Ok((as_they_came, others))
 }
 
 /// With owner and mode; what is not there is left out.

@@ -50,6 +50,39 @@ pub fn control_file(status: &str) -> String {
     control
 }
 
+/// What [`conffiles`] reads, for `dpkg-query --show`.
+pub const CONFFILES: &str = "${Conffiles}";
+
+/// A file of `/etc` that dpkg asks about before it replaces it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conffile {
+    pub path: String,
+    /// The sum that it came with; `None` where the installed version no longer has it.
+    pub md5: Option<String>,
+}
+
+/// The conffiles of an answer in [`CONFFILES`].
+#[must_use]
+pub fn conffiles(answer: &str) -> Vec<Conffile> {
+    let conffile = |line: &str| {
+        let line = line.trim();
+        let (path, last) = line.rsplit_once(' ')?;
+        // Behind the sum stand `obsolete`, `remove-on-upgrade` or both.
+        let Some(md5) = Some(last).filter(|last| is_md5(last)) else {
+            let words = line.split(' ');
+            let path: Vec<_> = words.take_while(|word| !is_md5(word) && *word != "newconffile").collect();
+            return Some(Conffile { path: path.join(" "), md5: None });
+        };
+        Some(Conffile { path: path.to_owned(), md5: Some(md5.to_owned()) })
+    };
+    let conffiles = answer.lines().filter_map(conffile);
+    conffiles.filter(|conffile| conffile.path.starts_with('/')).collect()
+}
+
+fn is_md5(word: &str) -> bool {
+    word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The paths of what `dpkg-query --listfiles` says, without the root and without what it says of diversions.
 #[must_use]
 pub fn files(listed: &str) -> Vec<&str> {
@@ -88,6 +121,26 @@ mod tests {
             control_file(status),
             "Package: weaver\nVersion: 0.1.0\nDescription: short\n long\n .\n more\n"
         );
+    }
+
+    #[test]
+    fn conffiles_and_what_they_came_with() {
+        let sum = "0123456789abcdef0123456789abcdef";
+        let answer = format!(
+            " /etc/a {sum}\n /etc/b c {sum}\n /etc/d {sum} obsolete\n /etc/e newconffile\n \
+             /etc/f {sum} obsolete remove-on-upgrade\n /etc/g newconffile remove-on-upgrade\n/etc/h\n\netc/i {sum}\n"
+        );
+        let found: Vec<_> = conffiles(&answer).into_iter().map(|found| (found.path, found.md5)).collect();
+        let want = [
+            ("/etc/a", Some(sum)),
+            ("/etc/b c", Some(sum)),
+            ("/etc/d", None),
+            ("/etc/e", None),
+            ("/etc/f", None),
+            ("/etc/g", None),
+        ];
+        assert_eq!(found, want.map(|(path, md5)| (path.to_owned(), md5.map(str::to_owned))));
+        assert_eq!(conffiles(""), []);
     }
 
     #[test]

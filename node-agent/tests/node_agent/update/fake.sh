@@ -14,6 +14,7 @@ case $* in
   *--simulate*) call="$me simulate" ;;
   *--install*) call="$me install" ;;
   *--configure*) call="$me configure" ;;
+  *{Conffiles}*) call="$me conffiles" ;;
 esac
 echo "$call" >>"$here/calls"
 is() { [ -e "$here/$1" ] && [ "$(cat "$here/$1")" = "$2" ]; }
@@ -60,14 +61,22 @@ case $call in
     done
     exit 1
     ;;
-  "dpkg-query --listfiles") printf '/.\n/usr\n/usr/program\n/usr/link\n/etc\n/etc/conffile\n/usr/absent\n' ;;
+  "dpkg-query --listfiles") printf '/.\n/usr\n/usr/program\n/usr/link\n/etc\n/etc/conffile\n/etc/edited\n/etc/removed\n/etc/obsolete\n/usr/absent\n' ;;
+  "dpkg-query conffiles")
+    printf ' /etc/conffile d5cd8f3345304d639ca225885645292a\n /etc/edited d5cd8f3345304d639ca225885645292a\n'
+    printf ' /etc/removed d5cd8f3345304d639ca225885645292a\n /etc/obsolete d5cd8f3345304d639ca225885645292a obsolete\n'
+    ;;
   "dpkg-query --status") printf 'Package: %s\nStatus: install ok installed\nVersion: %s\n' "$2" "$(cut -d' ' -f1 "$state/$2")" ;;
-  "dpkg-query --control-list") printf 'postinst\nconffiles\n' ;;
-  "dpkg-query --control-show") [ "$3" = postinst ] && echo '#!/bin/sh' || printf '/etc/conffile\n/etc/removed\n' ;;
+  # As Debian's: conffiles are not among these.
+  "dpkg-query --control-list") printf 'md5sums\npostinst\n' ;;
+  "dpkg-query --control-show") [ "$3" != postinst ] || echo '#!/bin/sh' ;;
   "dpkg-deb --build")
     shift 3
     name=$(sed -n 's/^Package: //p' "$1/DEBIAN/control")
-    find "$1" -printf '%P %m %l\n' | sort >"$2/${name}_$(sed -n 's/^Version: //p' "$1/DEBIAN/control")_amd64.deb"
+    {
+      find "$1" -printf '%P %m %l\n' | sort
+      sed 's/^/conffile /' "$1/DEBIAN/conffiles"
+    } >"$2/${name}_$(sed -n 's/^Version: //p' "$1/DEBIAN/control")_amd64.deb"
     ;;
   "dpkg-deb --fsys-tarfile") [ -d "$here/definitions" ] && exec tar --create --directory "$here/definitions" . ;;
   "systemctl show")

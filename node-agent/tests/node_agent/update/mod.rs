@@ -24,14 +24,18 @@ impl Host {
             fs::set_permissions(host.path(&format!("bin/{program}")), fs::Permissions::from_mode(0o755))
                 .unwrap();
         }
-        symlink("/bin/tar", host.path("bin/tar")).unwrap();
+        for program in ["tar", "md5sum"] {
+            symlink(format!("/usr/bin/{program}"), host.path(&format!("bin/{program}"))).unwrap();
+        }
         for name in PACKAGES {
             host.write(&format!("state/{name}"), "0.1 ii\n");
         }
         host.write("root/run/systemd/system/x", "");
         host.write("root/run/weaver/report.json", "{}");
         host.write("root/usr/program", "0.1");
-        host.write("root/etc/conffile", "of the owner");
+        host.write("root/etc/conffile", "as it came");
+        host.write("root/etc/edited", "of the owner");
+        host.write("root/etc/obsolete", "as it came");
         symlink("program", host.path("root/usr/link")).unwrap();
         host.offers("0.2");
         host
@@ -102,11 +106,14 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
     assert!(said.contains("0.2 is installed and proven: weaver-node-agent.service, "), "{said}");
     assert!(said.ends_with("0.1 is kept: `sudo weaver node update --to 0.1`\n"), "{said}");
-    // As dpkg-deb was given it: modes and links as they are, and no conffile that the owner has removed.
+    // As dpkg-deb was given it: modes and links as they are, and no conffile that the owner has edited or removed.
     let kept =
         fs::read_to_string(host.path("root/var/lib/weaver/packages/old/weaver_0.1_amd64.deb")).unwrap();
     assert!(kept.contains("DEBIAN/postinst 755 \n") && kept.contains("usr/link 777 program\n"), "{kept}");
-    assert!(!kept.contains("absent"), "{kept}");
+    assert!(kept.contains("etc/conffile 6") && kept.ends_with("\nconffile /etc/conffile\n"), "{kept}");
+    for other in ["absent", "edited", "removed", "obsolete"] {
+        assert!(!kept.contains(other), "{other}: {kept}");
+    }
     let (code, said) = host.update(&["--yes"]);
     assert_eq!(
         (code, said.as_str()),
