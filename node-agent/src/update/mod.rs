@@ -20,7 +20,8 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::package_update::definitions::unknown_to;
 use weaver_diagnostics::package_update::plan::{
-    Change, KEPT, Package, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, plan, stored_refusal,
+    Change, KEPT, Package, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source, plan,
+    stored_refusal,
 };
 use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
 
@@ -104,20 +105,27 @@ impl Errand {
 
     async fn plan(&self) -> anyhow::Result<UpdatePlan> {
         let programs = &self.host.programs;
-        let mut refusals = self.host.refusals().await?;
-        if let Err(refusal) = programs.refresh().await? {
-            refusals.push(refusal);
-            return Ok(UpdatePlan::Refused(refusals));
-        }
-        Ok(plan(&UpdateFacts {
-            refusals,
+        let mut facts = UpdateFacts {
+            refusals: self.host.refusals().await?,
             installed: programs.installed().await?,
-            known: programs.known().await?,
             kept: self.packages.kept(),
             asked: self.args.to.clone(),
             architecture: programs.architecture().await?,
             free: self.host.free(),
-        }))
+            ..UpdateFacts::default()
+        };
+        match programs.refresh().await? {
+            Ok(()) => facts.known = programs.known().await?,
+            // The way back needs no network: what apt knows from before would lead to what cannot be fetched.
+            Err(refusal) if needs_no_source(&facts) => {
+                say(&format!("What was kept is used, since the source gives nothing: {refusal}"));
+            }
+            Err(refusal) => {
+                facts.refusals.push(refusal);
+                return Ok(UpdatePlan::Refused(facts.refusals));
+            }
+        }
+        Ok(plan(&facts))
     }
 
     /// Has someone said yes, by a flag or on the terminal?

@@ -121,6 +121,15 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     if refusals.is_empty() { UpdatePlan::Go(planned) } else { UpdatePlan::Refused(refusals) }
 }
 
+/// Whether all that an earlier update kept leads to the asked version, whatever the sources have.
+#[must_use]
+pub fn needs_no_source(facts: &UpdateFacts) -> bool {
+    let Some(asked) = facts.asked.as_deref() else { return false };
+    let is_there = |package: &&Installed| package.version == asked || facts.is_kept(&package.name, asked);
+    let mut ours = PACKAGES.iter().filter_map(|name| facts.installed(name)).peekable();
+    ours.peek().is_some() && ours.all(|package| is_there(&package))
+}
+
 /// Whether one of these becomes older.
 #[must_use]
 pub fn is_downgrade(changes: &[Change]) -> bool {
@@ -158,8 +167,11 @@ impl UpdateFacts {
     fn source(&self, name: &str, version: &str) -> Option<String> {
         let known = self.known.iter().find(|known| known.name == name);
         let offered = known.and_then(|known| known.source_of(version)).map(str::to_owned);
-        let is_kept = || self.kept.iter().any(|kept| kept.name == name && kept.version == version);
-        offered.or_else(|| is_kept().then(|| KEPT.to_owned()))
+        offered.or_else(|| self.is_kept(name, version).then(|| KEPT.to_owned()))
+    }
+
+    fn is_kept(&self, name: &str, version: &str) -> bool {
+        self.kept.iter().any(|kept| kept.name == name && kept.version == version)
     }
 
     /// A version that no source has for this package.

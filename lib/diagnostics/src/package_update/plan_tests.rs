@@ -169,3 +169,27 @@ fn what_one_release_stores_and_the_other_does_not_know_stands_against_it() {
     let back = stored_refusal(&of("0.2.0", "0.1.0"), &lost).unwrap().to_string();
     assert!(back.contains("which 0.1.0 does not know: ") && back.contains("restore a backup"), "{back}");
 }
+
+#[test]
+fn what_is_kept_of_all_needs_no_source() {
+    let kept = |names: &[&str]| {
+        names.iter().map(|name| Package { name: (*name).to_owned(), version: "0.1.0".to_owned() }).collect()
+    };
+    let both = ["config-weaver", "weaver"];
+    let newer = || vec![installed("weaver", "0.2.0"), installed("config-weaver", "0.2.0")];
+    let half = || vec![installed("weaver", "0.1.0"), installed("config-weaver", "0.2.0")];
+    let card = || [newer(), vec![installed("config-weaver-card", "0.2.0")]].concat();
+    for (asked, installed, names, want) in [
+        (Some("0.1.0"), newer(), &both[..], true),
+        (Some("0.1.0"), half(), &both[..1], true),
+        (Some("0.1.0"), newer(), &both[..1], false),
+        (Some("0.1.0"), card(), &both[..], false),
+        (Some("0.1.1"), newer(), &both[..], false),
+        (Some("0.1.0"), Vec::new(), &both[..], false),
+        (None, newer(), &both[..], false),
+    ] {
+        let asked_for = asked.map(str::to_owned);
+        let facts = UpdateFacts { asked: asked_for, installed, kept: kept(names), ..UpdateFacts::default() };
+        assert_eq!(needs_no_source(&facts), want, "{asked:?} {names:?}");
+    }
+}

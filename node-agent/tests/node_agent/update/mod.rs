@@ -142,8 +142,15 @@ fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
     let (code, said) = host.update(&["--yes", "--to", "0.1"]);
     assert_eq!((code, host.installed()), (Some(0), OLD.map(str::to_owned).into()), "{said}");
     assert!(said.starts_with("An older version:\n  config-weaver 0.2 → 0.1, from kept here"), "{said}");
+    // Without a network, too: what the source had before is not fetched.
+    host.write("fail", "apt-get update");
+    host.write("words", "E: Failed to fetch x  Could not resolve 'x'");
     let (code, said) = host.update(&["--yes", "--to", "0.2"]);
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+    assert!(said.starts_with("What was kept is used, since the source gives nothing: the name"), "{said}");
+    assert!(said.contains("weaver 0.1 → 0.2, from kept here"), "{said}");
+    let (code, said) = host.update(&["--yes", "--to", "0.3"]);
+    assert_eq!((code, host.installed()), (Some(10), NEW.map(str::to_owned).into()), "{said}");
 }
 
 #[test]
