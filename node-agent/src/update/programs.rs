@@ -19,10 +19,11 @@ use weaver_diagnostics::package_update::{PACKAGES, apt_error};
 use weaver_diagnostics::weaver_toml::plan::UPDATE_SOURCE;
 
 use crate::host_root::HostRoot;
+use crate::upgrade::say::say;
 
-/// How long another program may install packages before this one gives up.
-const LOCKED: Duration = Duration::from_mins(1);
-const POLL: Duration = Duration::from_millis(500);
+/// How long another program may install packages before the way back is given up: unattended-upgrades takes minutes.
+const LOCKED: Duration = Duration::from_mins(30);
+const POLL: Duration = Duration::from_secs(2);
 /// Of each, as of both: nothing asks, files that the owner changed stay, no package is removed.
 const APT: [&str; 16] = [
     "-q",
@@ -143,12 +144,21 @@ impl Programs {
     /// As [`Self::refresh`].
     pub async fn put_back(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         let until = Instant::now() + LOCKED;
+        let mut has_said = false;
         loop {
             let how = ["--force-confdef", "--force-confold", "--force-downgrade"];
             let output = self.run("dpkg", words(&how, &["--install"], files)).await?;
             let is_locked = String::from_utf8_lossy(&output.stderr).contains("lock was locked");
             if !is_locked || Instant::now() >= until {
                 return Ok(judged(&output));
+            }
+            if !has_said {
+                has_said = true;
+                say(&format!(
+                    "Another program installs packages now; waiting up to {} min until it has finished. This shows it:\n  \
+                     ps -e | grep -E 'apt|dpkg|unattended'",
+                    LOCKED.as_secs() / 60
+                ));
             }
             sleep(POLL).await;
         }
@@ -243,4 +253,43 @@ fn judged(output: &Output) -> Result<(), UpgradeRefusal> {
     }
     let words = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).into_owned());
     Err(apt_error::explained(&words.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A dpkg whose lock another program has for that many calls.
+    fn locked_for(calls: u32) -> (tempfile::TempDir, Programs) {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("dpkg");
+        let text = format!(
+            "#!/bin/sh\necho >>{0}.calls\n[ \"$(wc -l <{0}.calls)\" -gt {calls} ] && exit 0\n\
+             echo 'dpkg: error: dpkg frontend lock was locked by another process with pid 7' >&2\nexit 2\n",
+            program.display()
+        );
+        let script = dir.path().join("script");
+        fs::write(&script, text).unwrap();
+        // By another process: none that is started meanwhile has it open to write.
+        let installed = std::process::Command::new("install").arg("-m755").args([&script, &program]).status();
+        assert!(installed.unwrap().success());
+        let programs = Programs::of(Some(dir.path().to_owned()), &HostRoot::new(dir.path().to_owned()));
+        (dir, programs)
+    }
+
+    /// The clock is one that is over as soon as nothing else is to be done.
+    #[tokio::test(start_paused = true)]
+    async fn the_way_back_waits_for_half_an_hour() {
+        let begun = Instant::now();
+        let (_dir, programs) = locked_for(100);
+        assert_eq!(programs.put_back(&[]).await.unwrap(), Ok(()));
+        assert_eq!(begun.elapsed().as_secs(), 200);
+        let begun = Instant::now();
+        let (_dir, programs) = locked_for(u32::MAX);
+        let refusal = programs.put_back(&[]).await.unwrap().unwrap_err();
+        assert!(refusal.what.starts_with("another program installs packages now"), "{refusal}");
+        assert_eq!(begun.elapsed().as_secs() / 60, 30);
+    }
 }
