@@ -66,11 +66,11 @@ impl Programs {
     /// What stands against them, in apt's words and ours.
     pub async fn refresh(&self) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         let mut words = vec!["update", "-q", "-o", "APT::Update::Error-Mode=any"];
-        let own = format!("Dir::Etc::sourcelist={UPDATE_SOURCE}");
         if self.has_own_source {
-            words.extend(["-o", &own, "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Get::List-Cleanup=0"]);
+            words.push("-o=APT::Get::List-Cleanup=0");
         }
-        self.apt(&words).await
+        let own = self.own_source();
+        Ok(judged(&self.run("apt-get", words.into_iter().chain(own.iter().map(String::as_str))).await?))
     }
 
     /// Our packages that are there.
@@ -84,12 +84,14 @@ impl Programs {
         Ok(dpkg::installed(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// What apt knows of our packages.
+    /// What apt knows of our packages, and not of others' that are called like ours.
     ///
     /// # Errors
     /// apt does not say.
     pub async fn known(&self) -> anyhow::Result<Vec<Known>> {
-        Ok(policy(&self.answer("apt-cache", ["policy"].into_iter().chain(PACKAGES)).await?))
+        let own = self.own_source();
+        let words = ["policy"].into_iter().chain(own.iter().map(String::as_str)).chain(PACKAGES);
+        Ok(policy(&self.answer("apt-cache", words).await?))
     }
 
     /// This machine's architecture, in Debian's word.
@@ -110,7 +112,8 @@ impl Programs {
         into: &Path,
     ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         let mut command = self.command("apt-get");
-        command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]).args(packages);
+        command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]);
+        command.args(self.own_source()).args(packages);
         Ok(judged(&output(command).await?))
     }
 
@@ -202,8 +205,10 @@ impl Programs {
         Err(anyhow!("{} cannot be unpacked", package.display()))
     }
 
-    async fn apt(&self, words: &[&str]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
-        Ok(judged(&self.run("apt-get", words).await?))
+    /// Has apt read the card's source alone. Not where it installs: what files depend on is Debian's.
+    fn own_source(&self) -> Vec<String> {
+        let list = format!("-o=Dir::Etc::sourcelist={UPDATE_SOURCE}");
+        if self.has_own_source { vec![list, "-o=Dir::Etc::sourceparts=-".to_owned()] } else { Vec::new() }
     }
 
     async fn run<S: AsRef<OsStr>>(

@@ -17,6 +17,7 @@ case $* in
   *{Conffiles}*) call="$me conffiles" ;;
 esac
 echo "$call" >>"$here/calls"
+case $* in *-o=Dir::Etc::sourcelist=/etc/apt/sources.list.d/config-weaver.sources\ -o=Dir::Etc::sourceparts=-*) echo "$call" >>"$here/calls-to-own" ;; esac
 is() { [ -e "$here/$1" ] && [ "$(cat "$here/$1")" = "$2" ]; }
 # Once: the next run is not killed.
 dies() { if is kill "$1 $call"; then rm "$here/kill"; kill -9 $PPID; exit 1; fi; }
@@ -52,7 +53,7 @@ case $call in
       esac
     done
     ;;
-  "apt-cache policy") cat "$here/policy" ;;
+  "apt-cache policy") case $* in *Dir::Etc*) cat "$here/policy-of-own" ;; *) cat "$here/policy" ;; esac ;;
   "dpkg --print-architecture") echo amd64 ;;
   "dpkg configure") for file in "$state"/*; do sed -i 's/iU /ii /' "$file"; done ;;
   "dpkg-query --show")

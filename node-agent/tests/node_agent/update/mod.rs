@@ -125,6 +125,19 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
 }
 
 #[test]
+fn the_source_of_the_card_is_the_only_one_that_is_asked() {
+    let host = Host::new();
+    host.write("root/etc/apt/sources.list.d/config-weaver.sources", "URIs: file:/srv/apt\n");
+    fs::copy(host.path("policy"), host.path("policy-of-own")).unwrap();
+    // Of a third party that calls its package like ours.
+    host.offers("0.9");
+    let (code, said) = host.update(&["--yes"]);
+    assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+    let own = fs::read_to_string(host.path("calls-to-own")).unwrap();
+    assert_eq!(own, "apt-get update\napt-cache policy\napt-get download\n");
+}
+
+#[test]
 fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
     let host = Host::new();
     host.offers("0.2bad");
