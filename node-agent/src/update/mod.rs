@@ -63,6 +63,14 @@ struct Errand {
     packages: Packages,
 }
 
+/// What fetching the new packages has shown.
+struct Staged {
+    /// What apt installs besides.
+    also: Vec<String>,
+    /// Whether there is no way back.
+    one_way: bool,
+}
+
 impl Errand {
     async fn run(&self) -> anyhow::Result<u8> {
         if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
@@ -89,16 +97,24 @@ impl Errand {
             say("Nothing was changed.");
             return Ok(exit_code::FINE);
         }
-        if !self.agreed()? {
+        if !self.args.yes && !io::stdin().is_terminal() {
+            say("Nothing was changed: there is no terminal to ask on; pass --yes to install.");
             return Ok(exit_code::FINE);
         }
-        let one_way = match self.stage(&changes).await? {
-            Ok(one_way) => one_way,
+        let Staged { also, one_way } = match self.stage(&changes).await? {
+            Ok(staged) => staged,
             Err(refusal) => {
                 self.packages.tidy();
                 return Ok(refused(&[refusal]));
             }
         };
+        if !also.is_empty() {
+            say(&format!("apt also installs: {}", also.join(", ")));
+        }
+        if !self.agreed()? {
+            self.packages.tidy();
+            return Ok(exit_code::FINE);
+        }
         let mut update = self.begin(&journal, &changes, one_way).await?;
         update.forward().await
     }
@@ -133,10 +149,6 @@ impl Errand {
         if self.args.yes {
             return Ok(true);
         }
-        if !io::stdin().is_terminal() {
-            say("Nothing was changed: there is no terminal to ask on; pass --yes to install.");
-            return Ok(false);
-        }
         print!("Type yes to install: ");
         io::stdout().flush().context("asking")?;
         let mut answer = String::new();
@@ -148,8 +160,8 @@ impl Errand {
         Ok(is_yes)
     }
 
-    /// Fetches the new packages and looks at them; whether there is no way back from them.
-    async fn stage(&self, changes: &[Change]) -> anyhow::Result<Result<bool, UpgradeRefusal>> {
+    /// Fetches the new packages and looks at them.
+    async fn stage(&self, changes: &[Change]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
         let (programs, packages) = (&self.host.programs, &self.packages);
         packages.empty(&packages.new_ones())?;
         packages.empty(&packages.unpacked())?;
@@ -170,15 +182,16 @@ impl Errand {
             new.len(),
             changes.len()
         );
-        if let Err(refusal) = programs.simulate(&new).await? {
-            return Ok(Err(refusal));
-        }
+        let also = match programs.simulate(&new).await? {
+            Ok(also) => also,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let (here, there) =
             (self.host.definitions(), self.host.definitions_in(&new, packages.unpacked()).await?);
         let lost = if is_downgrade(changes) { unknown_to(&here, &there) } else { unknown_to(&there, &here) };
         let one_way = !lost.is_empty();
         let may = one_way && self.args.one_way && !is_downgrade(changes);
-        Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(one_way), Err))
+        Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(Staged { also, one_way }), Err))
     }
 
     /// Keeps the installed packages, and writes down what is about to be done.

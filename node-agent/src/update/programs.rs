@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::finding_text::cut;
-use weaver_diagnostics::package_update::apt::{Known, policy};
+use weaver_diagnostics::package_update::apt::{Known, also_installed, policy};
 use weaver_diagnostics::package_update::dpkg::{self, Installed};
 use weaver_diagnostics::package_update::plan::UpgradeRefusal;
 use weaver_diagnostics::package_update::{PACKAGES, apt_error};
@@ -117,12 +117,13 @@ impl Programs {
         Ok(judged(&output(command).await?))
     }
 
-    /// Whether apt would install these files, and what else it would have to do.
+    /// Whether apt would install these files, and what else it would install.
     ///
     /// # Errors
     /// As [`Self::refresh`].
-    pub async fn simulate(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
-        Ok(judged(&self.run("apt-get", words(&["install", "--simulate"], &APT, files)).await?))
+    pub async fn simulate(&self, files: &[PathBuf]) -> anyhow::Result<Result<Vec<String>, UpgradeRefusal>> {
+        let output = self.run("apt-get", words(&["install", "--simulate"], &APT, files)).await?;
+        Ok(judged(&output).map(|()| also_installed(&String::from_utf8_lossy(&output.stdout))))
     }
 
     /// Installs these files, and what they depend on.

@@ -1,4 +1,6 @@
-//! What apt knows of packages, of the answer of `apt-cache policy`.
+//! What apt knows of packages, of the answer of `apt-cache policy`; and what it would do, of that of `apt-get --simulate`.
+
+use super::PACKAGES;
 
 /// Where apt counts the installed package as a source.
 const STATUS_FILE: &str = "/var/lib/dpkg/status";
@@ -68,6 +70,19 @@ pub fn policy(answer: &str) -> Vec<Known> {
     known
 }
 
+/// What a simulated installation installs besides our packages, each with its version.
+#[must_use]
+pub fn also_installed(simulated: &str) -> Vec<String> {
+    let other = |line: &str| {
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        // The installed version, if any, is in brackets before it.
+        let version = rest.split_once('(')?.1.split([' ', ')']).next()?;
+        let is_ours = name.split(':').next().is_some_and(|name| PACKAGES.contains(&name));
+        (!is_ours).then(|| format!("{name} {version}"))
+    };
+    simulated.lines().filter_map(other).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +121,16 @@ weaver:
         for answer in ["", "\n", "N: Unable to locate package weaver\n", "  Candidate: 1\n        500 x\n"] {
             assert_eq!(policy(answer), [], "{answer}");
         }
+    }
+
+    #[test]
+    fn what_else_is_installed() {
+        let simulated = "NOTE: This is only a simulation!\nInst weaver [0.1.0] (0.2.0 localhost, local-deb [arm64])\n\
+                         Inst iproute2 [6.1.0-2] (6.1.0-3 Debian:12.9/stable [arm64]) []\n\
+                         Inst libcap2-bin:armhf (1:2.66-4 Debian:12.9/stable, Debian-Security:12 [armhf])\n\
+                         Inst config-weaver:arm64 [0.1.0] (0.2.0 localhost [arm64])\n\
+                         Conf iproute2 (6.1.0-3 Debian:12.9/stable [arm64])\nInst half\n Inst x (1 y)\n";
+        assert_eq!(also_installed(simulated), ["iproute2 6.1.0-3", "libcap2-bin:armhf 1:2.66-4"]);
+        assert!(also_installed("").is_empty());
     }
 }

@@ -115,7 +115,12 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "dpkg --print-architecture says what this host needs: `make deb` makes arm64 and amd64",
     ),
     (
-        &["unmet dependencies", "held broken packages", "Packages need to be removed"],
+        &["Packages need to be removed"],
+        "apt would have to remove another package",
+        "see which, and whether you need it: sudo apt-get install -s config-weaver",
+    ),
+    (
+        &["unmet dependencies", "held broken packages"],
         "what the new packages depend on is not available",
         "sudo apt-get update, and see what apt says: sudo apt-get install -s config-weaver",
     ),
@@ -244,6 +249,10 @@ mod tests {
         (
             "E: Unmet\nThe following packages have unmet dependencies:\n config-weaver : Depends: iproute2",
             "what the new packages depend on",
+        ),
+        (
+            "The following packages will be REMOVED:\n  other\nE: Packages need to be removed but remove is disabled.",
+            "apt would have to remove another package",
         ),
         (
             "dpkg: error: requested operation requires superuser privilege\nE: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)",

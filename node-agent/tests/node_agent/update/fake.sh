@@ -35,7 +35,11 @@ put() {
 
 dies before
 case $call in
-  "apt-get update" | "apt-get simulate") fails ;;
+  "apt-get update") fails ;;
+  "apt-get simulate")
+    fails
+    printf 'Inst weaver [0.1] (0.2 localhost [amd64])\nInst libother (1.0 Debian:13 [amd64])\nConf libother (1.0 Debian:13 [amd64])\n'
+    ;;
   "apt-get download")
     for word in "$@"; do case $word in *=0*) echo new >"${word%=*}_${word#*=}_amd64.deb" ;; esac; done
     fails

@@ -104,6 +104,7 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
     );
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+    assert!(said.contains("\napt also installs: libother 1.0\n"), "{said}");
     assert!(said.contains("0.2 is installed and proven: weaver-node-agent.service, "), "{said}");
     assert!(said.ends_with("0.1 is kept: `sudo weaver node update --to 0.1`\n"), "{said}");
     // As dpkg-deb was given it: modes and links as they are, and no conffile that the owner has edited or removed.
