@@ -2,10 +2,13 @@
 //!
 //! Guarantees: it is on its disk before a program is touched, and tells who finds an upgrade cut off what was meant.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
 use std::marker::PhantomData;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -16,6 +19,10 @@ use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
+
+/// How long a lock is waited for.
+const STARTING: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A record that is kept in a journal of its own.
 pub trait Recorded: Serialize + DeserializeOwned {
@@ -83,9 +90,20 @@ impl<R: Recorded> Journal<R> {
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let path = directory.join(R::LOCK);
-        let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        lock.try_lock()
-            .with_context(|| format!("another {} is running: wait until it has finished", R::WHAT))?;
+        // Who may read it may lock it, too, and keep an upgrade from beginning.
+        let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = open.with_context(|| format!("cannot write {}", path.display()))?;
+        lock.set_permissions(Permissions::from_mode(0o600))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        // A process that is just being started has it for a moment, open as all files of the one that starts it.
+        let until = Instant::now() + STARTING;
+        while let Err(error) = lock.try_lock() {
+            if Instant::now() >= until {
+                let what = || format!("another {} is running: wait until it has finished", R::WHAT);
+                return Err(error).with_context(what);
+            }
+            sleep(POLL);
+        }
         Ok(Self { path: directory.join(R::NAME), _lock: lock, of: PhantomData })
     }
 
@@ -159,10 +177,19 @@ mod tests {
         record.phase = UpgradePhase::Back;
         journal.note(&record).unwrap();
         assert_eq!(last::<UpgradeRecord>(&state).unwrap().unwrap().phase, UpgradePhase::Back);
+        let begun = Instant::now();
         let error = Journal::<UpgradeRecord>::lock(&state).map(drop).unwrap_err().to_string();
         assert!(error.contains("another upgrade of k3s is running"), "{error}");
+        assert!(begun.elapsed() >= STARTING, "it did not wait for a process that is just being started");
         drop(journal);
         drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
+        // No one but its owner may lock it, also where an earlier release has made it.
+        let lock = state.join(UpgradeRecord::LOCK);
+        let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+        drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
+        assert_eq!(mode(), 0o600);
         fs::write(state.join(UpgradeRecord::NAME), "{\"phase\":").unwrap();
         let error = last::<UpgradeRecord>(&state).unwrap_err().to_string();
         assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");
