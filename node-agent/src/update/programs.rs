@@ -51,13 +51,17 @@ pub struct Programs {
     directory: Option<PathBuf>,
     /// Whether the card's source is there: then that one alone is asked what is new.
     has_own_source: bool,
+    /// What it names.
+    addresses: Vec<String>,
 }
 
 impl Programs {
     /// Those in `directory`, else in the PATH.
     #[must_use]
     pub fn of(directory: Option<PathBuf>, root: &HostRoot) -> Self {
-        Self { directory, has_own_source: root.exists(UPDATE_SOURCE) }
+        let source = root.read_if_possible(UPDATE_SOURCE);
+        let addresses = source.map_or_else(Vec::new, |source| apt_error::addresses(&source.text));
+        Self { directory, has_own_source: root.exists(UPDATE_SOURCE), addresses }
     }
 
     /// Has apt read its sources.
@@ -70,7 +74,7 @@ impl Programs {
             words.push("-o=APT::Get::List-Cleanup=0");
         }
         let own = self.own_source();
-        Ok(judged(&self.run("apt-get", words.into_iter().chain(own.iter().map(String::as_str))).await?))
+        Ok(self.judged(&self.run("apt-get", words.into_iter().chain(own.iter().map(String::as_str))).await?))
     }
 
     /// Our packages that are there.
@@ -114,7 +118,7 @@ impl Programs {
         let mut command = self.command("apt-get");
         command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]);
         command.args(self.own_source()).args(packages);
-        Ok(judged(&output(command).await?))
+        Ok(self.judged(&output(command).await?))
     }
 
     /// Whether apt would install these files, and what else it would install.
@@ -123,7 +127,7 @@ impl Programs {
     /// As [`Self::refresh`].
     pub async fn simulate(&self, files: &[PathBuf]) -> anyhow::Result<Result<Vec<String>, UpgradeRefusal>> {
         let output = self.run("apt-get", words(&["install", "--simulate"], &APT, files)).await?;
-        Ok(judged(&output).map(|()| also_installed(&String::from_utf8_lossy(&output.stdout))))
+        Ok(self.judged(&output).map(|()| also_installed(&String::from_utf8_lossy(&output.stdout))))
     }
 
     /// Installs these files, and what they depend on.
@@ -131,7 +135,7 @@ impl Programs {
     /// # Errors
     /// As [`Self::refresh`]; what is installed then, dpkg says.
     pub async fn install(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
-        Ok(judged(&self.run("apt-get", words(&["install"], &APT, files)).await?))
+        Ok(self.judged(&self.run("apt-get", words(&["install"], &APT, files)).await?))
     }
 
     /// Finishes what was interrupted, as well as it can be.
@@ -154,7 +158,7 @@ impl Programs {
             let output = self.run("dpkg", words(&how, &["--install"], files)).await?;
             let is_locked = String::from_utf8_lossy(&output.stderr).contains("lock was locked");
             if !is_locked || Instant::now() >= until {
-                return Ok(judged(&output));
+                return Ok(self.judged(&output));
             }
             if !has_said {
                 has_said = true;
@@ -212,6 +216,15 @@ impl Programs {
         if self.has_own_source { vec![list, "-o=Dir::Etc::sourceparts=-".to_owned()] } else { Vec::new() }
     }
 
+    /// What apt fails with is on either of its outputs.
+    fn judged(&self, output: &Output) -> Result<(), UpgradeRefusal> {
+        if output.status.success() {
+            return Ok(());
+        }
+        let words = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).into_owned());
+        Err(apt_error::explained(&words.join("\n"), &self.addresses))
+    }
+
     async fn run<S: AsRef<OsStr>>(
         &self,
         program: &str,
@@ -250,15 +263,6 @@ async fn output(mut command: Command) -> anyhow::Result<Output> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let what = || format!("cannot run {program}: this is for hosts with apt and dpkg");
     command.output().await.with_context(what)
-}
-
-/// What apt fails with is on either of its outputs.
-fn judged(output: &Output) -> Result<(), UpgradeRefusal> {
-    if output.status.success() {
-        return Ok(());
-    }
-    let words = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).into_owned());
-    Err(apt_error::explained(&words.join("\n")))
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use crate::finding_text::cut;
 /// Characters of their own words that are shown.
 const WORDS: usize = 240;
 
+/// Of a file that a list names.
+const MISSING: &[&str] = &["404  Not Found", "File not found", "Unable to locate package"];
+
 /// Their words, what that means, and what to do. The first that matches counts: what follows from another stands below it.
 const KNOWN: &[(&[&str], &str, &str)] = &[
     (
@@ -105,7 +108,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "see whether it runs and this host reaches it: curl -I ADDRESS, ip route",
     ),
     (
-        &["404  Not Found", "File not found", "Unable to locate package"],
+        MISSING,
         "the repository is there in parts: a file that it lists is missing",
         "have its owner copy it again, whole: the packages first, dists last",
     ),
@@ -127,9 +130,26 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     (&["Permission denied", "are you root"], "only root may install packages", "put `sudo` in front"),
 ];
 
-/// What the words of a failed program mean.
+/// The addresses of a source of apt, as it names them.
 #[must_use]
-pub fn explained(words: &str) -> UpgradeRefusal {
+pub fn addresses(source: &str) -> Vec<String> {
+    let mut is_address = false;
+    let mut addresses = Vec::new();
+    for line in source.lines().filter(|line| !line.starts_with('#')) {
+        let field = line.split_once(':').filter(|_| !line.starts_with([' ', '\t']));
+        if let Some((name, _)) = field {
+            is_address = name.eq_ignore_ascii_case("URIs");
+        }
+        let values = field.map_or(line, |(_, values)| values).split_whitespace().filter(|_| is_address);
+        addresses
+            .extend(values.map(|value| value.trim_end_matches('/').replacen("file:///", "file:/", 1) + "/"));
+    }
+    addresses
+}
+
+/// What the words of a failed program mean, where our packages come from these [`addresses`].
+#[must_use]
+pub fn explained(words: &str, addresses: &[String]) -> UpgradeRefusal {
     let lines = || words.lines().map(str::trim).filter(|line| !line.is_empty());
     for (signs, what, remedy) in KNOWN {
         // Of the boot partition both must be said, in one line.
@@ -142,9 +162,15 @@ pub fn explained(words: &str) -> UpgradeRefusal {
             }
         };
         if let Some(line) = lines().find(is_it) {
+            let is_ours = addresses.iter().any(|address| line.contains(address));
+            let (what, remedy) = if *signs == MISSING && !is_ours {
+                ("what apt knows of another repository is old", "sudo apt-get update")
+            } else {
+                (*what, *remedy)
+            };
             return UpgradeRefusal {
                 what: format!("{what} ({})", cut(line, WORDS)),
-                remedy: (*remedy).to_owned(),
+                remedy: remedy.to_owned(),
             };
         }
     }
@@ -265,16 +291,40 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_meaning() {
+        let ours = addresses("URIs: http://10.0.0.2/apt file:///srv/apt/\n");
         for (words, want) in SAID {
-            let refusal = explained(words);
+            let refusal = explained(words, &ours);
             assert!(refusal.what.contains(want), "{words}: {refusal:?}");
             assert!(!refusal.remedy.is_empty());
         }
     }
 
     #[test]
+    fn what_another_repository_no_longer_has_is_not_for_our_owner() {
+        let missing =
+            |address: &str| format!("E: Failed to fetch {address}  404  Not Found [IP: 10.0.0.2 80]");
+        for (source, address, is_ours) in [
+            ("URIs: http://10.0.0.2/apt", "http://10.0.0.2/apt/pool/weaver_0.1.0_amd64.deb", true),
+            ("URIs: http://10.0.0.2/apt", "http://10.0.0.2/apt-proxy/pool/i/iproute2_6.1.0_amd64.deb", false),
+            (
+                "URIs: http://10.0.0.2/apt",
+                "http://deb.debian.org/debian/pool/i/iproute2_6.1.0_amd64.deb",
+                false,
+            ),
+            ("Types: deb\nuris: a\n b/\n# c\nSuites: d", "b/pool/x.deb", true),
+            ("Types: deb\nuris: a\n b/\n# c\nSuites: d", "d/pool/x.deb", false),
+            ("", "http://10.0.0.2/apt/pool/weaver_0.1.0_amd64.deb", false),
+        ] {
+            let refusal = explained(&missing(address), &addresses(source));
+            assert_eq!(refusal.remedy == "sudo apt-get update", !is_ours, "{source} {address}: {refusal}");
+        }
+        let refusal = explained("E: Unable to locate package weaver", &addresses("URIs: http://a"));
+        assert_eq!(refusal.remedy, "sudo apt-get update");
+    }
+
+    #[test]
     fn their_words_are_no_commands_for_a_terminal() {
-        let shown = explained(&format!("E: \u{1b}[31m{}", "x".repeat(9999))).to_string();
+        let shown = explained(&format!("E: \u{1b}[31m{}", "x".repeat(9999)), &[]).to_string();
         assert!(!shown.contains('\u{1b}') && shown.len() < 600, "{shown}");
     }
 }

@@ -136,6 +136,14 @@ fn the_source_of_the_card_is_the_only_one_that_is_asked() {
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
     let own = fs::read_to_string(host.path("calls-to-own")).unwrap();
     assert_eq!(own, "apt-get update\napt-cache policy\napt-get download\n");
+    host.write("fail", "apt-get update");
+    for (address, remedy) in
+        [("file:/srv/apt/x", "have its owner copy it"), ("file:/x", "sudo apt-get update")]
+    {
+        host.write("words", &format!("E: Failed to fetch {address}  File not found"));
+        let (code, said) = host.update(&["--yes"]);
+        assert!(code == Some(10) && said.contains(remedy), "{said}");
+    }
 }
 
 #[test]
@@ -206,7 +214,7 @@ fn what_apt_fails_with_is_explained_and_ends_in_what_was() {
             "apt-get download",
             "E: Failed to fetch x  File not found",
             10,
-            "refused: the repository is there in parts",
+            "refused: what apt knows of another repository is old",
         ),
         (
             "apt-get simulate",
