@@ -8,6 +8,8 @@
 # repository VALID_DAYS (365) after its date, so that no one can serve an old one for ever. The same packages and key give the
 # same bytes: the date is SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is said before out/apt is replaced.
 set -euo pipefail
+# A web server reads it, whatever the umask of who makes it.
+umask 022
 cd "$(dirname "$0")/.."
 
 from=out
