@@ -168,7 +168,7 @@ impl Update<'_> {
         let directory = self.packages.old();
         say(&format!(
             "{} is not proven either: {why}\nIts log says why; then try once more:\n  \
-             sudo weaver explain --journal weaver-node-agent\n  sudo dpkg --install {}/*.deb\n  \
+             sudo weaver explain --journal weaver-node-agent\n  sudo dpkg --install --recursive {}\n  \
              sudo weaver node update",
             self.record.versions().0,
             directory.display()

@@ -337,6 +337,30 @@ fn cut_off_anywhere_the_next_run_ends_in_the_new_or_the_old() {
 }
 
 #[test]
+fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
+    let host = Host::new();
+    host.offers("0.2bad");
+    host.write("fail", "dpkg install");
+    host.write("words", "dpkg: error: no");
+    let (code, said) = host.update(&["--yes"]);
+    assert_eq!(code, Some(13), "{said}");
+    // The directory is root's: no shell of another account finds what is in it.
+    let old = host.path("root/var/lib/weaver/packages/old");
+    assert!(said.contains(&format!("  sudo dpkg --install --recursive {}\n", old.display())), "{said}");
+
+    // As docs/how-to/update.md has it, after a power cut and with dpkg alone.
+    let host = Host::new();
+    host.write("kill", "after apt-get install");
+    assert_eq!(host.update(&["--yes"]).0, None);
+    for name in PACKAGES {
+        host.write(&format!("state/{name}"), "0.1 ii\n");
+    }
+    let (code, said) = host.update(&["--to", "0.1"]);
+    assert_eq!((code, host.installed()), (Some(0), OLD.map(str::to_owned).into()), "{said}");
+    assert!(host.record().contains("went-back"), "{}", host.record());
+}
+
+#[test]
 fn what_someone_else_has_installed_meanwhile_is_left_alone() {
     let host = Host::new();
     host.write("kill", "within apt-get install");
