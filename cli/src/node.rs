@@ -137,12 +137,11 @@ pub struct Update {
     /// Also install a version whose stored objects the installed one could not read
     #[arg(long)]
     one_way: bool,
-    /// Show what is new without installing it
+    /// Update without a backup of k3s' state first
     #[arg(long)]
-    dry_run: bool,
-    /// Time limit for the new packages to be verified, and again for the old ones
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    wait: u64,
+    no_backup: bool,
+    #[command(flatten)]
+    how: How,
 }
 
 #[derive(Args)]
@@ -165,7 +164,7 @@ pub struct How {
     /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,
-    /// Time limit for k3s to be verified, for the upgrade and again for the rollback
+    /// Time limit for the new version to be verified, and again for the old one after a failure
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     wait: u64,
 }
@@ -198,12 +197,14 @@ fn words(verb: Verb) -> Vec<OsString> {
                 How { dry_run, wait },
             )
         }
-        Verb::Update(Update { to, yes, one_way, dry_run, wait }) => {
+        Verb::Update(Update { to, yes, one_way, no_backup, how }) => {
             let to = to.into_iter().flat_map(|version| ["--to".into(), version.into()]);
             let yes = yes.then(|| "--yes".into());
             let one_way = one_way.then(|| "--one-way".into());
-            let words = [OsString::from("update")].into_iter().chain(to).chain(yes).chain(one_way);
-            (words.collect(), How { dry_run, wait })
+            let no_backup = no_backup.then(|| "--no-backup".into());
+            let words =
+                [OsString::from("update")].into_iter().chain(to).chain(yes).chain(one_way).chain(no_backup);
+            (words.collect(), how)
         }
     };
     let How { dry_run, wait } = how;
@@ -259,8 +260,8 @@ mod tests {
             ("restore --resume", "restore --resume --wait 300"),
             ("update", "update --wait 300"),
             (
-                "update --to 0.1.0 --yes --one-way --dry-run",
-                "update --to 0.1.0 --yes --one-way --wait 300 --dry-run",
+                "update --to 0.1.0 --yes --one-way --no-backup --dry-run",
+                "update --to 0.1.0 --yes --one-way --no-backup --wait 300 --dry-run",
             ),
         ] {
             let args = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));

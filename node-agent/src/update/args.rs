@@ -16,6 +16,9 @@ pub struct UpdateArgs {
     /// Also install a version whose stored objects the installed one could not read.
     #[arg(long)]
     pub one_way: bool,
+    /// Update without a backup of k3s' state first.
+    #[arg(long)]
+    pub no_backup: bool,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,

@@ -75,7 +75,8 @@ impl Host {
     pub async fn back_up(&self) -> anyhow::Result<Option<PathBuf>> {
         let Some(Node { host, program, .. }) = &self.node else { return Ok(None) };
         let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
-        let made = made.context("no backup could be made, and nothing was changed")?;
+        let made =
+            made.context("no backup could be made, and nothing was changed: `--no-backup` does without")?;
         Ok(made.map(|made| made.path))
     }
 

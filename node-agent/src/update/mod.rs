@@ -204,7 +204,9 @@ impl Errand {
         let from: Vec<_> = changes.iter().map(|change| package(&change.name, &change.from)).collect();
         let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
         let Before { units, names } = self.host.before().await?;
-        if let Some(path) = self.host.back_up().await? {
+        if !self.args.no_backup
+            && let Some(path) = self.host.back_up().await?
+        {
             say(&format!("The state of k3s is saved in {}", path.display()));
         }
         say("Keeping the installed packages");

@@ -192,6 +192,10 @@ fn the_state_of_k3s_is_saved_first_and_nothing_changes_where_it_cannot_be() {
     );
     assert!(!host.calls().contains("install") && host.record().is_empty(), "{}", host.calls());
 
+    let (code, said) = host.update(&["--yes", "--no-backup"]);
+    assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+    assert_eq!(host.update(&["--yes", "--no-backup", "--to", "0.1"]).0, Some(0));
+
     fs::remove_file(host.path(DATASTORE)).unwrap();
     let database = rusqlite::Connection::open(host.path(DATASTORE)).unwrap();
     database.execute_batch("CREATE TABLE kine (id INTEGER PRIMARY KEY, name TEXT, value BLOB)").unwrap();
