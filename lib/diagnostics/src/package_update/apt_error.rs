@@ -308,7 +308,7 @@ mod tests {
             ("URIs: http://10.0.0.2/apt", "http://10.0.0.2/apt-proxy/pool/i/iproute2_6.1.0_amd64.deb", false),
             (
                 "URIs: http://10.0.0.2/apt",
-                "http://deb.debian.org/debian/pool/i/iproute2_6.1.0_amd64.deb",
+                "http://mirror.example.org/debian/pool/i/iproute2_6.1.0_amd64.deb",
                 false,
             ),
             ("Types: deb\nuris: a\n b/\n# c\nSuites: d", "b/pool/x.deb", true),
