@@ -2,12 +2,9 @@
 //!
 //! Guarantees: it is on its disk before a file changes places; one backup or restore at a time.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weaver_diagnostics::finding::{Finding, Place};
@@ -17,13 +14,11 @@ use weaver_host::durable_file;
 use super::swap;
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
+use crate::upgrade::journal::hold;
 
 const JOURNAL: &str = "restore.json";
 const LOCK: &str = "backup.lock";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// How long a lock is waited for.
-const STARTING: Duration = Duration::from_secs(2);
-const POLL: Duration = Duration::from_millis(20);
 
 /// Completes a restore that an earlier boot was cut off in; `None` where there was none.
 ///
@@ -91,20 +86,5 @@ pub fn note(state_dir: &Path, record: &mut Record, phase: Phase) -> anyhow::Resu
 pub fn lock(state_dir: &Path) -> anyhow::Result<File> {
     fs::create_dir_all(state_dir)
         .with_context(|| format!("cannot make {}: run this as root", state_dir.display()))?;
-    let path = state_dir.join(LOCK);
-    // Not for others, who could hold it.
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let lock = lock.with_context(|| format!("cannot write {}: run this as root", path.display()))?;
-    // A process that is just being started has it for a moment, open as all files of the one that starts it.
-    let until = Instant::now() + STARTING;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(error) if Instant::now() >= until => {
-                return Err(error)
-                    .context("another backup or restore is running: wait until it has finished");
-            }
-            Err(_) => sleep(POLL),
-        }
-    }
+    hold(&state_dir.join(LOCK), "backup or restore")
 }

@@ -82,6 +82,28 @@ pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     record.judge(is_held, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
 }
 
+/// Holds a lock; who is refused reads that another `what` is running.
+///
+/// # Errors
+/// It is held, or cannot be written.
+pub fn hold(path: &Path, what: &str) -> anyhow::Result<File> {
+    let cannot = || format!("cannot write {}: run this as root", path.display());
+    // Who may read it may lock it, too, and keep an upgrade from beginning.
+    let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let lock = open.with_context(cannot)?;
+    lock.set_permissions(Permissions::from_mode(0o600)).with_context(cannot)?;
+    // A process that is just being started has it for a moment, open as all files of the one that starts it.
+    let until = Instant::now() + STARTING;
+    while let Err(error) = lock.try_lock() {
+        if Instant::now() >= until {
+            return Err(error)
+                .with_context(|| format!("another {what} is running: wait until it has finished"));
+        }
+        sleep(POLL);
+    }
+    Ok(lock)
+}
+
 impl<R: Recorded> Journal<R> {
     /// The journal in `directory`, which is made where it is missing.
     ///
@@ -90,20 +112,7 @@ impl<R: Recorded> Journal<R> {
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let path = directory.join(R::LOCK);
-        // Who may read it may lock it, too, and keep an upgrade from beginning.
-        let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lock = open.with_context(|| format!("cannot write {}", path.display()))?;
-        lock.set_permissions(Permissions::from_mode(0o600))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        // A process that is just being started has it for a moment, open as all files of the one that starts it.
-        let until = Instant::now() + STARTING;
-        while let Err(error) = lock.try_lock() {
-            if Instant::now() >= until {
-                let what = || format!("another {} is running: wait until it has finished", R::WHAT);
-                return Err(error).with_context(what);
-            }
-            sleep(POLL);
-        }
+        let lock = hold(&path, R::WHAT)?;
         Ok(Self { path: directory.join(R::NAME), _lock: lock, of: PhantomData })
     }
 
