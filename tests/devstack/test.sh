@@ -51,6 +51,12 @@ go_format() {
 
 rust_format() { cargo fmt --all --check && cargo fmt --manifest-path lib/diagnostics/fuzz/Cargo.toml --check; }
 
+# A workspace of its own, which `make test-long` builds. What is not linked needs no libFuzzer, and no C++ compiler.
+fuzz_targets() {
+  CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --locked --manifest-path lib/diagnostics/fuzz/Cargo.toml \
+    --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
+}
+
 # shellcheck source=tests/testbed/flags.sh
 go_vet() { (cd tests/testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
 
@@ -69,6 +75,7 @@ lint() {
   step "dependencies" dependencies
   step "advisories" advisories
   step "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+  step "clippy of the fuzz targets" fuzz_targets
   step "go vet" go_vet
 }
 
