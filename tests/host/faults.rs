@@ -9,7 +9,7 @@ mod own_server {
 
     use serde_json::Value;
     use tempfile::TempDir;
-    use weaver_devstack::ports;
+    use weaver_devstack::{files, ports};
     use weaver_tests::world::given;
 
     const PATIENCE: Duration = Duration::from_secs(150);
@@ -63,7 +63,7 @@ mod own_server {
     impl Stack {
         fn up() -> Self {
             let mut stack = Self {
-                dir: tempfile::tempdir_in("/tmp").unwrap(),
+                dir: tempfile::tempdir_in(files::scratch()).unwrap(),
                 port: ports::disposable().unwrap(),
                 of_the_host: Vec::new(),
             };

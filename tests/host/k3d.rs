@@ -7,8 +7,8 @@ mod own_server {
 
     use serde_json::Value;
     use tempfile::TempDir;
-    use weaver_devstack::ports;
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+    use weaver_devstack::{files, ports};
     use weaver_tests::agent::{Agent, finding, until};
     use weaver_tests::engine::{Engine, Shown, TOKEN};
     use weaver_tests::world::given;
@@ -20,7 +20,7 @@ mod own_server {
 
     impl Scene {
         fn start() -> Self {
-            let dir = tempfile::tempdir_in("/tmp").unwrap();
+            let dir = tempfile::tempdir_in(files::scratch()).unwrap();
             let engine = Engine::start(dir.path());
             Self { dir, engine }
         }

@@ -13,6 +13,7 @@ mod own_server {
     use serde_json::Value;
     use tempfile::TempDir;
     use weaver_devstack::{
+        files,
         kubectl::Kubectl,
         server::{Server, ServerBinary, ServerOptions},
     };
@@ -34,7 +35,7 @@ mod own_server {
 
     impl Scene {
         fn start(names: &[&str]) -> Self {
-            let dir = tempfile::tempdir_in("/tmp").unwrap();
+            let dir = tempfile::tempdir_in(files::scratch()).unwrap();
             let options = ServerOptions::new(dir.path()).tls_sans(names.iter().copied());
             let binary = ServerBinary::from_environment().unwrap();
             let server = Server::start(&binary, options).unwrap();

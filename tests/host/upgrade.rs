@@ -13,6 +13,7 @@ mod own_server {
 
     use tempfile::TempDir;
     use weaver_devstack::choice::{self, Origin, TestbedFor};
+    use weaver_devstack::files;
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
     use weaver_diagnostics::k3s_upgrade::release;
     use weaver_tests::agent::{send, until};
@@ -33,7 +34,7 @@ mod own_server {
     impl Scene {
         /// A server with a program of its own, and a `weaver-node-agent` in the PATH that knows where all is.
         fn start() -> Self {
-            let dir = tempfile::tempdir_in("/tmp").unwrap();
+            let dir = tempfile::tempdir_in(files::scratch()).unwrap();
             let k3s = dir.path().join("k3s");
             fs::copy(testbed(), &k3s).unwrap();
             let binary = ServerBinary { path: k3s.clone(), origin: Origin::Testbed };

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use weaver_devstack::ports;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+use weaver_devstack::{files, ports};
 
 use crate::world::given;
 
@@ -33,7 +33,7 @@ pub struct Scene {
 
 impl Scene {
     pub fn start() -> Self {
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
         let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
         let webhook = given("WEAVER_TEST_BIN_DIR").join("weaver-operator");

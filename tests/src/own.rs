@@ -13,8 +13,8 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use tempfile::TempDir;
-use weaver_devstack::ports;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+use weaver_devstack::{files, ports};
 use weaver_installer::{self as installer, InstallError, certificates};
 
 use crate::world::{Logs, client_of, eventually, given};
@@ -55,7 +55,7 @@ impl Own {
         bin_dir: &Path,
         options: impl FnOnce(ServerOptions) -> ServerOptions,
     ) -> Self {
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let server = Server::start(binary, options(ServerOptions::new(dir.path()))).unwrap();
         let client = client_of(&server.kubeconfig()).await;
         let mut webhook = Webhook {

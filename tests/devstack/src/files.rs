@@ -9,11 +9,15 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::statvfs::{FsFlags, statvfs};
 use weaver_host::durable_file;
 
 /// Below this the stack does not start: the API server's database alone grows
 /// to some tens of megabytes, and SQLite on a full disk stops every write.
 pub const SPACE_NEEDED: u64 = 128 << 20;
+
+/// Eight servers of tests, with what is kept of each request.
+const SCRATCH_NEEDED: u64 = 4 << 30;
 
 /// Replaces `path` by `content`.
 ///
@@ -87,9 +91,20 @@ pub fn require_space(dir: &Path, needed: u64) -> Result<()> {
 /// # Errors
 /// When the file system does not say.
 pub fn free_bytes(dir: &Path) -> Result<u64> {
-    let stat = nix::sys::statvfs::statvfs(dir)
-        .with_context(|| format!("cannot ask how much room {} has", dir.display()))?;
+    let stat = statvfs(dir).with_context(|| format!("cannot ask how much room {} has", dir.display()))?;
     Ok(stat.blocks_available() * stat.fragment_size())
+}
+
+/// Where what a test writes and drops lies: in memory where there is room and programs may run, since the commits of a dozen databases keep a
+/// disk busier than the tests keep the processors.
+#[must_use]
+pub fn scratch() -> &'static Path {
+    let memory = Path::new("/dev/shm");
+    let fits = statvfs(memory).is_ok_and(|stat| {
+        stat.blocks_available() * stat.fragment_size() >= SCRATCH_NEEDED
+            && !stat.flags().contains(FsFlags::ST_NOEXEC)
+    });
+    if fits { memory } else { Path::new("/tmp") }
 }
 
 fn full_disk(dir: &Path, sizes: Option<(u64, u64)>) -> String {

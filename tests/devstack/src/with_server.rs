@@ -2,7 +2,8 @@
 //!
 //! Guarantees: a directory and a port of its own, the audit log on, no sample
 //! applied; the command's exit code is passed on; nothing is left running,
-//! however this program ends. Failure: the logs are kept and their place is said.
+//! however this program ends. Failure: the logs are kept and their place is said;
+//! the database is not.
 
 use std::ffi::OsString;
 use std::fs;
@@ -39,6 +40,9 @@ const SHORT: [(&str, &str); 4] = [
 pub fn with_server(scenarios: &Path, programs: &Programs, command: &[OsString]) -> Result<ExitCode> {
     let caught = Signals::take()?;
     let dir = new_dir(scenarios)?;
+    let data = tempfile::tempdir_in(files::scratch()).context("cannot make a directory for the database")?;
+    std::os::unix::fs::symlink(data.path(), dir.join("data"))
+        .map_err(|error| files::explained(&dir, error))?;
     let code = inside(&dir, programs, command, &caught);
     if matches!(code, Ok(0)) {
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
