@@ -56,8 +56,8 @@ pub struct RunOptions {
     #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
     pub retry: Duration,
 
-    /// Seconds that the deletion of a resource waits for missing rights before it completes and leaves the copies
-    /// as orphans (0..86400)
+    /// Seconds that the deletion of a resource waits for what someone can mend (a missing account, a policy) before it
+    /// completes and leaves the copies as orphans; for missing rights it waits 10 at most (0..86400)
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 

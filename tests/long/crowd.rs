@@ -7,7 +7,7 @@ use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
-async fn ten_resources_with_a_thousand_failing_targets_each_do_not_hold_up_another_tenant_b33() {
+async fn ten_resources_with_a_thousand_failing_targets_each_do_not_hold_up_another_tenant() {
     let world = World::new("crowd").await;
     let (healthy, foo) = world.synced().await;
     let failing = world.tenant_called("failing").await;

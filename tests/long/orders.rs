@@ -93,7 +93,7 @@ async fn appear(world: &World, order: &Order) {
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
-async fn every_order_of_appearance_ends_in_the_same_state_b20_b21_b22() {
+async fn every_order_of_appearance_ends_in_the_same_state() {
     let world = World::new("orders").await;
     let all = orders(&PARTS);
     assert_eq!(all.len(), 120);

@@ -4,7 +4,7 @@ use kube::api::DeleteParams;
 use weaver_tests::world::World;
 
 #[tokio::test]
-async fn a_foreign_object_of_the_same_name_stays_byte_identical_b2() {
+async fn a_foreign_object_of_the_same_name_stays_byte_identical() {
     let world = World::new("foreign").await;
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
@@ -40,7 +40,7 @@ async fn a_conflict_ends_when_the_foreign_object_goes() {
 }
 
 #[tokio::test]
-async fn the_copy_of_another_resource_is_left_to_it_b25() {
+async fn the_copy_of_another_resource_is_left_to_it() {
     let world = World::new("two-syncs").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;

@@ -7,7 +7,7 @@ use weaver_api::marks::FINALIZER;
 use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
-async fn a_namespace_created_later_gets_its_copy_b20() {
+async fn a_namespace_created_later_gets_its_copy() {
     let world = World::new("late-namespace").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -22,7 +22,7 @@ async fn a_namespace_created_later_gets_its_copy_b20() {
 }
 
 #[tokio::test]
-async fn a_namespace_dropped_from_the_list_loses_its_copy_b14() {
+async fn a_namespace_dropped_from_the_list_loses_its_copy() {
     let world = World::new("dropped-namespace").await;
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
@@ -36,7 +36,7 @@ async fn a_namespace_dropped_from_the_list_loses_its_copy_b14() {
 }
 
 #[tokio::test]
-async fn another_source_leaves_no_copies_of_the_first_behind_b14() {
+async fn another_source_leaves_no_copies_of_the_first_behind() {
     let world = World::new("changed-source").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -107,7 +107,7 @@ async fn an_account_that_is_deleted_and_made_again_works_again() {
 }
 
 #[tokio::test]
-async fn a_source_restored_from_its_copy_is_not_mistaken_for_one_b3_b6() {
+async fn a_source_restored_from_its_copy_is_not_mistaken_for_one() {
     let world = World::new("restored-source").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;

@@ -111,7 +111,7 @@ fn bystander(_: Client) -> Hooks {
 }
 
 #[tokio::test]
-async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_copy_b14() {
+async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_copy() {
     let mut alone = Alone::start(bystander).await;
     let world = alone.world("down");
     let team = world.tenant().await;
@@ -145,7 +145,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience_b24() {
+async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience() {
     let alone = Alone::start_with(bystander, &["--cleanup-patience", "3600"]).await;
     let world = alone.world("going");
     let (team, foo) = world.synced().await;
@@ -160,7 +160,7 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
 }
 
 #[tokio::test]
-async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and_is_then_released_b24() {
+async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and_is_then_released() {
     let alone = Alone::start(bystander).await;
     let world = alone.world("patience");
     let team = world.tenant().await;

@@ -34,7 +34,7 @@ async fn adopt_takes_over_what_carries_no_mark_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn copies_of_a_deleted_source_stay_or_go_as_the_spec_says_b22() {
+async fn copies_of_a_deleted_source_stay_or_go_as_the_spec_says() {
     let world = World::new("source-deletion").await;
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;

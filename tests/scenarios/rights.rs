@@ -12,7 +12,7 @@ use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, given, weaver};
 
 #[tokio::test]
-async fn missing_rights_are_named_and_the_printed_role_makes_it_ready_b17_b19_b21() {
+async fn missing_rights_are_named_and_the_printed_role_makes_it_ready() {
     let world = World::new("missing-rights").await;
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.namespace("bar").await);
@@ -56,7 +56,7 @@ async fn a_source_that_may_not_be_read_is_named_with_its_role() {
 }
 
 #[tokio::test]
-async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
+async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
     let world = World::new("no-minting").await;
     let team = world.namespace("team").await;
     world.account(&team).await;
@@ -91,7 +91,7 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
 }
 
 #[tokio::test]
-async fn rights_that_an_account_has_by_its_group_are_rights_b18() {
+async fn rights_that_an_account_has_by_its_group_are_rights() {
     let world = World::new("by-group").await;
     let team = world.tenant().await;
     let foo = world.namespace("foo").await;
@@ -107,7 +107,7 @@ async fn rights_that_an_account_has_by_its_group_are_rights_b18() {
 }
 
 #[tokio::test]
-async fn resources_of_one_account_share_one_token_and_no_one_reviews_it_b8_b31() {
+async fn resources_of_one_account_share_one_token_and_no_one_reviews_it() {
     let world = World::new("one-token").await;
     let (team, foo) = world.synced().await;
     for number in 0..5 {
@@ -214,7 +214,7 @@ async fn one_tenant_without_rights_does_not_stop_another() {
 }
 
 #[tokio::test]
-async fn the_operators_own_account_has_no_right_on_content_and_mints_nothing_by_default_b4() {
+async fn the_operators_own_account_has_no_right_on_content_and_mints_nothing_by_default() {
     let world = World::new("own-rights").await;
     let team = world.namespace("team").await;
     world.config_map(&team, "settings", &[]).await;

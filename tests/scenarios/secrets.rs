@@ -65,7 +65,7 @@ async fn the_token_of_an_account_is_never_copied() {
 }
 
 #[tokio::test]
-async fn a_source_of_the_other_kind_takes_the_place_of_the_one_before_b14() {
+async fn a_source_of_the_other_kind_takes_the_place_of_the_one_before() {
     let world = World::new("other-kind").await;
     let (team, foo) = world.synced().await;
     world.grant_secrets(&team, &team, &["get", "list", "watch"]).await;

@@ -23,7 +23,7 @@ async fn status(world: &World, team: &str) -> ConfigMapSyncStatus {
 }
 
 #[tokio::test]
-async fn selected_namespaces_get_a_copy_and_lose_it_with_their_label_b14_b20() {
+async fn selected_namespaces_get_a_copy_and_lose_it_with_their_label() {
     let world = World::new("selected").await;
     let team = world.tenant().await;
     world.config_map(&team, "settings", &[("a", "1")]).await;
@@ -133,7 +133,7 @@ async fn a_namespace_says_from_whom_it_accepts_copies() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_going_is_skipped_without_a_failure_b16() {
+async fn a_namespace_that_is_going_is_skipped_without_a_failure() {
     let world = World::new("going").await;
     let team = world.tenant().await;
     world.config_map(&team, "settings", &[("a", "1")]).await;

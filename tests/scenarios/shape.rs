@@ -8,7 +8,7 @@ use serde_json::json;
 use weaver_tests::world::World;
 
 #[tokio::test]
-async fn a_renamed_copy_takes_the_place_of_the_one_before_b14() {
+async fn a_renamed_copy_takes_the_place_of_the_one_before() {
     let world = World::new("renamed-copy").await;
     let (team, foo) = world.synced().await;
     let mut spec = world.spec(&team, &[&foo]);

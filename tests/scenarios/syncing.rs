@@ -38,7 +38,7 @@ async fn upstreams_sample_shape_syncs_and_the_copies_carry_the_marks() {
 }
 
 #[tokio::test]
-async fn the_source_is_never_written_b3_b6_b9() {
+async fn the_source_is_never_written() {
     let world = World::new("source-untouched").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -70,7 +70,7 @@ async fn an_edited_source_is_copied() {
 }
 
 #[tokio::test]
-async fn a_source_that_appears_later_is_copied_and_one_that_goes_leaves_its_copies_b22() {
+async fn a_source_that_appears_later_is_copied_and_one_that_goes_leaves_its_copies() {
     let world = World::new("late-source").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -86,7 +86,7 @@ async fn a_source_that_appears_later_is_copied_and_one_that_goes_leaves_its_copi
 }
 
 #[tokio::test]
-async fn an_edited_copy_is_repaired_b12() {
+async fn an_edited_copy_is_repaired() {
     let world = World::new("edited-copy").await;
     let (_, foo) = world.synced().await;
     let copy = world.holds(&foo, "settings", &[("a", "1")]).await;
@@ -113,7 +113,7 @@ async fn an_edited_copy_is_repaired_b12() {
 }
 
 #[tokio::test]
-async fn other_peoples_labels_annotations_and_finalizers_on_a_copy_stay_b13() {
+async fn other_peoples_labels_annotations_and_finalizers_on_a_copy_stay() {
     let world = World::new("others-metadata").await;
     let (team, foo) = world.synced().await;
     let theirs = json!({"metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs/note": "y"},
@@ -148,7 +148,7 @@ async fn a_deleted_copy_comes_back() {
 }
 
 #[tokio::test]
-async fn binary_data_and_immutable_are_copied_and_an_immutable_copy_is_replaced_b11() {
+async fn binary_data_and_immutable_are_copied_and_an_immutable_copy_is_replaced() {
     let world = World::new("binary-immutable").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -174,7 +174,7 @@ async fn binary_data_and_immutable_are_copied_and_an_immutable_copy_is_replaced_
 }
 
 #[tokio::test]
-async fn nothing_is_written_while_nothing_changes_b26() {
+async fn nothing_is_written_while_nothing_changes() {
     let world = World::new("no-op").await;
     let (team, foo) = world.synced().await;
     let version = async || world.syncs(&team).get("sync").await.unwrap().metadata.resource_version;

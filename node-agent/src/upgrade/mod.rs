@@ -225,7 +225,7 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
         }
         UpgradePlan::Refused(refusals) => {
             if let Ok(installed) = &facts.installed {
-                say(&format!("k3s {installed} is in program."));
+                say(&format!("k3s {installed} is in place."));
             }
             Some(refused(refusals))
         }

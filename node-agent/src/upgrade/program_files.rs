@@ -2,7 +2,7 @@
 //!
 //! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is
 //! the old one or the new one; no two writers, since who writes holds the journal's lock. Failure: names the
-//! file, and leaves what is in program.
+//! file, and leaves what is in place.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 /// The files, as they really are.
 #[derive(Debug, Clone)]
 pub struct ProgramFiles {
-    /// The program in program.
+    /// The program in place.
     pub installed: PathBuf,
 }
 
@@ -84,7 +84,7 @@ impl ProgramFiles {
         self.to_the_disk()
     }
 
-    /// Puts the new program in program.
+    /// Puts the new program in place.
     ///
     /// # Errors
     /// It cannot be done; what was in place is.

@@ -42,7 +42,7 @@ pub enum End {
     Written,
     /// It is not written, because of what it is.
     Refused(SecretRefusal),
-    /// The API server refused the writer, with these words.
+    /// The API server refused the writer with these words: for want of rights, or by a quota, a policy or a webhook.
     Forbidden(String),
     /// Refused for what it is, by the API server, a policy or a webhook.
     Rejected(String),

@@ -63,9 +63,9 @@ pub enum TargetState {
     NotAccepted,
     /// Something else is there, untouched.
     Conflict(Foreign),
-    /// The API server refused the tenant.
+    /// The API server refused the tenant: for want of rights, or by a quota, a policy or a webhook that says so with 403.
     Forbidden(Box<Status>),
-    /// Refused for what it is: by a quota, a policy or a webhook.
+    /// Refused for what it is: by the API server, or by a policy or a webhook.
     Rejected(String),
     Failed(String),
 }

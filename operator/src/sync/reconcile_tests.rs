@@ -367,7 +367,7 @@ async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_beco
 }
 
 #[tokio::test]
-async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgotten_b14() {
+async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgotten() {
     for left in [&["foo", "bar"][..], &["foo"]] {
         let world = World::new(Duration::ZERO).await;
         world.create(&spec(&["foo", "bar"]), &[]);
