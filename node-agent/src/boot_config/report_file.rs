@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 
 use crate::host_root::HostRoot;
 
@@ -30,70 +30,24 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
     };
     match root.read(&path) {
         Ok(None) => Vec::new(),
-        Ok(Some(file)) => parse(&file.text).unwrap_or_else(|| unknown("it is not a report of boot-config")),
+        Ok(Some(file)) => match serde_json::from_str::<Report>(&file.text) {
+            Ok(report) => report.findings,
+            Err(error) => unknown(&format!("it is not a report of boot-config: {error}")),
+        },
         Err(error) => unknown(&error.to_string()),
     }
 }
 
 #[derive(Deserialize)]
 struct Report {
-    findings: Vec<Written>,
-}
-
-/// A finding as `report::json` writes it. Its name follows from its code.
-#[derive(Deserialize)]
-struct Written {
-    severity: String,
-    code: String,
-    message: String,
-    evidence: Vec<Seen>,
-    remedy: Option<Done>,
-}
-
-#[derive(Deserialize)]
-struct Seen {
-    file: String,
-    line: Option<u64>,
-    column: Option<u64>,
-    saw: String,
-}
-
-#[derive(Deserialize)]
-struct Done {
-    explain: String,
-    #[serde(default)]
-    commands: Vec<String>,
-    diff: Option<String>,
-}
-
-fn parse(text: &str) -> Option<Vec<Finding>> {
-    let report: Report = serde_json::from_str(text).ok()?;
-    report.findings.into_iter().map(finding).collect()
-}
-
-fn finding(written: Written) -> Option<Finding> {
-    let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
-    let severity = severities.into_iter().find(|severity| severity.to_string() == written.severity)?;
-    let code = Code::ALL.iter().copied().find(|code| code.id() == written.code)?;
-    let evidence = written.evidence.into_iter().map(|seen| {
-        let place = Place { file: seen.file, line: seen.line, column: seen.column };
-        Evidence { place, saw: seen.saw }
-    });
-    let remedy = written.remedy.map(|done| Remedy {
-        explain: done.explain,
-        commands: done.commands,
-        diff: done.diff,
-        changes: Vec::new(),
-    });
-    let mut finding = Finding::new(code, written.message).milder(severity);
-    finding.evidence = evidence.collect();
-    finding.remedy = remedy;
-    Some(finding)
+    findings: Vec<Finding>,
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use weaver_diagnostics::finding::Severity;
 
     use super::*;
 
