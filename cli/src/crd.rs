@@ -171,7 +171,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         let options =
             certificates::CertificateOptions { names, ..certificates::CertificateOptions::default() };
         let certificates = ensure(&directory, &options, now).context(
-            "the webhook's certificates (root may write them; --certificates names another directory)",
+            "cannot write the certificates of the webhook: run this as root, or pass --certificates DIR",
         )?;
         (directory.display().to_string(), certificates)
     };

@@ -68,7 +68,7 @@ fn definitions(objects: Vec<Value>) -> Result<Vec<CustomResourceDefinition>, Str
         }
         let definition = definition(object).map_err(|why| format!("document {number} {why}"))?;
         if !names.insert(definition.name_any()) {
-            return Err(format!("{} is there twice", definition.name_any()));
+            return Err(format!("{} is defined twice", definition.name_any()));
         }
         found.push(definition);
     }
@@ -126,8 +126,7 @@ mod tests {
             (vec![json!({})], "it holds no CustomResourceDefinition, only an object without a kind"),
             (
                 vec![secret.clone(), but("/apiVersion", json!("apiextensions.k8s.io/v1beta1"))],
-                "document 2 is a CustomResourceDefinition of apiextensions.k8s.io/v1beta1: write it at \
-                 apiextensions.k8s.io/v1",
+                "document 2 is a CustomResourceDefinition of apiextensions.k8s.io/v1beta1: write it at apiextensions.k8s.io/v1",
             ),
             (vec![but("/spec", json!("x"))], "document 1 is not a CustomResourceDefinition: "),
             (
@@ -142,7 +141,7 @@ mod tests {
                 vec![but("/metadata/name", json!("x"))],
                 "document 1 is named \"x\", and its spec says things.example.com",
             ),
-            (vec![thing(), thing()], "things.example.com is there twice"),
+            (vec![thing(), thing()], "things.example.com is defined twice"),
         ] {
             let said = definitions(objects).unwrap_err();
             assert!(said.starts_with(words), "{said}");

@@ -29,7 +29,7 @@ pub struct Explain {
     /// Read the journal of this unit since the last boot
     #[arg(long, value_name = "UNIT")]
     journal: Option<String>,
-    /// Go on with what is logged from now on, until it is interrupted
+    /// Keep reading new log lines until interrupted
     #[arg(long, requires = "journal")]
     follow: bool,
     /// Output format
@@ -46,8 +46,7 @@ enum Output {
 }
 
 pub fn code(text: &str) -> Result<Code, String> {
-    catalogue::find(text)
-        .ok_or_else(|| "it is not a code; docs/reference/codes.md lists all codes".to_owned())
+    catalogue::find(text).ok_or_else(|| "it is not a code, such as N-01 or memory-cgroup-absent".to_owned())
 }
 
 pub fn run(options: &Explain) -> Result<ExitCode> {
@@ -154,8 +153,7 @@ impl Seen {
     fn sum_up(&self, lines: u64) {
         if self.counts.is_empty() {
             note!(
-                "no known error in {lines} lines; `sudo weaver-node-agent check` on the Pi checks the \
-                 host itself"
+                "no known error in {lines} lines; `sudo weaver-node-agent check` on the Pi checks the host itself"
             );
             return;
         }

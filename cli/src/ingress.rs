@@ -20,8 +20,8 @@ const LIMIT: u64 = 64 * 1024 * 1024;
 pub enum Verb {
     /// List annotations that Traefik ignores: `kubectl get ingress,ingressclass -A -o yaml | weaver ingress lint`
     ///
-    /// Ingresses of another controller's class are passed over and counted on standard error. The class `traefik` is
-    /// Traefik's; of others the IngressClasses in the input say whose they are.
+    /// Skips Ingresses of other controllers and prints their number to standard error. The class `traefik` belongs to
+    /// Traefik; for other classes, the input must include the IngressClasses.
     ///
     /// Exit status: 0 none; 1 the input could not be read; 2 wrong usage; 10 found some.
     #[command(verbatim_doc_comment)]

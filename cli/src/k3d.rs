@@ -26,7 +26,7 @@ pub enum Verb {
     /// Exit status: 0 valid; 10 not valid.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// Values as k3d takes them: --tls-san=raspi@server:*
+        /// Values in the form of `k3d --k3s-arg`: --tls-san=raspi@server:*
         #[arg(required = true, value_name = "VALUE", allow_hyphen_values = true)]
         values: Vec<String>,
     },
@@ -49,19 +49,20 @@ pub struct Config {
     /// Registry made by `k3d registry create`: its name in `k3d registry list`, and its port inside the network
     #[arg(long, value_name = "NAME:PORT", value_parser = registry)]
     registry: Option<String>,
-    /// Make a registry with the cluster; PORT of this machine is where images are pushed, else a random one
+    /// Create a registry with the cluster; images are pushed to PORT of this machine [default: a random port]
     #[arg(long, value_name = "NAME[:PORT]", value_parser = new_registry, conflicts_with = "registry")]
     registry_create: Option<NewRegistry>,
-    /// Number of nodes that run the API server: 1, or an odd number from 3 on, which keep etcd
+    /// Number of server nodes: 1, or an odd number from 3 up (etcd)
     #[arg(long, default_value = "1", value_parser = servers)]
     servers: u16,
-    /// Number of nodes that do not
+    /// Number of agent nodes
     #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(..=100))]
     agents: u16,
-    /// Image of k3s, such as rancher/k3s:v1.36.3-k3s1; k3d's own otherwise
+    /// k3s image, such as rancher/k3s:v1.36.3-k3s1 [default: that of k3d]
     #[arg(long, value_parser = image)]
     image: Option<String>,
-    /// Directory of this machine in the nodes, such as /srv/data:/data@agent:0; in all without a filter (repeatable)
+    /// Mount a directory of this machine into nodes, such as /srv/data:/data@agent:0; without a filter into all
+    /// (repeatable)
     #[arg(long = "volume", value_name = "HERE:THERE[@FILTER]", value_parser = volume)]
     volumes: Vec<Volume>,
     /// Print the command instead of the file; k3d then listens only on the address of the first name
@@ -105,7 +106,7 @@ fn cluster(text: &str) -> Result<String, &'static str> {
     if text.len() <= 32 && dns_label(text).is_ok() {
         Ok(text.to_owned())
     } else {
-        Err("write up to 32 letters a to z, digits and hyphens, none of those at an end")
+        Err("use up to 32 letters a to z, digits and hyphens; no hyphen at the beginning or end")
     }
 }
 
@@ -139,7 +140,7 @@ fn servers(text: &str) -> Result<u16, &'static str> {
     match text.parse() {
         Ok(number @ 1..=9) if number % 2 == 1 => Ok(number),
         Ok(2..=9) => {
-            Err("with an even number etcd stands still as soon as with one server less: write an odd one")
+            Err("an even number of etcd servers tolerates no more failures than one fewer: use an odd number")
         }
         _ => Err("write 1, 3, 5, 7 or 9"),
     }

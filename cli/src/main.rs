@@ -1,4 +1,4 @@
-//! `weaver`: the person's tool, on the Pi and on the laptop.
+//! `weaver`: command-line client for the Pi and the laptop.
 
 // What others wrote must not reach a terminal as it is: `stdout` is the one place that prints.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -104,7 +104,7 @@ enum Verb {
         /// Directory to write to
         directory: PathBuf,
     },
-    /// Upgrade k3s on this node or roll it back; run as root
+    /// Upgrade, back up, restore and update this node; run as root
     Node {
         #[command(subcommand)]
         verb: node::Verb,

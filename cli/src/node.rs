@@ -32,16 +32,17 @@ pub enum Verb {
     Rollback(How),
     /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
     ///
-    /// Copies the datastore by SQLite's online backup, checks the copy, writes one tar archive that only root can
-    /// read, and reads it back from its disk. Refuses the boot partition, which any computer reads.
+    /// Copies the datastore with SQLite's online backup, checks the copy, writes one tar archive that only root can
+    /// read, and reads it back from disk. Refuses an unencrypted backup on the boot partition, which any computer can
+    /// read.
     ///
     /// Exit status: 0 done; 1 failed, nothing was written; 2 wrong usage; 10 refused, or the shown backup is damaged.
     #[command(verbatim_doc_comment)]
     Backup(Backup),
-    /// Replace the state of k3s by that of a backup, and keep the present one
+    /// Replace the state of k3s with that of a backup, and keep the current state
     ///
-    /// Reads and checks the whole backup first and lays it next to the present state. Then stops k3s, exchanges the
-    /// two, starts k3s and verifies that its API server is ready. The present state stays next to the restored one
+    /// Reads and checks the whole backup first and unpacks it next to the current state. Then stops k3s, swaps the
+    /// two, starts k3s and verifies that its API server is ready. The previous state stays next to the restored one
     /// under names that end in `.before-restore`. An interrupted restore is completed by the next boot of a card, or
     /// with `--resume`.
     ///
@@ -51,10 +52,10 @@ pub enum Verb {
     Restore(Restore),
     /// Install newer packages of Config Weaver by apt, verify them, and roll back automatically if they fail
     ///
-    /// Shows the installed version, the new one and its source, and asks. Files in /etc that you changed stay. First
-    /// the installed packages are kept in /var/lib/weaver/packages. The update is verified if the units that ran before
-    /// run, the node agent reports, and k3s serves every name that it served before. If not in time, the old packages are
-    /// installed and verified again. An interrupted update is finished by the next run.
+    /// Shows the installed version, the new one and its source, and asks for confirmation. Keeps the installed
+    /// packages in /var/lib/weaver/packages and your changes in /etc. The update is verified when the units that ran
+    /// before are active, the node agent has reported, and k3s serves every name that it served before. If that takes
+    /// too long, reinstalls and verifies the old packages. The next run completes an interrupted update.
     ///
     /// On a card, `[update]` in weaver.toml names the source; elsewhere apt's own files do.
     ///
@@ -66,19 +67,19 @@ pub enum Verb {
 
 #[derive(Args)]
 pub struct Backup {
-    /// File, or directory in which the file gets a name of node and date
+    /// File, or directory in which the file is named after node and date
     #[arg(value_name = "FILE|DIR", required_unless_present = "show")]
     target: Option<OsString>,
-    /// Show what a backup holds, and check all of it
+    /// Show the contents of a backup and verify every hash
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "volumes", "keep", "must_be_mounted"])]
     show: Option<OsString>,
     /// Include the local-path volumes, as they are while pods write to them
     #[arg(long)]
     volumes: bool,
-    /// Remove older backups of this node from the directory, down to this many
+    /// Keep only this many backups of this node in the directory; remove older ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// Refuse a directory on the file system of `/`: nothing is mounted there
+    /// Fail if nothing is mounted at the directory (it is on the file system of `/`)
     #[arg(long)]
     must_be_mounted: bool,
     /// Encrypt for this age recipient (age1…); only the owner of the identity can then read it (repeatable)
@@ -107,13 +108,13 @@ impl Keys {
 
 #[derive(Args)]
 pub struct Restore {
-    /// The backup
+    /// Backup to restore
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<OsString>,
     /// Complete a restore that was interrupted
     #[arg(long, conflicts_with_all = ["file", "take_name"])]
     resume: bool,
-    /// Let this node take the name of the backup's node
+    /// Rename this node to the node of the backup
     #[arg(long)]
     take_name: bool,
     #[command(flatten)]
@@ -128,16 +129,16 @@ pub struct Restore {
 
 #[derive(Args)]
 pub struct Update {
-    /// Version to install, also an older one [default: the newest that apt has]
+    /// Version to install, which may be older [default: the newest that apt has]
     #[arg(long, value_name = "VERSION")]
     to: Option<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Also install a version whose stored objects the installed one could not read
+    /// Allow a version that stores objects in a form that the installed version cannot read: no way back
     #[arg(long)]
     one_way: bool,
-    /// Update without a backup of k3s' state first
+    /// Do not save the state of k3s first
     #[arg(long)]
     no_backup: bool,
     #[command(flatten)]

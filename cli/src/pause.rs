@@ -71,8 +71,9 @@ pub async fn pause(options: &Pause) -> anyhow::Result<()> {
         say(format_args!("{what} is paused: {}", options.reason));
     } else {
         say(format_args!("all resources are paused: {}", options.reason));
-        say("running reconciliations end within seconds; deletions of ConfigMapSyncs wait; to continue: \
-             weaver resume");
+        say(
+            "running reconciliations finish within seconds; deletions of ConfigMapSyncs wait; to continue: `weaver resume`",
+        );
     }
     Ok(())
 }
@@ -112,8 +113,7 @@ async fn everywhere(change: Value) -> anyhow::Result<()> {
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.map_err(said)?;
     ensure!(
         found.is_some(),
-        "there is no namespace {OPERATOR_NAMESPACE}, so the operator was never installed: apply \
-         deploy/rbac/operator.yaml"
+        "there is no namespace {OPERATOR_NAMESPACE}, so the operator is not installed in this cluster"
     );
     let change = Patch::Merge(change);
     namespaces.patch_metadata(OPERATOR_NAMESPACE, &params, &change).await.map_err(said)?;
@@ -130,8 +130,7 @@ async fn paused_everywhere() -> Option<String> {
 fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.is_forbidden() => anyhow!(
-            "{}; pausing all needs the right to change the namespace {OPERATOR_NAMESPACE}; to pause one: \
-             weaver pause sync/NAME",
+            "{}; pausing all needs the right to change the namespace {OPERATOR_NAMESPACE}; to pause one: weaver pause sync/NAME",
             clean(&status.message)
         ),
         kube::Error::Api(status) => anyhow!("{}", clean(&status.message)),

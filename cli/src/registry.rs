@@ -18,8 +18,8 @@ use crate::stdout::{note, show};
 pub enum Verb {
     /// Print a registries.yaml for k3s
     ///
-    /// Use --http against "http: server gave HTTP response to HTTPS client". The last error in a pod's event is that of
-    /// containerd's own attempt over HTTPS, not of the configured endpoint.
+    /// Use --http if a pod reports "http: server gave HTTP response to HTTPS client". The last error in the pod's
+    /// event comes from containerd's fallback to HTTPS, not from the configured endpoint.
     #[command(verbatim_doc_comment)]
     Config {
         /// Registry as written in image names: HOST or HOST:PORT
@@ -34,10 +34,10 @@ pub enum Verb {
     },
     /// Check a registry: HTTPS or HTTP, certificate, credentials, contents, ports of k3d
     ///
-    /// Asks by HTTPS and by HTTP, as containerd would, and lists what is there. What it trusts is what this machine
-    /// trusts: run it on a node to see what the node sees. Containers with registries are found by Docker's socket;
-    /// without Docker they are left out. The credentials in --registries are sent to the registry if it asks for them,
-    /// over verified HTTPS, or over plain HTTP where the file has it so; never to another host. Changes nothing.
+    /// Connects over HTTPS and HTTP, as containerd does, and lists the contents. Uses the CAs that this machine
+    /// trusts: run it on a node to see what the node sees. Finds registry containers through the Docker socket, if
+    /// there is one. Sends the credentials in --registries only if the registry asks for them, only over verified
+    /// HTTPS (or plain HTTP if the file says so), and never to another host. Changes nothing.
     ///
     /// Exit status: 0 nothing is known to be wrong; 1 could not check; 2 wrong usage; 10 something is wrong.
     #[command(verbatim_doc_comment)]

@@ -1,4 +1,4 @@
-//! `weaver status`: who leads, who else would, what is paused, and how the resources are.
+//! `weaver status`: leader, candidates, pauses, and how many resources are Ready.
 //!
 //! All of it is read from the API with the rights of the person who types; what these do not show is said to be
 //! unknown.
@@ -185,7 +185,7 @@ fn led(leader: &Leader) -> String {
         |ago| {
             format!(
                 "renewed {ago} s ago{}",
-                if leader.late { ": LATE, it has exited or lost its connection" } else { "" }
+                if leader.late { ": late; it has exited or lost its connection" } else { "" }
             )
         },
     );

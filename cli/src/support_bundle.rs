@@ -1,4 +1,4 @@
-//! `weaver support-bundle`: what someone who is to help needs to see, in one file, without secrets.
+//! `weaver support-bundle`: collects logs, status and configuration for a bug report, without secrets.
 //!
 //! Guarantees: only what is named here is read; every text is redacted before it is written; the file is new and 0600.
 //! What cannot be read is said so in the bundle, in its place.
@@ -121,7 +121,7 @@ fn read(path: &Path) -> String {
     let mut bytes = Vec::new();
     let is_file = std::fs::metadata(path).map(|metadata| metadata.is_file());
     let done = match is_file {
-        Ok(false) => return format!("({} is no file)\n", path.display()),
+        Ok(false) => return format!("({} is not a file)\n", path.display()),
         Ok(true) => File::open(path).and_then(|file| file.take(LONGEST as u64).read_to_end(&mut bytes)),
         Err(error) => Err(error),
     };

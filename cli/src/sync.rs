@@ -44,7 +44,7 @@ pub enum Verb {
         /// Namespace (default: that of the kubeconfig's context)
         #[arg(short, long)]
         namespace: Option<String>,
-        /// Grant what is missing, with your rights, and have the operator retry; asks before it does
+        /// Grant the missing rights, using your own, and make the operator retry; asks first
         #[arg(long)]
         grant: bool,
         /// Grant without asking
@@ -168,10 +168,10 @@ async fn mend(
     let missing = missing::to_grant(client, account, spec, targets, tell).await?;
     let parts = grant::lacking(client, account, &missing).await?;
     if parts.is_empty() {
-        say(format_args!("there is nothing to grant to {account}"));
+        say(format_args!("{account} lacks no right"));
         return Ok(());
     }
-    say(format_args!("{account} is to get:"));
+    say(format_args!("{account} would be granted:"));
     grant::show(&parts);
     agree(yes)?;
     grant::make(client, &parts).await?;

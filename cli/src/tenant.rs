@@ -24,7 +24,7 @@ use crate::{connection, grant};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Create namespace and account where they are missing, and allow the operator to act as ACCOUNT
+    /// Create namespace and ServiceAccount if missing, and allow the operator to act as it
     Init {
         /// Namespace of the tenant
         namespace: String,
@@ -52,7 +52,7 @@ pub enum Verb {
         /// ServiceAccount in that namespace
         account: String,
     },
-    /// Revoke it: the operator can mint no more tokens for ACCOUNT of NAMESPACE
+    /// Forbid the operator to act as ACCOUNT of NAMESPACE: it can mint no more tokens for it
     Revoke {
         /// Namespace of the tenant
         namespace: String,
@@ -89,13 +89,12 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     }
     if grant::may_mint(&client, &namespace, None).await? {
         say(format_args!(
-            "WARNING: the operator may act as every account of {namespace}, those of other programs too: \
-             find the Role \
-             or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without \
-             resourceNames, and drop it"
+            "WARNING: the operator may act as every ServiceAccount of {namespace}, also those of other programs. \
+            Find the Role or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without \
+            resourceNames, and delete its binding"
         ));
     }
-    ensure!(exists && allowed, "no resource uses ServiceAccount {namespace}/{account}");
+    ensure!(exists && allowed, "no resource can use ServiceAccount {namespace}/{account} yet");
     Ok(())
 }
 
@@ -109,10 +108,9 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     let granted = delete(&Api::<Role>::namespaced(client, &namespace), &name).await?;
     if bound || granted {
         say(format_args!(
-            "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may \
-             hold lives for \
-             an hour at most, those that ServiceTokens put into Secrets for as long as they ask for, up to a day: delete the \
-             ServiceAccount to end all of them at once"
+            "the operator can mint no more tokens for ServiceAccount {namespace}/{account}. A token that it holds is \
+            valid for up to an hour, tokens in Secrets of ServiceTokens for up to a day; delete the ServiceAccount \
+            to revoke them at once"
         ));
     } else {
         say(format_args!("the operator was not allowed to act as ServiceAccount {namespace}/{account}"));

@@ -13,6 +13,7 @@ mod resources;
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use tokio::time::Instant;
 
@@ -46,11 +47,15 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     if found.is_nothing() {
         return Ok(());
     }
-    found.allows(options.agents_stopped)?;
+    let allowed = found.allows(options.agents_stopped);
     if options.dry_run {
+        if let Err(refusal) = allowed {
+            say(format_args!("without --dry-run this would be refused: {refusal:#}"));
+        }
         say("a dry run: nothing was written");
         return Ok(());
     }
+    allowed.context("nothing was done")?;
     agree(options.yes)?;
 
     let deadline = Instant::now() + Duration::from_secs(options.wait);

@@ -18,19 +18,19 @@ struct Arguments {
 enum Task {
     /// Build the image into `out/`; exit 3 where k3s cannot be fetched
     Build(build::Options),
-    /// Make the root file system of Debian's packages, and only it, for builds to come
+    /// Build only the root file system from Debian packages, for later builds
     Root(build::RootOptions),
-    /// Build our own programs for the card, and only them
+    /// Build only the programs for the card
     Programs(programs::Options),
     /// Build the operator as a container image, an OCI layout for amd64 and arm64, into `out/`
     Oci(oci::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
     Boot(boot::Options),
-    /// Boot an image once, and run a command next to the machine, which tests continue from
+    /// Boot an image once, snapshot it, and run a command whose tests start from the snapshot
     WithBooted(booted::Options),
-    /// Put what the fault matrix saw into docs/tutorials/faults.md
+    /// Write the results of the fault matrix to docs/tutorials/faults.md
     FaultTable(fault_table::Options),
-    /// Put what the card costs into docs/explanation/performance.md, with its pictures
+    /// Write the measured costs of the card, with pictures, to docs/explanation/performance.md
     Budgets(budgets::Options),
 }
 

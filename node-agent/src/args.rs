@@ -134,7 +134,7 @@ pub struct PreflightArgs {
     /// Directory of the block file and the report, not under --root [default: /run/weaver under --root].
     #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
 }
@@ -143,7 +143,7 @@ pub struct PreflightArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct RepairArgs {
-    /// Something else than the boot files.
+    /// Something other than the boot files.
     #[command(subcommand)]
     pub what: Option<RepairWhat>,
     /// The boot files.
@@ -164,7 +164,7 @@ pub struct RepairNamesArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the steps without doing them.
@@ -187,10 +187,10 @@ pub struct RepairNamesArgs {
 /// What `repair` of boot files needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RepairFilesArgs {
-    /// Directory put in front of every path.
+    /// Root of the host's file system: prefix for every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the exact changes without making them.
@@ -210,7 +210,7 @@ pub struct RunArgs {
     /// Directory of the operator's credentials and the report, not under --root [default: /run/weaver under --root].
     #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
     /// Start systemd units: k3s when it is no longer blocked, the operator when the gate opens.

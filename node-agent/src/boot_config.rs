@@ -113,7 +113,7 @@ impl Outcome {
                 tracing::info!("completed the interrupted restore of {}'s backup", record.node);
             }
             Err(error) => {
-                tracing::error!("the interrupted restore cannot be completed: {error:#}");
+                tracing::error!("cannot complete the interrupted restore: {error:#}");
                 self.failed = true;
             }
         }

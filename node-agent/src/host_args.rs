@@ -30,7 +30,7 @@ pub(crate) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
 /// Where the host's files and the API server are.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HostArgs {
-    /// Directory put in front of every path.
+    /// Root of the host's file system: prefix for every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Configuration file of k3s [default: from k3s' unit, else /etc/rancher/k3s/config.yaml].
@@ -39,7 +39,7 @@ pub struct HostArgs {
     /// Data directory of k3s [default: from its configuration, else /var/lib/rancher/k3s].
     #[arg(long, value_name = "DIR")]
     pub k3s_data_dir: Option<PathBuf>,
-    /// Unit file of k3s, read for its flags [default: the k3s.service in force of /etc, /run or /usr/lib].
+    /// Unit file of k3s, read for its flags [default: the k3s.service that systemd uses].
     #[arg(long, value_name = "FILE")]
     pub k3s_unit: Option<PathBuf>,
     /// Administrator's kubeconfig.
@@ -48,7 +48,7 @@ pub struct HostArgs {
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
-    /// Cluster: k3s of this machine, or a k3d cluster (auto, k3s, k3d or k3d:CLUSTER); auto takes k3s where it is installed.
+    /// Cluster: auto, k3s, k3d or k3d:CLUSTER; auto uses k3s if it is installed, otherwise the only k3d cluster.
     #[arg(long, env = "WEAVER_CLUSTER", value_name = "CLUSTER", default_value = "auto")]
     pub cluster: ClusterChoice,
     /// Name that a k3d cluster must serve, besides those it was created with (repeatable).

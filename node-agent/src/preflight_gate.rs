@@ -113,13 +113,13 @@ async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) 
     let host = host.clone();
     let settled = spawn_blocking(move || offline_start::settle(&host, &ip, first_wait.is_some())).await;
     let failure = settled.map_err(|error| error.to_string()).and_then(|settled| settled).err()?;
-    error!("k3s is not ready for a start without a network: {failure}");
+    error!("cannot prepare k3s for a start without a network: {failure}");
     Some(failure)
 }
 
 /// What a look finds; one that panics is an error and no verdict.
 async fn judged(look: impl FnOnce() -> Vec<Finding> + Send + 'static) -> anyhow::Result<Vec<Finding>> {
-    spawn_blocking(look).await.context("the checks of the host did not run to their end; k3s is not blocked")
+    spawn_blocking(look).await.context("the host checks did not complete; k3s is not blocked")
 }
 
 fn publish(mut publisher: Publisher, report: &Report, runtime_dir: &Path) -> anyhow::Result<()> {
@@ -143,7 +143,7 @@ fn agent_runs(runtime_dir: &Path) -> bool {
 /// The report before the agent has made its first.
 fn report(findings: Vec<Finding>, causes: &[Finding], is_blocked: bool) -> Report {
     let reason = match (causes.is_empty(), is_blocked) {
-        (true, _) => "no check failed; k3s may start, and its names are proven next".to_owned(),
+        (true, _) => "no check failed; k3s may start, and the agent then verifies its names".to_owned(),
         (false, true) => format!("k3s is blocked: {}", sentence(causes)),
         (false, false) => format!("k3s starts although it will fail: {}", sentence(causes)),
     };

@@ -33,7 +33,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Namespaces to watch, separated by commas (default: all); for rights as in deploy/namespaced
+    /// Namespaces to watch, separated by commas (default: all); with the RBAC of deploy/namespaced
     #[arg(
         long,
         env = "WEAVER_NAMESPACES",

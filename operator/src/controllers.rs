@@ -205,7 +205,7 @@ where
     let mut results = std::pin::pin!(results);
     while let Some(done) = results.next().await {
         if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(code = code::WATCH_FAILED, %error, "watching our kinds");
+            warn!(code = code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs or ServiceTokens failed; it is restarted");
         }
     }
 }
@@ -225,7 +225,8 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
             )
         }
         CallError::Forbidden(_) => namespace.map_or_else(
-            || format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml"),
+            || format!("the operator's ServiceAccount may not list {kind}s: on a card the node agent grants it; \
+                elsewhere apply deploy/rbac/operator.yaml of this release"),
             |name| {
                 format!(
                     "this account may not list {kind}s in {name}: bind its rights there, see deploy/namespaced"

@@ -238,7 +238,9 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -
     }
     let alive = trouble.is_empty();
     match &work {
-        None if lease == Leadership::Starting => trouble.push("its lease was not checked yet".to_owned()),
+        None if lease == Leadership::Starting => {
+            trouble.push("the lease has not been checked yet".to_owned())
+        }
         None => {}
         Some(work) => trouble.extend(unsettled(work)),
     }
@@ -249,9 +251,9 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -
 fn unsettled(work: &LeaderReport) -> Vec<String> {
     let own = work.watches.iter().filter(|watch| watch.needed && !watch.synced);
     let mut words: Vec<String> =
-        own.map(|watch| format!("the watch on {} has not shown everything yet", watch.kind)).collect();
+        own.map(|watch| format!("the watch on {} has not completed its initial list", watch.kind)).collect();
     match work.tenant_watches.get("opening") {
-        Some(count) if *count > 0 => words.push(format!("{count} watches of tenants were not answered yet")),
+        Some(count) if *count > 0 => words.push(format!("{count} tenant watches have had no answer yet")),
         _ => {}
     }
     words
@@ -318,7 +320,7 @@ mod tests {
     fn ready_is_who_waits_and_who_leads_with_a_verdict_on_every_watch() {
         let waiting = Leadership::Waiting { holder: "other".into() };
         for (leadership, work, alive, ready, words) in [
-            (Leadership::Starting, None, true, false, "its lease was not checked yet"),
+            (Leadership::Starting, None, true, false, "the lease has not been checked yet"),
             (waiting, None, true, true, ""),
             (Leadership::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
             (

@@ -145,7 +145,7 @@ pub struct Snapshot {
     pub service_tokens: Vec<(&'static str, i64)>,
     /// Watches by their state.
     pub watches: Vec<(&'static str, i64)>,
-    /// Reconciliations that wait for a permit.
+    /// Reconciliations waiting for a permit (concurrency limit).
     pub waiting: i64,
     pub leading: bool,
     pub paused: bool,
@@ -178,8 +178,12 @@ impl Default for Metrics {
             "Duration of reconciliations, without the wait for a permit",
             metrics.reconciliation_seconds.clone(),
         );
-        registry.register("writes", "Writes of copies", metrics.writes.clone());
-        registry.register("requests", "Requests to the API server", metrics.requests.clone());
+        registry.register("writes", "Writes of copies, by change", metrics.writes.clone());
+        registry.register(
+            "requests",
+            "Requests to the API server, by identity, method and status code",
+            metrics.requests.clone(),
+        );
         registry.register(
             "tokens",
             "TokenRequests for tenant ServiceAccounts, by result",
@@ -187,32 +191,36 @@ impl Default for Metrics {
         );
         registry.register(
             "service_tokens_issued",
-            "Tokens written to Secrets of ServiceTokens, by why",
+            "Tokens written to Secrets of ServiceTokens, by reason",
             metrics.issued.clone(),
         );
         registry.register(
             "resources",
-            "ConfigMapSyncs by the status of Ready, or that they are paused, suspended or a dry run",
+            "ConfigMapSyncs by status of the condition Ready; paused counts paused and suspended ones and dry runs",
             metrics.resources.clone(),
         );
         registry.register("targets", "Targets of all ConfigMapSyncs by their state", metrics.targets.clone());
         registry.register(
             "service_token_resources",
-            "ServiceTokens by the status of Ready, or that they are paused",
+            "ServiceTokens by status of the condition Ready; paused counts paused ones",
             metrics.token_resources.clone(),
         );
         registry.register(
             "service_tokens",
-            "Tokens that ServiceTokens ask for, by whether their Secrets hold valid ones",
+            "Tokens requested by ServiceTokens: fresh if the Secret holds a valid one, else missing",
             metrics.service_tokens.clone(),
         );
         registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
         registry.register(
             "reconciliations_waiting",
-            "Reconciliations that wait for a permit",
+            "Reconciliations waiting for a permit (concurrency limit)",
             metrics.waiting.clone(),
         );
-        registry.register("leading", "1 while this process may write", metrics.leading.clone());
+        registry.register(
+            "leading",
+            "1 while this process is the leader and may write",
+            metrics.leading.clone(),
+        );
         registry.register("paused", "1 while everything is paused", metrics.paused.clone());
         let metrics = Self { registry, ..metrics };
         metrics.begin();

@@ -54,7 +54,7 @@ const LEASE_ANSWER: Duration = Duration::from_secs(10);
 ///
 /// One that is not there (yet) is another matter, and so is a server that does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("a restart does not help")]
+#[error("a restart does not help; fix the kubeconfig (--kubeconfig)")]
 pub struct NeedsHuman;
 
 /// Runs the controllers until SIGTERM or SIGINT.
@@ -114,8 +114,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         done = work => done,
         () = admin.serve(address) => bail!("serving metrics and health ended unexpectedly"),
         // In the task of the controllers, which it is to prove alive.
-        () = service_manager::feed_watchdog(|| admin.is_alive()) => bail!("watchdog notifications ended \
-            unexpectedly"),
+        () = service_manager::feed_watchdog(|| admin.is_alive()) => bail!("watchdog notifications ended unexpectedly"),
     }
 }
 
@@ -170,8 +169,7 @@ async fn work(
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
-            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing running \
-                reconciliations"),
+            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing running reconciliations"),
             // So that anyone who comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
@@ -264,8 +262,7 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
 }
 
 fn no_lease(error: CallError) -> anyhow::Error {
-    let remedy = "the lease is not available: apply deploy/rbac/operator.yaml (its namespace, its Role), \
-        or run with --standalone";
+    let remedy = "the lease is not available: apply deploy/rbac/operator.yaml (its namespace, its Role), or run with --standalone";
     anyhow::Error::new(error).context(remedy)
 }
 

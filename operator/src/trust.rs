@@ -1,9 +1,9 @@
 //! What the API server is known by, and its replacement.
 //!
-//! The address and the CA are read once; of the token, kube reads the file again by itself. When they stand
-//! otherwise in the file (the node agent has written a new CA there, or the kubelet has), anyone who continues
-//! with the old ones is shut out at the next connection: so the operator ends in an orderly way, and says why,
-//! and the next one begins with the new ones.
+//! The address and the CA are read once; of the token, kube reads the file again by itself. When they stand otherwise
+//! in the file (the node agent has written a new CA there, or the kubelet has), a process that keeps the old ones
+//! fails at its next connection; so the operator logs the reason and exits, and its successor starts with the new
+//! ones.
 //!
 //! Looked at are the file that was named and, in a pod, the CA that is mounted; not what a person's shell names
 //! (`KUBECONFIG`), which changes for other reasons. A file that cannot be read, or is gone, is no replacement.

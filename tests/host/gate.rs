@@ -32,7 +32,7 @@ mod own_server {
             assert!(served.split(", ").any(|s| s == name), "{name} is served: {message}");
         }
         let why = unserved["evidence"].as_array().unwrap().last().unwrap()["saw"].as_str().unwrap();
-        assert!(why.starts_with("written after k3s was last started"), "{why}");
+        assert!(why.starts_with("changed after k3s was started"), "{why}");
         assert_eq!(unserved["remedy"]["commands"][0], "sudo weaver-node-agent repair names");
         assert!(unserved["remedy"]["explain"].as_str().unwrap().contains("box.example"), "the nearest name");
 

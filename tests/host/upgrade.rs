@@ -195,7 +195,7 @@ mod own_server {
         let (code, said) = scene.node(&["upgrade", "--k3s", place, "--dry-run"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
         assert!(
-            said.contains(&format!("would go from {old} to {new}")) && said.contains("pi.example"),
+            said.contains(&format!("would upgrade from {old} to {new}")) && said.contains("pi.example"),
             "{said}"
         );
         assert!(said.ends_with("Nothing was changed.\n"), "{said}");
@@ -213,7 +213,7 @@ mod own_server {
             "{said}"
         );
         assert!(
-            said.contains(&format!("k3s {new} is in place and proven")) && said.contains("pi.example"),
+            said.contains(&format!("k3s {new} is installed and verified")) && said.contains("pi.example"),
             "{said}"
         );
         scene.runs(&new, Some(&old));
@@ -235,7 +235,7 @@ mod own_server {
         let (code, said) = scene.node(&["upgrade", "--k3s", program.to_str().unwrap(), "--wait", "20"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(12), "stop start stop start"), "{said}");
         assert!(
-            said.contains(&format!("k3s {new} is not proven: after 20 s: k3s.service is activating")),
+            said.contains(&format!("k3s {new} could not be verified: after 20 s: k3s.service is activating")),
             "{said}"
         );
         assert!(
@@ -280,7 +280,7 @@ mod own_server {
             (Some(12), "stop start stop start"),
             "{said}"
         );
-        assert!(said.contains("is not proven: SIGINT came"), "{said}");
+        assert!(said.contains("could not be verified: SIGINT came"), "{said}");
         scene.runs(&old, Some(&old));
     }
 
@@ -294,7 +294,7 @@ mod own_server {
         let script = script.to_str().unwrap();
         let hash = "a".repeat(64);
         for (words, want) in [
-            (&["--k3s", script][..], &["it is a script, and no program", "--sha256 HEX"][..]),
+            (&["--k3s", script][..], &["it is a script, not a program", "--sha256 HEX"][..]),
             (&["--k3s", &place, "--sha256", &hash], &["should have aaaa", "do not use it"]),
             (&["--k3s", "v1.99.0+k3s1"], &["is more than one minor version: upgrade to v1."]),
             (&["--k3s", "v1.9.0+k3s1"], &["the older one may not read the present database"]),

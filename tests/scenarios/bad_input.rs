@@ -30,7 +30,7 @@ async fn a_spec_that_misses_something_is_told_what() {
         for word in words {
             assert!(ready.message.contains(word), "{name}: {}", ready.message);
         }
-        assert!(ready.message.ends_with("nothing was changed"), "{}", ready.message);
+        assert!(ready.message.ends_with("no object was changed"), "{}", ready.message);
         // It can be deleted at once: no account is needed where nothing was ever done.
         world.delete_sync(&team, name).await;
     }

@@ -113,7 +113,7 @@ async fn a_delete_that_waits_says_what_holds_the_object() {
     let patch = Patch::Merge(finalizer(json!(["weaver.example.com/cleanup", "example.com/mine"])));
     world.syncs(&team).patch("sync", &PatchParams::default(), &patch).await.unwrap();
     let said = weaver(&["sync", "delete", "sync", "-n", &team, "--wait=1"]).await;
-    assert!(!said.done && said.err.contains("is still there after 1 s: finalizer"), "{said:?}");
+    assert!(!said.done && said.err.contains("still exists after 1 s: finalizer"), "{said:?}");
     assert!(said.err.contains("example.com/mine"), "{said:?}");
     let patch = Patch::Merge(finalizer(Value::Null));
     world.syncs(&team).patch("sync", &PatchParams::default(), &patch).await.unwrap();

@@ -50,7 +50,7 @@ async fn one_command_makes_account_rights_and_sync_and_the_copy_follows() {
 
     weaver(&create).await.refused("exists already and was not changed: `weaver sync explain mine");
     let said = done(&["sync", "explain", "mine", "-n", &team, "--grant", "--yes"]).await;
-    assert!(said.ends_with(&format!("there is nothing to grant to ServiceAccount {team}/mine\n")), "{said}");
+    assert!(said.ends_with(&format!("ServiceAccount {team}/mine lacks no right\n")), "{said}");
     world.finish().await;
 }
 

@@ -83,7 +83,7 @@ async fn it_is_ready_when_each_watch_has_a_verdict_and_a_tenant_without_rights_h
     world.config_map(&slow, "settings", &[("a", "1")]).await;
     let bar = world.target(&slow, "bar").await;
     world.sync(&slow, "sync", world.spec(&slow, &[&bar])).await;
-    let waiting = becomes(&alone.operator, false, "watches of tenants were not answered yet").await;
+    let waiting = becomes(&alone.operator, false, "tenant watches have had no answer yet").await;
     assert_eq!(waiting["alive"], true);
     held.store(false, Ordering::SeqCst);
     becomes(&alone.operator, true, "leading").await;

@@ -86,7 +86,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     signal(&second, "-TERM");
     leads(&world, &alone.operator, Duration::from_secs(20)).await;
     second.ends().await;
-    assert!(second.log().contains("given back"), "{}", second.log());
+    assert!(second.log().contains("released the lease"), "{}", second.log());
     edit(&world, &place, "4").await;
     // Who has seen the lease does not take one that was deleted before its holder has made it again.
     let third = alone.another_operator("third", &SHORT).await;
@@ -208,7 +208,7 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     assert_eq!(log.lock().unwrap().len(), before, "the first writes nothing any more");
     alone.operator.ends().await;
     says(&alone.operator, "has a higher priority and takes over the lease").await;
-    says(&alone.operator, "given back").await;
+    says(&alone.operator, "released the lease").await;
     // Started again, as systemd would: it waits, and everybody can see it.
     alone.restart_operator();
     says(&alone.operator, "since its priority is higher").await;

@@ -155,7 +155,9 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
     // What Kubernetes' controller does in a namespace that goes, in an order it may choose, without the wait.
     world.delete_account(&team).await;
     world.delete_sync(&team, "sync").await;
-    assert!(alone.operator.log().contains("released a deleted resource; copies may stay behind"));
+    assert!(alone.operator.log().contains(
+        "removed the finalizer of a deleted ConfigMapSync; copies may be left: `weaver orphans list`"
+    ));
     world.finish().await;
 }
 
@@ -182,6 +184,6 @@ async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and
     let left = world.config_maps(&bar).get("settings").await.unwrap();
     assert!(left.metadata.labels.unwrap().contains_key(SYNC_UID_LABEL));
     let log = alone.operator.log();
-    assert!(log.contains("released a deleted resource"), "{log}");
+    assert!(log.contains("removed the finalizer of a deleted ConfigMapSync"), "{log}");
     world.finish().await;
 }

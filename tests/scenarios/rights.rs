@@ -80,7 +80,7 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
     // And back again.
     let roles: Api<Role> = Api::namespaced(world.client.clone(), &team);
     assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_some());
-    for words in ["mints no more tokens", "was not allowed"] {
+    for words in ["can mint no more tokens", "was not allowed"] {
         let (done, said) = weaver(&["tenant", "revoke", &team, "sync"]);
         assert!(done && said.contains(words), "{said}");
     }

@@ -298,7 +298,7 @@ async fn a_token_waits_for_its_time_and_one_that_has_passed_is_minted_at_once() 
     asked["tokens"][1]["notBefore"] = json!("2099-01-01T00:00:00Z");
     world.apply_service_token(&team, "tokens", asked.clone()).await;
     let waiting = world.token_condition(&team, "tokens", "Ready", "False", "NotYet").await;
-    assert!(waiting.message.contains("b: the next request is not before"), "{}", waiting.message);
+    assert!(waiting.message.contains("b: not minted before"), "{}", waiting.message);
     assert_eq!(world.tokens(&team, "tokens").await.keys().collect::<Vec<_>>(), ["a"]);
     // In a moment that comes.
     let soon = Timestamp::now() + SignedDuration::from_secs(5);

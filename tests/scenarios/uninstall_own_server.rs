@@ -135,7 +135,7 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
         &format!("to be deleted: ServiceToken {}/tokens", cluster.team),
         &format!("to be deleted: Role {}/weaver-mint-sync", cluster.team),
         "copies: 1",
-        "leads, and does its part",
+        "is the leader and cleans up",
         "to be deleted: CustomResourceDefinition configmapsyncs.weaver.example.com",
         "to be deleted: Namespace config-weaver",
         "a dry run: nothing was written",
@@ -153,6 +153,8 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
     let reports: Api<NodeReport> = Api::all(cluster.client());
     let report = json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "NodeReport", "metadata": {"name": "raspi"}});
     reports.create(&PostParams::default(), &serde_json::from_value(report).unwrap()).await.unwrap();
+    let said = cluster.done(&["uninstall", "--dry-run"]).await;
+    assert!(said.contains("would be refused: a node agent reports raspi"), "{said}");
     let said = cluster.weaver(&["uninstall", "--yes"]).await;
     assert!(
         !said.done && said.err.contains("a node agent reports raspi") && said.err.contains("systemctl"),
@@ -162,7 +164,8 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
     cluster.world.mark_namespace(OPERATOR_NAMESPACE, pause(Some("a backup"))["metadata"].clone()).await;
     let said = cluster.weaver(&["uninstall", "--yes", "--agents-stopped"]).await;
     assert!(
-        !said.done && said.err.contains("are paused: a backup; nothing was changed: `weaver resume`"),
+        !said.done
+            && said.err.contains("nothing was done: all resources are paused (a backup): `weaver resume`"),
         "{said:?}"
     );
     cluster.world.mark_namespace(OPERATOR_NAMESPACE, pause(None)["metadata"].clone()).await;

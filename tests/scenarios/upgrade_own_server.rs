@@ -137,7 +137,11 @@ async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_nothing_con
     for namespace in [&foo, &bar, &team] {
         world.holds(namespace, "settings", &[("of", "settings")]).await;
     }
-    assert!(alone.operator.log().contains("released a deleted resource"), "{}", alone.operator.log());
+    assert!(
+        alone.operator.log().contains("removed the finalizer of a deleted ConfigMapSync"),
+        "{}",
+        alone.operator.log()
+    );
     world.finish().await;
 }
 

@@ -50,8 +50,8 @@ fn verdict(seen: &[Seen]) -> String {
         let open = seen.iter().filter(|seen| seen.finding.severity() > Severity::Ok).count();
         return match open {
             0 => "All is well.\n".to_owned(),
-            1 => "No problem was found; one finding above is worth a look.\n".to_owned(),
-            open => format!("No problem was found; {open} findings above are worth a look.\n"),
+            1 => "No failure was found; check the finding above.\n".to_owned(),
+            open => format!("No failure was found; check the {open} findings above.\n"),
         };
     };
     let whose = match first.side {
@@ -61,9 +61,12 @@ fn verdict(seen: &[Seen]) -> String {
         Side::Cluster => "in the cluster",
     };
     let others = seen.iter().filter(|seen| seen.is_bad()).count() - 1;
-    let then =
-        if others > 0 { ", then look again: other things may follow from it" } else { ", then look again" };
-    format!("The fault is {whose}: {}. Follow its remedy{then}.\n", first.finding.code)
+    let then = if others > 0 {
+        ", then run it again: other findings may be consequences"
+    } else {
+        ", then run it again"
+    };
+    format!("The problem is {whose}: {}. Follow its remedy{then}.\n", first.finding.code)
 }
 
 /// The findings for a program.
@@ -99,11 +102,11 @@ mod tests {
         ];
         let words = verdict(&all);
         assert!(
-            words.starts_with("The fault is on the machine that k3s runs on: N-07 name-not-found."),
+            words.starts_with("The problem is on the machine that k3s runs on: N-07 name-not-found."),
             "{words}"
         );
-        assert!(words.contains("other things may follow"), "{words}");
-        assert_eq!(verdict(&all[..1]), "No problem was found; one finding above is worth a look.\n");
+        assert!(words.contains("other findings may be consequences"), "{words}");
+        assert_eq!(verdict(&all[..1]), "No failure was found; check the finding above.\n");
         assert_eq!(verdict(&[seen(Side::Here, Severity::Ok)]), "All is well.\n");
     }
 

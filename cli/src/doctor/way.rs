@@ -187,7 +187,7 @@ impl Way {
         let finding = reach::handshake(endpoint, name, &observation, clocks, file);
         if is_late {
             let remedy = Remedy::new(
-                "the connection was accepted, so the machine is on: see there what keeps it busy, or whether k3s hangs",
+                "the connection was accepted, so the machine is on: check there what keeps it busy, or whether k3s hangs",
             );
             let remedy = remedy.command("uptime").command("journalctl -u k3s -n 50");
             self.silent(side, finding.remedy(remedy));
@@ -218,7 +218,7 @@ impl Way {
             self.answered(answer, endpoint).await;
             return Some(());
         }
-        let message = format!("{endpoint} gives no answer within {} s, twice", PATIENCE.as_secs());
+        let message = format!("{endpoint} did not respond within {} s, twice", PATIENCE.as_secs());
         let finding = Finding::new(Code::K3sNotAnswering, message);
         self.silent(Side::Node, finding.saw(Place::file(endpoint), "GET /version"));
         None

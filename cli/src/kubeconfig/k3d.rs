@@ -56,7 +56,7 @@ pub async fn client(source: &Source) -> anyhow::Result<Client> {
     };
     let document = source.export(&wanted).map_err(refusal)?;
     // A parser's own message would show the lines around a mistake.
-    let parsed = Kubeconfig::from_yaml(&document.to_yaml()).map_err(|_| refusal("it is no kubeconfig"))?;
+    let parsed = Kubeconfig::from_yaml(&document.to_yaml()).map_err(|_| refusal("it is not a kubeconfig"))?;
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
     weaver_client::connection::client(&config)
 }

@@ -35,22 +35,22 @@ pub struct Check {
     /// Trust the CA in this file too, as `ca_file` in registries.yaml does
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// A registries.yaml of k3s: is it right for this registry, and are its credentials accepted?
+    /// registries.yaml of k3s to check against this registry, with its credentials
     #[arg(long, value_name = "FILE")]
     registries: Option<PathBuf>,
     /// List the tags of this repository only
     #[arg(long, value_name = "NAME", value_parser = repository_name)]
     repository: Option<String>,
-    /// Say for which machines this image is built; lists no repositories
+    /// Show the platforms that this image is built for, instead of listing repositories
     #[arg(long, value_name = "NAME:TAG", conflicts_with = "repository")]
     image: Option<String>,
-    /// The machine that --image is meant for
+    /// Platform that --image has to support
     #[arg(long, default_value = "linux/arm64", value_parser = platform)]
     platform: Platform,
-    /// List the tags of so many repositories
+    /// Maximum number of repositories whose tags are listed
     #[arg(long, default_value = "20", value_parser = clap::value_parser!(u16).range(0..=1000))]
     limit: u16,
-    /// Seconds for all of it
+    /// Time limit for the whole check, in seconds
     #[arg(long, default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     /// Output format
@@ -144,7 +144,7 @@ fn read(path: &Path) -> anyhow::Result<TextFile> {
         format!("cannot open {shown}; k3s' own is /etc/rancher/k3s/registries.yaml, which may need sudo")
     })?;
     file.take(LARGEST).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{shown} is no text in UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{shown} is not UTF-8 text"))?;
     Ok(TextFile::new(shown, text))
 }
 

@@ -147,7 +147,7 @@ impl Client {
                 None => return Ok(answer),
             }
         }
-        Err("it redirects without an end".to_owned())
+        Err("too many redirects".to_owned())
     }
 
     async fn ask_once(

@@ -109,7 +109,7 @@ pub async fn build(client: &Client, image: &Image) -> Build {
     match client.get(&path, "*/*").await {
         Ok(answer) if answer.status == 200 => match api::built_for(&answer.body) {
             Some(platform) => Build::For(vec![platform]),
-            None => Build::Unknown("its configuration names no platform".to_owned()),
+            None => Build::Unknown("its image configuration has no platform".to_owned()),
         },
         Ok(answer) if (300..400).contains(&answer.status) => {
             Build::Unknown("its configuration is on another host, which is not asked".to_owned())

@@ -94,7 +94,7 @@ fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let opened = File::open(file).with_context(|| format!("cannot open the CA file {shown}"))?;
     opened.take(LARGEST).read_to_end(&mut pem).with_context(|| format!("cannot read the CA file {shown}"))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let certificates = certificates.ok().with_context(|| format!("{shown} is no valid PEM file"))?;
+    let certificates = certificates.ok().with_context(|| format!("{shown} is not a valid PEM file"))?;
     ensure!(
         !certificates.is_empty(),
         "{shown} has no certificate: it has to begin with -----BEGIN CERTIFICATE-----"

@@ -133,11 +133,12 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
         Some(object) => Progress::NotYet(held_by(object)),
         None => Progress::Reached,
     };
+    let there = store.namespace.as_deref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
     let waited = store.objects.wait(&name, Duration::from_secs(seconds), judge).await;
     waited.map(|_| ()).map_err(|error| match error.why {
         Why::TimedOut { reason, .. } => anyhow!(
-            "{} is still there after {seconds} s: {reason}; it is deleted once that is fixed, and `weaver \
-             {} get {name}` shows it until then",
+            "{} still exists after {seconds} s: {reason}; it is deleted once that is fixed, and `weaver {} get \
+            {name}{there}` shows it until then",
             store.place(&name),
             store.kind.noun()
         ),

@@ -120,12 +120,12 @@ impl Found {
         if let Some(reason) = &self.paused {
             ensure!(
                 self.syncs.is_empty() && self.tokens.is_empty(),
-                "all resources are paused: {reason}; nothing was changed: `weaver resume` first"
+                "all resources are paused ({reason}): `weaver resume` first"
             );
         }
         ensure!(
             self.reports.is_empty() || agents_stopped,
-            "nothing was done: a node agent reports {}, and a running agent installs all of this again. On \
+            "a node agent reports {}, and a running agent installs all of this again. On \
              each of these nodes: `sudo systemctl disable --now weaver-node-agent weaver-operator \
              weaver-webhook.socket weaver-webhook`; then run this with --agents-stopped",
             named(&self.reports)
@@ -152,8 +152,8 @@ impl Found {
             }
             lines.push(format!("copies: {}", self.copies));
             lines.push(self.leader.as_ref().map_or_else(
-                || "no operator leads: this command does its part, with your rights".to_owned(),
-                |leader| format!("{} leads, and does its part", status::named(&leader.holder)),
+                || "no operator is running: this command cleans up with your rights".to_owned(),
+                |leader| format!("{} is the leader and cleans up", status::named(&leader.holder)),
             ));
             let parts = self.rights.iter().chain(&self.policy).chain(&self.lease);
             let namespace = self.namespace.iter().filter(|_| self.strangers.is_empty());
@@ -165,8 +165,7 @@ impl Found {
         }
         lines.extend(self.changed.iter().map(|changed| {
             format!(
-                "{changed} stays: it differs from what `weaver tenant allow` writes; check whether you need \
-                it"
+                "{changed} stays, because it was changed after `weaver tenant allow` wrote it; delete it if you do not need it"
             )
         }));
         lines.into_iter().map(|line| clean(&line) + "\n").collect()
@@ -291,9 +290,7 @@ mod tests {
         found.paused = Some("a backup".into());
         assert_eq!(words(&found, false), Ok(()), "nothing would wait for it");
         found.tokens = vec![serde_json::from_value(json!({})).unwrap()];
-        assert!(
-            words(&found, true).unwrap_err().contains("a backup; nothing was changed: `weaver resume` first")
-        );
+        assert!(words(&found, true).unwrap_err().contains("(a backup): `weaver resume` first"));
         let found = Found { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
         assert!(words(&found, false).unwrap_err().contains("reports raspi"));
         assert_eq!(words(&found, true), Ok(()));

@@ -32,7 +32,9 @@ pub fn stays(strangers: &[String]) -> String {
     let more = strangers.len().saturating_sub(MOST);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named = strangers.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-    format!("Namespace {OPERATOR_NAMESPACE} stays, because others have put something there: {named}{more}")
+    format!(
+        "Namespace {OPERATOR_NAMESPACE} stays, because it contains objects of other programs: {named}{more}"
+    )
 }
 
 /// What is in the namespace and not ours, of all kinds that the API server can list.

@@ -53,12 +53,11 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
         if told != left.len() {
             told = left.len();
             let who = if operator.is_some() { "the operator" } else { "the API server" };
-            say(format_args!("waiting until {who} is done with {told}"));
+            say(format_args!("waiting for {who} to delete {told} objects"));
         }
         if Instant::now() >= deadline {
             let first = format!(
-                "{told} still exist, and everything else stays until they are gone: fix the cause and run \
-                 this again"
+                "{told} objects still exist; nothing else is removed until they are gone. Fix the cause and run this again"
             );
             let held =
                 left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
@@ -120,7 +119,7 @@ async fn release(
         match released {
             Err(error) if !error.is_conflict() && !error.is_not_found() => {
                 let place = store.place(&name);
-                return Err(store.said(error.why).context(format!("taking our finalizer off {place}")));
+                return Err(store.said(error.why).context(format!("removing the finalizer of {place}")));
             }
             _ => {}
         }
@@ -185,12 +184,12 @@ fn source(sync: &DynamicObject) -> Result<Source, String> {
         .and_then(serde_json::from_value)
         .map_err(|odd| format!("it cannot be parsed: {odd}"))?;
     if convert::lost(&sync.metadata).is_some() {
-        return Err("part of its spec is lost".into());
+        return Err("its spec was lost in an earlier conversion".into());
     }
     if let Some(by) = leaves_copies(&sync) {
         return Err(by.into());
     }
-    let spec = sync.desired().ok_or("its spec is gone, and may have wanted them to stay")?;
+    let spec = sync.desired().ok_or("its spec is lost, and may have said to keep them")?;
     Ok(spec.source.clone().unwrap_or_default())
 }
 
@@ -211,8 +210,7 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
         }
         ensure!(
             Instant::now() < deadline,
-            "the garbage collector has not deleted these Secrets of ServiceTokens yet: {}; run this again \
-             later",
+            "the garbage collector has not deleted these Secrets of ServiceTokens yet: {}; run this again later",
             owned.join(", ")
         );
         sleep(LOOK).await;
@@ -262,7 +260,7 @@ mod tests {
         assert!(
             source(&sync(json!({}), json!({"suspend": "often"}))).unwrap_err().contains("cannot be parsed")
         );
-        assert!(source(&sync(json!({}), Value::Null)).unwrap_err().contains("its spec is gone"));
+        assert!(source(&sync(json!({}), Value::Null)).unwrap_err().contains("its spec is lost"));
     }
 
     #[test]

@@ -222,7 +222,7 @@ fn an_address_to_listen_at_is_noted_and_replaced() {
     let (scene, server) = Scene::serving(&["pi.lan"]);
     scene.change("https://127.0.0.1", "https://0.0.0.0");
     let (config, words) = scene.exported(&["pi.lan"]);
-    assert!(words.starts_with("note: ") && words.contains("an address to listen at"), "{words}");
+    assert!(words.starts_with("note: ") && words.contains("an address to listen on"), "{words}");
     let url = format!("https://pi.lan:{}", server.address.port());
     assert_eq!(config["clusters"][0]["cluster"]["server"], url.as_str());
 }
@@ -300,7 +300,7 @@ fn wrong_usage_is_told_before_anything_is_read() {
     for (arguments, want) in [
         (&["pi.lan."][..], "it ends in a dot: write pi.lan"),
         (&["*.pi.lan"], "use one of its names"),
-        (&["0.0.0.0"], "an address to listen at"),
+        (&["0.0.0.0"], "an address to listen on"),
         (&["pi.lan", "--port", "0"], "--port"),
         (&["pi.lan", "--context", " "], "printable"),
         (&["pi.lan", "--api-address", "pi"], "write HOST:PORT"),

@@ -285,7 +285,7 @@ fn what_is_no_registry_is_said_and_ends() {
         ("page", server(None, html).0, "another server than a registry answers"),
         ("endless", server(None, endless).0, "longer than 4 MiB"),
         ("garbage", server(None, garbage).0, "no registry answers"),
-        ("loop", server(None, loops).0, "redirects without an end"),
+        ("loop", server(None, loops).0, "too many redirects"),
         ("closed", closed_port(), "onnection refused"),
     ] {
         let done = check(&[&address.to_string(), "--timeout", "20"]);
@@ -326,7 +326,7 @@ fn nothing_is_asked_of_another_host() {
     });
     let done = check(&[&moved.to_string()]);
     assert!(
-        said(&done).contains(&format!("sends clients elsewhere: \"https://{other}/v2/\"")),
+        said(&done).contains(&format!("redirects to another host: \"https://{other}/v2/\"")),
         "{}",
         said(&done)
     );
@@ -379,7 +379,7 @@ fn files_that_cannot_be_used_are_named() {
     };
     for (flag, text, words) in [
         ("--ca", "", "has no certificate"),
-        ("--ca", "-----BEGIN CERTIFICATE-----\nhunter2\n", "no valid PEM"),
+        ("--ca", "-----BEGIN CERTIFICATE-----\nhunter2\n", "not a valid PEM"),
         ("--ca", "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n", "cannot be read"),
     ] {
         let done = check(&["a.lan:1", flag, &file(text)]);

@@ -55,7 +55,7 @@ use stage::{Setup, Stage};
 pub struct Options {
     /// The card image; the newest `out/*.img` unless given.
     pub image: Option<PathBuf>,
-    /// Whose firmware is played.
+    /// Board whose firmware is emulated.
     #[arg(long, value_enum, default_value = "pi4")]
     pub board: Board,
     /// What QEMU emulates: its own fast machine, or a Pi 3B with the card in its slot and no network.
@@ -70,7 +70,7 @@ pub struct Options {
     /// The clock at power-on: `epoch`, as on a Pi, `host`, or a date (UTC).
     #[arg(long, default_value = "epoch")]
     pub rtc: Clock,
-    /// Keep the card in this directory, and use the one that is there: a second boot.
+    /// Keep the card image in this directory and reuse it for the next boot.
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Add to the kernel's command line; may be given more than once.

@@ -20,7 +20,7 @@ const NO_WATCHDOG: &str = "systemd.watchdog_sec=0";
 /// What a machine is started with.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Whose firmware is played.
+    /// Board whose firmware is emulated.
     pub board: Board,
     pub hardware: Hardware,
     /// Added to the kernel's command line.

@@ -9,7 +9,7 @@ use kube::CustomResourceExt as _;
 use crate::{schema, v1alpha1, v1beta1, webhook};
 
 /// First line of every generated file.
-pub const HEADER: &str = "# Generated from the types in api/ by `make generate`; do not edit.\n";
+pub const HEADER: &str = "# Generated from the types in lib/api by `make generate`; do not edit.\n";
 
 /// The version that is stored, of every kind.
 pub const STORED: &str = "v1beta1";

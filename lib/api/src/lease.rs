@@ -52,7 +52,7 @@ pub struct Record {
     pub version: Option<u64>,
     /// The holder's priority.
     pub priority: i32,
-    /// Who else would lead. A list that someone has made unreadable is none: anyone who was on it comes back.
+    /// The other candidates. An unreadable list counts as empty: candidates add themselves again.
     pub candidates: Vec<Candidacy>,
 }
 

@@ -17,11 +17,11 @@ pub use fields::Field;
 use markdown::{code, table, words};
 
 const HEADER: &str = "\
-<!-- Generated from the types in api/ by `make generate`; do not edit. -->
+<!-- Generated from the types in lib/api by `make generate`; do not edit. -->
 
 # API reference
 
-This page is generated from the types in `api/` by `make generate`: what it says is what the API server enforces.
+This page is generated from the types in `lib/api` by `make generate`; the API server enforces what it says.
 To change it, change the descriptions there. `kubectl explain` shows the same.
 
 In a path, `[]` stands for each item of a list and `{}` for each value of a map. A field is required where the

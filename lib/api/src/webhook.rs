@@ -1,4 +1,4 @@
-//! What the conversion webhook, anyone who installs it and the API server must agree on.
+//! What conversion webhook, installer and API server must agree on.
 
 /// Where it is asked on an appliance: on the API server's own host.
 pub const URL: &str = "https://127.0.0.1:9443/convert";

@@ -75,8 +75,8 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
     }
     for (line, text) in &lines {
         if by_systemd && text.replace(' ', "") == "SystemdCgroup=false" {
-            let what = "containerd is told to manage cgroups itself, and k3s has the kubelet use systemd: two managers make \
-                the node unstable";
+            let what = "this makes containerd manage cgroups itself, while k3s makes the kubelet use systemd: two \
+                cgroup managers make the node unstable";
             found.fault(Some(*line), what, "write SystemdCgroup = {{ .SystemdCgroup }}");
         }
         let Some(table) = header(text) else { continue };
@@ -121,7 +121,11 @@ impl Found<'_> {
         .collect();
         if !lacks.is_empty() {
             let what = format!("it replaces all that k3s would write, and lacks {}", lacks.join("; and "));
-            self.fault(None, &what, "begin it with {{ template \"base\" . }}, and leave in it what differs");
+            self.fault(
+                None,
+                &what,
+                "begin the template with {{ template \"base\" . }} and keep only what differs",
+            );
         }
     }
 
@@ -139,12 +143,11 @@ impl Found<'_> {
                     self.fault(
                         Some(*line),
                         &what,
-                        "remove the table, or the line with the base and write all of it",
+                        "remove the table; or remove the line with the base and write the whole configuration yourself",
                     );
                 }
             } else if *line > base && !has_table && is_assignment(text) {
-                let what =
-                    "a line without a table of its own behind the base belongs to the last table of that";
+                let what = "a line after the base without its own table header belongs to the last table of the base";
                 self.fault(Some(*line), what, "write the header of its table above it");
                 has_table = true;
             }
@@ -253,7 +256,7 @@ mod tests {
             (
                 WHOLE.replace("{{ .SystemdCgroup }}", "false"),
                 Version::V2,
-                "/t:6: containerd is told to manage cgroups itself",
+                "/t:6: this makes containerd manage cgroups itself",
             ),
             (
                 with_base("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n"),
@@ -273,7 +276,7 @@ mod tests {
             (
                 with_base("oom_score = -999\n[debug]\n"),
                 Version::V3,
-                "/t:2: a line without a table of its own",
+                "/t:2: a line after the base without its own table header",
             ),
         ] {
             let found = found(&text, version);

@@ -22,14 +22,14 @@ impl FutureCa {
     /// Where no one serves a certificate to be looked at: k3s does not even start with such a CA.
     #[must_use]
     pub fn finding(&self) -> Finding {
-        let message = "k3s' CA begins later than now, and k3s does not start with it";
+        let message = "the CA of k3s is not valid yet, and k3s does not start with it";
         self.explain(Finding::new(Code::CertificateDates, message))
     }
 
     /// As the cause of what is wrong with the certificate that was seen.
     pub(crate) fn explain(&self, finding: Finding) -> Finding {
         let remedy = if self.clock_is_set { self.begin_again() } else { wait_for_the_clock() };
-        finding.saw(Place::file(&self.file), format!("the CA begins at {}", self.begins)).remedy(remedy)
+        finding.saw(Place::file(&self.file), format!("the CA is valid from {}", self.begins)).remedy(remedy)
     }
 
     fn begin_again(&self) -> Remedy {
@@ -50,8 +50,7 @@ impl FutureCa {
 
 fn wait_for_the_clock() -> Remedy {
     Remedy::new(
-        "the clock has not been set since boot: connect the host to a network with a time server and \
-         wait, then check again",
+        "the clock has not been set since boot: connect the host to a network with a time server and wait, then check again",
     )
     .command("timedatectl")
     .command("timedatectl timesync-status")
@@ -75,7 +74,7 @@ mod tests {
     #[test]
     fn where_the_ca_is_from_the_future_a_restart_is_no_remedy() {
         let found = ca(true).explain(Finding::new(Code::CertificateDates, "m"));
-        assert_eq!(found.evidence[0].to_string(), format!("{CA}: the CA begins at 2030-01-01T00:00:00Z"));
+        assert_eq!(found.evidence[0].to_string(), format!("{CA}: the CA is valid from 2030-01-01T00:00:00Z"));
         let remedy = found.remedy.unwrap();
         assert!(remedy.explain.contains("wait until 2030-01-01T00:00:00Z"), "{}", remedy.explain);
         let aside = "sudo mv -T /var/lib/rancher/k3s/server /var/lib/rancher/k3s/server.20300101T000000Z";

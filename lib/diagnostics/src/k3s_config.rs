@@ -257,7 +257,7 @@ fn split_commas(text: &str, origin: &Place) -> Vec<Setting> {
 /// A file without which k3s starts, and with which as it is it does not.
 pub(crate) fn not_yaml(place: Place, message: &str) -> Finding {
     let line = place.line.map_or_else(String::new, |line| format!("sed -n {line}p {}", place.file));
-    let mut remedy = Remedy::new(format!("correct {}; k3s does not start with it as it is", place.file));
+    let mut remedy = Remedy::new(format!("correct {}; k3s does not start until then", place.file));
     if !line.is_empty() {
         remedy = remedy.command(line);
     }

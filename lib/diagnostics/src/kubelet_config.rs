@@ -60,8 +60,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
         Ok(root) => root,
         Err(error) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
-            let message =
-                format!("{place}: not valid YAML, so the kubelet does not start with it, and k3s ends");
+            let message = format!("{place} is not valid YAML, so the kubelet does not start and k3s exits");
             let remedy = Remedy::new(format!("correct {}", file.path)).command("sudo systemctl restart k3s");
             return vec![
                 Finding::new(Code::KubeletConfigFault, message).saw(place, error.message).remedy(remedy),
@@ -81,14 +80,14 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
         || !version.and_then(YamlNode::as_str).is_some_and(is_kubelets)
     {
         let at = kind.or(version).unwrap_or(&root);
-        let what = "it is no KubeletConfiguration, so the kubelet does not start with it, and k3s ends";
+        let what = "it is not a KubeletConfiguration, so the kubelet does not start and k3s exits";
         let remedy =
             "write `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration` at its top";
         findings.push(fault(at, what, remedy));
     }
     for (key, _) in root.entries() {
         if let Some(name) = key.as_str().filter(|name| name.contains('-') && is_plain(name)) {
-            let what = format!("`{name}` is a flag of the kubelet and no field of its configuration");
+            let what = format!("`{name}` is a flag of the kubelet, not a field of its configuration");
             let remedy = format!(
                 "write the field's own name, or leave the flag to config.yaml: `kubelet-arg+: [\"{name}=VALUE\"]`"
             );
@@ -98,7 +97,8 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     if let Some(driver) =
         root.get("cgroupDriver").filter(|node| by_systemd && node.as_str() == Some("cgroupfs"))
     {
-        let what = "the kubelet is told to manage cgroups itself, and k3s has containerd use systemd: two managers make the node unstable";
+        let what = "this makes the kubelet manage cgroups itself, while k3s makes containerd use systemd: two cgroup \
+            managers make the node unstable";
         findings.push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both"));
     }
     findings
@@ -141,17 +141,21 @@ mod tests {
             (
                 "maxPods: 50\n".to_owned(),
                 Code::KubeletConfigFault,
-                "/k.conf:1:1: it is no KubeletConfiguration",
+                "/k.conf:1:1: it is not a KubeletConfiguration",
             ),
-            (String::new(), Code::KubeletConfigFault, "/k.conf:1:1: it is no KubeletConfiguration"),
-            (HEAD.replace("Kubelet", "KubeProxy"), Code::KubeletConfigFault, "/k.conf:2:7: it is no Kubelet"),
+            (String::new(), Code::KubeletConfigFault, "/k.conf:1:1: it is not a KubeletConfiguration"),
+            (
+                HEAD.replace("Kubelet", "KubeProxy"),
+                Code::KubeletConfigFault,
+                "/k.conf:2:7: it is not a Kubelet",
+            ),
             (format!("{HEAD}max-pods: 50\n"), Code::KubeletConfigFault, "/k.conf:3:1: `max-pods` is a flag"),
             (
                 format!("{HEAD}cgroupDriver: cgroupfs\n"),
                 Code::KubeletConfigFault,
-                "/k.conf:3:15: the kubelet is told",
+                "/k.conf:3:15: this makes the kubelet manage",
             ),
-            (format!("{HEAD}\tmaxPods: 50\n"), Code::KubeletConfigFault, "/k.conf:2:7: not valid YAML"),
+            (format!("{HEAD}\tmaxPods: 50\n"), Code::KubeletConfigFault, "/k.conf:2:7 is not valid YAML"),
         ] {
             let found = found(&text);
             assert!(found.len() == 1 && found[0].0 == code, "{text}: {found:?}");

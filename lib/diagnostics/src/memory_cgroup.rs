@@ -58,12 +58,15 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
                 format!("it is unknown which kernel command line the next boot takes: {place}: {why}");
             let remedy = Remedy::new(if place.file.ends_with("config.txt") {
                 format!(
-                    "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until \
-                     then this file is changed by hand",
+                    "at the end of {}, add `[all]` and `cmdline=cmdline.txt`, so that every boot uses the same file; \
+                    until then change the file by hand",
                     place.file
                 )
             } else {
-                format!("look at {}; until it is clear, the command line is changed by hand", place.file)
+                format!(
+                    "check {}; as long as it is unclear which file counts, change the command line by hand",
+                    place.file
+                )
             });
             let finding = Finding::new(Code::BootFileUnreadable, message);
             // The firmware knows, and may be right.
@@ -217,8 +220,7 @@ fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
     });
     if let Some((stub, parameter)) = in_stub {
         let message = format!(
-            "the memory controller is off: cgroup_enable=memory is in {}, which is not read; the firmware \
-             reads {}",
+            "the memory controller is off: cgroup_enable=memory is in {}, which is not read; the firmware reads {}",
             stub.path, file.path
         );
         return Finding::new(Code::CgroupParameterInStub, message)
@@ -235,8 +237,7 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
     if let BootFile::Undecided { place, .. } = boot_file {
         return finding.remedy(
             Remedy::new(format!(
-                "add cgroup_enable=memory to the end of the single line in each file that {} may name, \
-                 then reboot",
+                "add cgroup_enable=memory to the end of the single line in each file that {} may name, then reboot",
                 place.file
             ))
             .command(REBOOT),

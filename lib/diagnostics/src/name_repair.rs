@@ -135,8 +135,7 @@ pub fn next(progress: Progress, state: &State<'_>) -> RepairStep {
         )),
         Progress::Restarted if !out_of_date => RepairStep::Rotate,
         Progress::Restarted | Progress::Rotated => RepairStep::GiveUp(format!(
-            "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` \
-             whether k3s drops it",
+            "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` whether k3s drops it",
             missing.join(", ")
         )),
     }
@@ -209,8 +208,8 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
             Remedy::new(
-                "to remove them (k3s is stopped and started; pods keep running); the name of another server \
-             of the same cluster belongs there, and would come back:",
+                "to remove them (this restarts k3s; pods keep running). Names of other servers of this cluster \
+                belong there and would come back:",
             )
             .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))
             .command(format!("sudo weaver-node-agent repair names {remove}")),

@@ -65,7 +65,7 @@ impl Overrides {
     #[must_use]
     pub fn fault(&self) -> Option<Finding> {
         if let Some(why) = &self.unreadable {
-            let message = format!("{} cannot be read, nothing is overridden: {why}", self.file);
+            let message = format!("{} cannot be read, so no code is overridden: {why}", self.file);
             let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
             let finding = Finding::new(Code::OverrideNotACode, message);
             return Some(finding.saw(Place::file(&self.file), "not text").remedy(remedy));

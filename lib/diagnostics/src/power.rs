@@ -44,8 +44,7 @@ pub fn finding(power: &Power) -> Option<Finding> {
     let message = format!("the board has reported {} since it started", what.join(", "));
     (!what.is_empty()).then(|| {
         Finding::new(Code::UnderVoltage, message).saw(place.clone(), saw).remedy(Remedy::new(
-            "use the board's own power supply and a short cable, and cool the board; a card that is written \
-             to at low voltage may lose data",
+            "use the official power supply and a short cable, and cool the board; writes at low voltage can corrupt the card",
         ))
     })
 }
@@ -57,7 +56,7 @@ const HOT: i64 = 80_000;
 #[must_use]
 pub fn heat(place: Place, millidegrees: i64) -> Option<Finding> {
     (millidegrees >= HOT).then(|| {
-        let message = "the processor is at 80 °C or above, where the firmware slows it down";
+        let message = "the processor is at 80 °C or hotter, and the firmware slows it down";
         Finding::new(Code::UnderVoltage, message)
             .saw(place, format!("{} °C", millidegrees / 1000))
             .remedy(Remedy::new("cool the board: a heat sink, a fan, a case with holes"))

@@ -30,8 +30,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
                 .saw(place, why)
                 .remedy(
                     Remedy::new(
-                        "add the name with the address of the Pi in place of ADDRESS, or use a name or \
-                         address that resolves",
+                        "add the name with the address of the Pi in place of ADDRESS, or use a name or address that resolves",
                     )
                     .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
                 ),
@@ -49,7 +48,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
             name.is_mdns().then(|| {
                 Finding::new(Code::NameNotFound, words)
                     .milder(Severity::Warn)
-                    .saw(place, "resolved by this machine, perhaps by mDNS")
+                    .saw(place, "this machine resolves it, possibly through mDNS")
                     .remedy(
                         Remedy::new("on a machine where kubectl reports it, add the name")
                             .command(lines.next().unwrap_or_default().trim()),
@@ -69,8 +68,8 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
     let message = format!("{name} resolves to this machine itself ({address})");
     let remedy = Remedy::new(
-        "unless a tunnel to the Pi ends here: find the line of /etc/hosts that has it, and write the \
-         address of the Pi there; if both machines have this name, rename one",
+        "unless this is the end of a tunnel to the Pi: find its line in /etc/hosts and write the address of the Pi \
+        there; if both machines have this name, rename one of them",
     )
     .command(format!("getent hosts {}", quoted(&name.to_string())));
     Finding::new(Code::NameNotFound, message)
@@ -86,7 +85,7 @@ pub fn unqualified_names(names: &[Wanted]) -> Option<Finding> {
     let is_short = |wanted: &&Wanted| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
     perhaps_not_found(
         &names.iter().filter(is_short).collect::<Vec<_>>(),
-        "a name without a dot is found where the router or a search domain knows it",
+        "a name without a dot resolves only if the router or a search domain knows it",
         "",
     )
 }
@@ -108,8 +107,7 @@ fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> 
     let list = names.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
     let message = format!("whether laptops can resolve {list} is unknown here: {why}");
     let explain = format!(
-        "if kubectl prints \"no such host\", add the name there, with the address of this Pi in place of \
-         ADDRESS{or}"
+        "if kubectl prints \"no such host\", add the name there, with the address of this Pi in place of ADDRESS{or}"
     );
     let remedy =
         Remedy::new(explain).command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name));
@@ -185,7 +183,7 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], ku
             remedy
         }
         None => {
-            Remedy::new(format!("on the Pi, have k3s serve the name with the first three commands{served}"))
+            Remedy::new(format!("on the Pi, make k3s serve the name with the first three commands{served}"))
                 .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
                 .command(format!(
                     "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
@@ -208,7 +206,7 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], ku
 
 fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Finding {
     let whose = match clocks {
-        None => "it is unknown whose clock is wrong".to_owned(),
+        None => "it is unknown which clock is wrong".to_owned(),
         Some(clocks) if clocks.apart().abs() <= CLOCKS => {
             "both clocks agree, so it is the certificate that is out of date".to_owned()
         }
@@ -263,7 +261,7 @@ pub fn version(version: &str) -> Option<Finding> {
         Some(minor) if VERSIONS.contains(&minor) => None,
         _ => Some(Finding::new(
             Code::VersionNotSupported,
-            format!("the API server is {version}; Config Weaver is made for 1.{first} to 1.{last}"),
+            format!("the API server runs Kubernetes {version}; Config Weaver supports 1.{first} to 1.{last}"),
         )),
     }
 }

@@ -74,7 +74,7 @@ impl Found<'_> {
         if name == "configs" {
             self.none(
                 key,
-                "`configs` is indented below `mirrors`, and is taken for a registry of that name",
+                "`configs` is indented below `mirrors`, so k3s reads it as a registry of that name",
                 "move it to the first column",
             );
             return mirror;
@@ -85,7 +85,7 @@ impl Found<'_> {
         }
         let Some(endpoint) = body.get("endpoint") else { return mirror };
         if endpoint.items().is_empty() && endpoint.as_str().is_some() {
-            self.none(endpoint, "`endpoint` is a text", "write a list: `endpoint: [\"https://HOST\"]`");
+            self.none(endpoint, "`endpoint` is a string", "write a list: `endpoint: [\"https://HOST\"]`");
         }
         for node in endpoint.items() {
             let Some(url) = node.as_str() else { continue };
@@ -179,7 +179,7 @@ mod tests {
                 "mirrors:\n  docker.io:\n    endpoint: [192.168.1.59/proxy]\nconfigs:\n  docker.io:\n    tls: {}\n",
                 "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
             ),
-            ("mirrors:\n  a.lan:\n    endpoint: https://a.lan\n", "/r.yaml:3:15: `endpoint` is a text"),
+            ("mirrors:\n  a.lan:\n    endpoint: https://a.lan\n", "/r.yaml:3:15: `endpoint` is a string"),
             ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
             ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
             ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),

@@ -102,7 +102,7 @@ impl Written {
                 "k3s was started since it was written: it has kept an older certificate, or takes the \
                  names from somewhere else"
             }
-            Self::AfterStart => "written after k3s was last started, which reads it at start only",
+            Self::AfterStart => "changed after k3s was started; k3s reads it only at start",
         }
     }
 }
@@ -155,7 +155,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
             format!("correct or remove it in {place}, then restart k3s")
         }
         (None, Fate::Unprovable) => {
-            format!("to have it proven, write a usual DNS name instead in {place}, then restart k3s")
+            format!("to have it verified, write an ordinary DNS name in {place}, then restart k3s")
         }
     };
     let consequence = match error.fate {
@@ -247,10 +247,8 @@ fn plan(name: &ServingName, nearest: Option<&str>) -> Remedy {
         format!("; if `{near}` was meant, write that, or connect with `kubectl --tls-server-name={near}`")
     });
     Remedy::new(format!(
-        "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its \
-         serving \
-         certificate; `repair names` does as much of it as is needed (the CA and every kubeconfig stay \
-         valid){meant}"
+        "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its serving \
+        certificate. `repair names` does what is needed; the CA and all kubeconfigs stay valid{meant}"
     ))
     .command("sudo weaver-node-agent repair names")
 }
@@ -263,8 +261,7 @@ fn dates(endpoint: &str, observations: &[ObservedName], future_ca: Option<&Futur
     let message = format!("the certificate at {endpoint} is outside its dates: {why}");
     let finding = Finding::new(Code::CertificateDates, message).saw(Place::file(endpoint), why).remedy(
         Remedy::new(
-            "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving \
-             certificate at start",
+            "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving certificate at start",
         )
         .command("timedatectl")
         .command("sudo systemctl restart k3s"),

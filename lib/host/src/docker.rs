@@ -180,7 +180,7 @@ fn why(error: &Error) -> String {
         Error::RequestTimeoutError => format!("no answer within {PATIENCE} s"),
         Error::SocketNotFoundError(_) => "it is not there".to_owned(),
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
-            "its answer is not what Docker answers".to_owned()
+            "its response is not that of the Docker API".to_owned()
         }
         error => {
             let mut source: &dyn std::error::Error = error;
@@ -206,7 +206,7 @@ fn socket(
         return if exists(Path::new(path)) {
             Ok(Some(path.into()))
         } else {
-            Err(failed("DOCKER_HOST names it, and it is not there", host))
+            Err(failed("DOCKER_HOST names it, but it does not exist", host))
         };
     }
     let rootless = runtime_dir.into_iter().flat_map(|dir| ROOTLESS.map(|socket| dir.join(socket)));
@@ -302,7 +302,7 @@ mod tests {
             (None, &all[2..], Ok(Some("/run/user/1000/docker.sock"))),
             (None, &all[3..], Ok(None)),
             (Some("unix:///x.sock"), &all[..], Ok(Some("/x.sock"))),
-            (Some("unix:///x.sock"), &all[..3], Err("is not there")),
+            (Some("unix:///x.sock"), &all[..3], Err("does not exist")),
             (Some("tcp://pi:2375"), &all[..], Err("not a socket of this machine")),
             (Some("ssh://pi"), &all[..], Err("not a socket of this machine")),
         ] {

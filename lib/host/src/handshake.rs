@@ -104,7 +104,7 @@ pub fn of_itself(certificate: &CertificateDer<'_>, judged: &ServerName<'_>, now:
     let at = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.try_into().unwrap_or(0)));
     let (begins, ends) = (dates.validity().not_before.timestamp(), dates.validity().not_after.timestamp());
     if now < at(begins) {
-        Outcome::Dates(format!("it is valid only from {} on", date(at(begins))))
+        Outcome::Dates(format!("it is valid only from {}", date(at(begins))))
     } else if now > at(ends) {
         Outcome::Dates(format!("it expired on {}", date(at(ends))))
     } else {
@@ -131,7 +131,7 @@ fn of_tls(error: &Error) -> Outcome {
         }
         CertificateError::NotValidYet => Outcome::Dates("it is not valid yet".to_owned()),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            Outcome::Dates(format!("it is valid only from {} on", date(*not_before)))
+            Outcome::Dates(format!("it is valid only from {}", date(*not_before)))
         }
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             Outcome::Untrusted("it is signed by another CA".to_owned())
@@ -150,7 +150,7 @@ fn date(time: UnixTime) -> String {
 /// What the server at `endpoint` says the time is, in seconds since 1970: the second clock where a certificate's dates
 /// are in doubt.
 ///
-/// Nothing is verified and nothing of a credential is sent, so anyone who answers may say what he likes.
+/// Nothing is verified and no credential is sent: the answer is unauthenticated.
 pub async fn clock(endpoint: &str, host: ServerName<'static>) -> Option<i64> {
     let config = believing(None);
     let asking = async {

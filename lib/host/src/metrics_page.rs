@@ -1,7 +1,6 @@
-//! Serves metrics, and whatever else a program says of itself, to anyone who asks at an address, mostly one of
-//! the loopback interface.
+//! Serves metrics and health over plain HTTP, usually on the loopback interface.
 //!
-//! A port that another program has keeps no one from his work: it is reported with what changes it, and tried again.
+//! If the port is in use, logs how to change it and retries; never fails startup.
 
 use std::net::SocketAddr;
 use std::str::FromStr;

@@ -51,8 +51,8 @@ pub enum ConversionFault {
     Refused(String),
     /// It takes connections and shows no certificate.
     #[error(
-        "has no certificate: it waits for leaf.pem; both sides have to use the same directory \
-         (`--certificates`), and the webhook has to be allowed to read it"
+        "has no certificate yet: it waits for leaf.pem. Installer and webhook must use the same directory \
+        (`--certificates`), and the webhook must be able to read it"
     )]
     NoCertificate,
     /// It shows a certificate that this CA did not sign.
@@ -70,7 +70,7 @@ pub enum ConversionFault {
     /// Any other failure on the way.
     #[error("gave no answer: {0}")]
     NoAnswer(String),
-    /// It, or anyone who listens there, refused.
+    /// The webhook, or whatever else listens there, refused.
     #[error("refused to convert: {0}")]
     Failed(String),
     /// No review, or another object than the one that was asked for.

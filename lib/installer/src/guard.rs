@@ -95,7 +95,9 @@ impl Guard {
         };
         let (policy, _) = ensure(client, &self.policy, rules).await?;
         let (mut installed, binding) = ensure(client, &self.binding, |_| None).await?;
-        installed.warnings.extend(self.off(&binding).map(|words| format!("left as it is, although {words}")));
+        installed
+            .warnings
+            .extend(self.off(&binding).map(|words| format!("left unchanged, although {words}")));
         Ok(vec![policy, installed])
     }
 }

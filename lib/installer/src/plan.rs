@@ -108,12 +108,11 @@ impl fmt::Display for DefinitionRefusal {
             }
             Self::Loss(loss) => write!(
                 f,
-                "{}; what objects hold there would be dropped. Install with the release that wrote it, or a \
-                 newer one",
+                "{}; what objects hold there would be dropped. Install with the release that wrote it, or a newer one",
                 in_words(loss)
             ),
             Self::BeingDeleted => f.write_str(
-                "it is being deleted, with all its objects. Wait until it is gone, then install again",
+                "it is being deleted together with all its objects. Wait until it is gone, then run this again",
             ),
         }
     }

@@ -52,7 +52,7 @@ struct Kubernetes {
     secret: Option<Named>,
 }
 
-/// RFC 7519 has an audience be a text or a list of texts.
+/// RFC 7519 has an audience be a string or a list of strings.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMany {

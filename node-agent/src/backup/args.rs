@@ -9,16 +9,16 @@ use crate::upgrade::args::NodeArgs;
 /// What `backup` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackupArgs {
-    /// File, or directory in which the file gets a name of node and date; not under --root.
+    /// File, or directory in which the file is named after node and date; not under --root.
     #[arg(value_name = "FILE|DIR", required_unless_present = "show")]
     pub target: Option<PathBuf>,
-    /// Show what a backup holds, and check all of it.
+    /// Show the contents of a backup and verify every hash.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "volumes", "keep", "must_be_mounted"])]
     pub show: Option<PathBuf>,
     /// Include the local-path volumes, as they are while pods write to them.
     #[arg(long)]
     pub volumes: bool,
-    /// Remove older backups of this node from the directory, down to this many.
+    /// Keep only this many backups of this node in the directory; remove older ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub keep: Option<u16>,
     /// Refuse a directory on the file system of `/`.
@@ -33,7 +33,7 @@ pub struct BackupArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Path of the installed k3s; under --root.
@@ -50,7 +50,7 @@ pub struct RestoreArgs {
     /// Complete a restore that was interrupted.
     #[arg(long, conflicts_with_all = ["file", "take_name"])]
     pub resume: bool,
-    /// Let this node take the name of the backup's node.
+    /// Rename this node to the node of the backup.
     #[arg(long)]
     pub take_name: bool,
     /// With what it is decrypted.

@@ -53,7 +53,7 @@ pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// It is damaged, or no datastore of k3s.
 pub fn check(path: &Path) -> anyhow::Result<Contents> {
-    let what = || format!("{} is no whole datastore of k3s", path.display());
+    let what = || format!("{} is not a complete datastore of k3s", path.display());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags).with_context(what)?;
     let said: String =

@@ -160,7 +160,8 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     if let Some(refusal) = of_the_node(host, &layout) {
         bail!(Refused(vec![refusal]));
     }
-    let node = host.node_name().context("the name of this node is not known: has the host a name?")?;
+    let node =
+        host.node_name().context("cannot determine the name of this node: does the host have a hostname?")?;
     let state_dir = host.root.real(state_dir);
     let now = Timestamp::now();
     let place = BackupFile::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), seal.is_closed())?;
@@ -253,7 +254,7 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
         return Some(UpgradeRefusal { what, remedy });
     }
     let what = members::other_datastore(host, layout)?;
-    Some(UpgradeRefusal { what, remedy: "use the means of that datastore".to_owned() })
+    Some(UpgradeRefusal { what, remedy: "use the backup tools of that datastore".to_owned() })
 }
 
 fn told(made: &Made) -> String {

@@ -44,7 +44,7 @@ impl BackupFile {
             "there is no directory {shown}: make it, or mount what belongs there"
         );
         let name = target.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| format!("{shown} is no name of a file"))?.to_owned();
+        let name = name.with_context(|| format!("{shown} is not a file name"))?.to_owned();
         if let Ok(metadata) = fs::metadata(target) {
             let kind = metadata.file_type();
             let what = if kind.is_block_device() {

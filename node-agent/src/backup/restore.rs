@@ -186,7 +186,7 @@ impl Errand {
         }
         let swapped = swap::all(root, &record, &mut || Ok(()));
         swapped.context(
-            "a part is in its place: `sudo weaver node restore --resume` completes it; k3s is stopped",
+            "some files are already restored and k3s is stopped: `sudo weaver node restore --resume` completes the restore",
         )?;
         note(&self.state_dir, &mut record, Phase::Done)?;
         say(&format!("{}'s state of {} is in its place; what was there is kept:", record.node, record.made));
@@ -198,8 +198,7 @@ impl Errand {
         let wanted = WantedNode { role: Role::Server, version: None, names: Vec::new() };
         if let Err(error) = self.node.prove(&wanted).await {
             say(&format!(
-                "k3s is not proven on the restored state: {error:#}\nIts log says why:\n  \
-                 sudo weaver explain --journal k3s"
+                "k3s did not become ready on the restored state: {error:#}\nIts log says why:\n  sudo weaver explain --journal k3s"
             ));
             return Ok(exit_code::KNOWN_BAD);
         }

@@ -256,7 +256,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let error = write(device, sources.into_iter(), manifest, &place, &Seal::Open)
         .map_err(full(Path::new("/mnt/usb")));
     let error = format!("{:#}", error.unwrap_err());
-    assert!(error.starts_with("there is no room left in /mnt/usb: make room"), "{error}");
+    assert!(error.starts_with("there is no space left in /mnt/usb: free some"), "{error}");
     let place = BackupFile::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
     let (_file, unfinished) = place.begin().unwrap();
     assert_eq!(scene.names("/backups").len(), 1);

@@ -57,8 +57,10 @@ pub fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
             by_system || code == Some(rusqlite::ErrorCode::DiskFull)
         });
         if is_full {
-            let what =
-                format!("there is no room left in {}: make room, or name another place", directory.display());
+            let what = format!(
+                "there is no space left in {}: free some, or name another directory",
+                directory.display()
+            );
             error.context(what)
         } else {
             error

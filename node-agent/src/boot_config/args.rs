@@ -10,7 +10,7 @@ pub(crate) const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 /// Where to read what is asked, and which host to change.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BootConfigArgs {
-    /// Directory put in front of every path.
+    /// Root of the host's file system: prefix for every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// The weaver.toml to apply.

@@ -66,7 +66,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
     repair(&root, &ledger()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
-        say(&format!("Changed. It takes effect at the next boot: {REBOOT}\n"))?;
+        say(&format!("Changed; takes effect at the next boot: {REBOOT}\n"))?;
         return Ok(exit_code::REBOOT_NEEDED);
     }
     say("Changed.\n")?;

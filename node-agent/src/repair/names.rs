@@ -275,7 +275,7 @@ impl Names {
             let names = served.join(", ");
             if served.is_empty() {
                 let any_more = if attempt > 0 { " any more" } else { "" };
-                say(&format!("{} is not served{any_more}.\n", self.args.remove.join(", ")))?;
+                say(&format!("{} is not in the certificate{any_more}.\n", self.args.remove.join(", ")))?;
                 return Ok(exit_code::FINE);
             }
             if self.args.dry_run {
@@ -385,8 +385,7 @@ fn would(step: &RepairStep) -> String {
             "would restart k3s, which reads its configuration only at start (pods keep running)\n".to_owned()
         }
         RepairStep::Rotate => {
-            "where a name is still missing then: would stop k3s, `k3s certificate rotate --service \
-                         k3s-server`, start it\n"
+            "where a name is still missing then: would stop k3s, `k3s certificate rotate --service k3s-server`, start it\n"
                 .to_owned()
         }
         RepairStep::Done | RepairStep::GiveUp(_) => String::new(),

@@ -102,11 +102,11 @@ pub async fn follow(
     let reading = async {
         let Err(failure) = read(&root, &shared, &status).await;
         if failure.kind() == ErrorKind::NotFound {
-            info!("there is no {KMSG}: errors of the card that only the kernel tells are not reported");
+            info!("{KMSG} does not exist: card errors that only the kernel logs are not reported");
         } else {
             info!(
-                "{KMSG} is not read, and errors of the card that only the kernel tells are not reported: {failure}; \
-                 reading needs CAP_SYSLOG and, under PrivateDevices=, the device, as in weaver-node-agent.service"
+                "cannot read {KMSG}, so card errors that only the kernel logs are not reported: {failure}. It needs \
+                CAP_SYSLOG and access to the device, as in weaver-node-agent.service"
             );
         }
     };

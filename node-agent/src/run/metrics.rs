@@ -67,7 +67,7 @@ impl Counts {
         registry.register("k3s_blocked", "1 while k3s is blocked", gauge(blocked));
         let rounds = Counter::<u64>::default();
         rounds.inc_by(self.0.rounds.load(Relaxed));
-        registry.register("rounds", "Finished checks of the host", rounds);
+        registry.register("rounds", "Completed checks of the host", rounds);
         let took = Gauge::<f64, AtomicU64>::default();
         took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
         registry.register_with_unit("round", "Duration of the last check of the host", Unit::Seconds, took);
@@ -80,7 +80,7 @@ impl Counts {
             let expires: Gauge = Gauge::default();
             expires.set(self.0.token_expires.load(Relaxed));
             let help =
-                "Expiry of the operator's token, in seconds since 1970; 0 if this agent has issued none";
+                "Expiry time of the operator's token as a Unix timestamp; 0 if this agent has issued none";
             registry.register_with_unit("operator_token_expires", help, Unit::Seconds, expires);
         }
         let mut text = String::new();

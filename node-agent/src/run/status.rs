@@ -146,7 +146,7 @@ impl Status {
             if report.definitions != definitions {
                 match &definitions {
                     Definitions { unanswered: true, reason, .. } => {
-                        info!("whether the CRDs are in order is not known: {reason}");
+                        info!("could not check the CRDs: {reason}");
                     }
                     Definitions { installed: true, .. } => {
                         info!("the CRDs are installed and conversion works");

@@ -98,7 +98,7 @@ impl Program {
             ended = child.wait() => {
                 match ended {
                     Ok(how) => warn!("the {name} exited ({how}), restarting it"),
-                    Err(failure) => error!("lost the {name}: {failure}"),
+                    Err(failure) => error!("cannot wait for the {name}: {failure}"),
                 }
                 false
             }

@@ -7,16 +7,16 @@ use crate::upgrade::args::NodeArgs;
 /// What `update` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UpdateArgs {
-    /// Version to install, also an older one [default: the newest that apt has].
+    /// Version to install, which may be older [default: the newest that apt has].
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub to: Option<String>,
     /// Do not ask.
     #[arg(long)]
     pub yes: bool,
-    /// Also install a version whose stored objects the installed one could not read.
+    /// Allow a version that stores objects in a form that the installed version cannot read: no way back.
     #[arg(long)]
     pub one_way: bool,
-    /// Update without a backup of k3s' state first.
+    /// Do not save the state of k3s first.
     #[arg(long)]
     pub no_backup: bool,
     /// The node.

@@ -56,7 +56,7 @@ impl Update<'_> {
             why = stop.asked() => Err(why),
         };
         if let Err(error) = proven {
-            say(&format!("Config Weaver {to} is not proven: {error:#}"));
+            say(&format!("Config Weaver {to} could not be verified: {error:#}"));
             return Ok(self.failed().await);
         }
         // Without it the next run proves it again; that it is proven is so all the same.
@@ -64,7 +64,7 @@ impl Update<'_> {
             say(&format!("{error:#}"));
         }
         self.packages.tidy();
-        say(&format!("Config Weaver {to} is installed and proven: {}", self.proven()));
+        say(&format!("Config Weaver {to} is installed and verified: {}", self.proven()));
         say(&format!("{from} is kept: `sudo weaver node update --to {from}`"));
         Ok(exit_code::FINE)
     }

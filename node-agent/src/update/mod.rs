@@ -87,7 +87,7 @@ impl Errand {
             UpdatePlan::Go(changes) => changes,
             UpdatePlan::Nothing { version, source } => {
                 let from = source.map_or(String::new(), |source| format!(" (from {source})"));
-                say(&format!("Config Weaver {version} is installed, and nothing newer is there{from}."));
+                say(&format!("Config Weaver {version} is installed; there is no newer version{from}."));
                 return Ok(exit_code::FINE);
             }
             UpdatePlan::Refused(refusals) => return Ok(refused(&refusals)),
@@ -134,7 +134,9 @@ impl Errand {
             Ok(()) => facts.known = programs.known().await?,
             // The way back needs no network: what apt knows from before would lead to what cannot be fetched.
             Err(refusal) if needs_no_source(&facts) => {
-                say(&format!("What was kept is used, since the source gives nothing: {refusal}"));
+                say(&format!(
+                    "Using the packages that the last update kept, since the source cannot be used: {refusal}"
+                ));
             }
             Err(refusal) => {
                 facts.refusals.push(refusal);
@@ -267,7 +269,7 @@ fn cut_off(last: &UpdateRecord, resume: Resume) -> String {
         Resume::Forget => format!("no package was replaced, {from} is installed"),
         Resume::LeaveAlone => "another version was installed since, which is left as it is".to_owned(),
         Resume::Install => format!("some packages were replaced: {to} is installed to the end"),
-        Resume::Prove => format!("{to} is installed and was not proven: it is proven now"),
+        Resume::Prove => format!("{to} is installed but was not verified: verifying it now"),
         Resume::GoBack => format!("{to} failed: restoring {from}"),
         Resume::ProveOld => format!("{from} is installed again and was not proven: it is proven now"),
     };

@@ -299,7 +299,7 @@ mod tests {
         let begun = Instant::now();
         let (_dir, programs) = locked_for(u32::MAX);
         let refusal = programs.put_back(&[]).await.unwrap().unwrap_err();
-        assert!(refusal.what.starts_with("another program installs packages now"), "{refusal}");
+        assert!(refusal.what.starts_with("another program is installing packages"), "{refusal}");
         assert_eq!(begun.elapsed().as_secs() / 60, 30);
     }
 }

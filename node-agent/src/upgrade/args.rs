@@ -40,7 +40,7 @@ pub struct NodeArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// State directory, which survives a reboot; under --root.
+    /// Directory for state that survives a reboot, below --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the steps without doing them.

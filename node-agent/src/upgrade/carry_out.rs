@@ -52,14 +52,14 @@ impl Upgrade<'_> {
                 self.note(UpgradePhase::WentBack)?;
                 return Err(error.context("nothing was changed"));
             }
-            say(&format!("k3s {} is not proven: {error:#}", to.version));
+            say(&format!("k3s {} could not be verified: {error:#}", to.version));
             return Ok(self.back(&BACK).await);
         }
         // Without it the next run proves it again; that it is proven is so all the same.
         if let Err(error) = self.note(UpgradePhase::Done) {
             say(&format!("{error:#}"));
         }
-        say(&format!("k3s {} is in place and proven: {}", to.version, self.proven()));
+        say(&format!("k3s {} is installed and verified: {}", to.version, self.proven()));
         say(&format!("{} is kept: `sudo weaver node rollback`", from.version));
         Ok(exit_code::FINE)
     }

@@ -68,7 +68,7 @@ impl Node {
         })
     }
 
-    /// Why the program cannot be replaced by anyone who runs this.
+    /// Why this process cannot replace the program.
     #[must_use]
     pub fn may_not_write(&self) -> Option<UpgradeRefusal> {
         let directory = self.program.directory();

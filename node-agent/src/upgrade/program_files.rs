@@ -27,11 +27,8 @@ impl ProgramFiles {
     /// There is no file.
     pub fn of(installed: &Path) -> anyhow::Result<Self> {
         let shown = installed.display();
-        let installed = fs::canonicalize(installed).with_context(|| {
-            format!(
-                "there is no k3s at {shown}: `weaver-node-agent upgrade --program PATH` sets another path"
-            )
-        })?;
+        let installed = fs::canonicalize(installed)
+            .with_context(|| format!("there is no k3s at {shown}: install k3s first"))?;
         ensure!(installed.is_file(), "{shown} is not a file");
         Ok(Self { installed })
     }

@@ -1,4 +1,4 @@
-//! A line for anyone who typed the command.
+//! Prints a line to the user.
 
 use std::io::Write as _;
 

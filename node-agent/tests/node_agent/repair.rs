@@ -92,7 +92,7 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
         let host = host.file(file, text);
         let (code, said) = repair(&host, &[]);
         assert_eq!(code, 11, "{file}: {said}");
-        assert!(said.ends_with("Changed. It takes effect at the next boot: sudo reboot\n"), "{said}");
+        assert!(said.ends_with("Changed; takes effect at the next boot: sudo reboot\n"), "{said}");
         assert_eq!(host.read(file), MENDED, "{file}");
         assert_eq!(host.read(&before(file)), text, "{file}");
         let verdict = host.preflight();

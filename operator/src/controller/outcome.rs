@@ -148,7 +148,7 @@ fn ready<W: Work>(others: &[Verdict]) -> Verdict {
 
 /// Nothing was looked at, because of the object itself.
 fn refused<W: Work>(reason: &'static str, why: &str) -> Vec<Verdict> {
-    let message = format!("{why}; nothing was changed");
+    let message = format!("{why}; no object was changed");
     let about = W::ABOUT.iter().map(|&kind| {
         let truth = if Some(&kind) == W::ABOUT.last() { Truth::False } else { Truth::Unknown };
         Verdict::new(kind, truth, reason, message.clone())

@@ -5,8 +5,8 @@
 //! webhook, lease and health continue, and of the resource itself the status is written once, to say so.
 //!
 //! A `ConfigMapSync` that is deleted while it alone is paused goes at once and leaves its copies, as with
-//! `spec.suspend`; while all are paused it waits, since anyone who paused everything wants nothing lost and
-//! will resume. A `ServiceToken` has no finalizer, and goes with its Secret.
+//! `spec.suspend`; while all are paused, the deletion waits: an administrator who pauses everything will resume and
+//! wants no copies lost. A `ServiceToken` has no finalizer, and goes with its Secret.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::OPERATOR_NAMESPACE;

@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A write is not sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("this operator has not renewed its lease in time and writes nothing until it has")]
+#[error("the lease was not renewed in time: no writes until it is")]
 pub struct NotLeading;
 
 /// Time since the boot, suspension included; two of one machine can be compared.
@@ -196,7 +196,7 @@ mod tests {
         }
         assert_eq!(passed, [Method::GET]);
         let words = sent(&fence, Method::PUT, Duration::ZERO).await.unwrap_err();
-        assert!(words.contains("has not renewed its lease in time"), "{words}");
+        assert!(words.contains("the lease was not renewed in time"), "{words}");
         fence.open_until(since_boot() + Duration::from_mins(1));
         for method in writes {
             assert_eq!(sent(&fence, method, Duration::ZERO).await, Ok(()));

@@ -146,7 +146,7 @@ impl Leases {
             Ok(lease) => {
                 info!(
                     code = code::LEASE_TAKEN, %why, lease = NAME, me = %self.me.name, priority = self.me.priority,
-                    "leading"
+                    "became the leader"
                 );
                 Ok(Look::Taken(Box::new(lease), sent))
             }
@@ -189,7 +189,7 @@ impl Leases {
             Ok::<_, CallError>(())
         });
         if !matches!(withdrawn.await, Ok(Ok(()))) {
-            debug!("this process stays on the list of candidates");
+            debug!("this process could not be removed from the list of candidates");
         }
     }
 
@@ -268,8 +268,7 @@ impl HeldLease {
                 }
                 Err(error) => {
                     if !failed {
-                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, \
-                            retrying");
+                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, retrying");
                     }
                     failed = true;
                     sleep(timing.retry.saturating_sub(since_boot().saturating_sub(begun))).await;
@@ -341,7 +340,7 @@ impl HeldLease {
             return;
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
-            Ok(Ok(())) => info!(code = code::LEASE_GIVEN_BACK, lease = NAME, "given back"),
+            Ok(Ok(())) => info!(code = code::LEASE_GIVEN_BACK, lease = NAME, "released the lease"),
             Ok(Err(error)) => {
                 warn!(code = code::LEASE_LEFT, %error, "the lease could not be released; it expires");
             }

@@ -215,7 +215,7 @@ impl Job<'_> {
                 let keys: Vec<_> = minted.keys().map(String::as_str).collect();
                 info!(
                     code = code::TOKENS_WRITTEN, secret = %self.desired.place, minted = ?keys, removed = ?work.removed,
-                    "wrote tokens"
+                    "wrote tokens to the Secret"
                 );
                 let seen = self.desired.seen(&written);
                 Round::Written(known(&written, seen))

@@ -95,7 +95,7 @@ fn of_key(key: &Key) -> TokenStatus {
 fn words(key: &Key, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
-        Trouble::NotYet(until) => format!("the next request is not before {until}"),
+        Trouble::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
         Trouble::NoAccount => format!(
             "{} does not exist; create it: kubectl -n {namespace} create serviceaccount {name}",
             key.account
@@ -172,7 +172,7 @@ impl Work {
             // What was refused is the watch, and all is well but that.
             Err(words) if self.end == End::Written => {
                 let message = format!(
-                    "the Secret is polled instead of watched; which right is missing is unknown: {words}"
+                    "the Secret is polled instead of watched, and the missing right could not be determined: {words}"
                 );
                 return Verdict::new(AUTHORIZED, Truth::True, "Polled", message);
             }
@@ -204,7 +204,7 @@ impl Work {
                 Verdict::new(AUTHORIZED, Truth::True, "Polled", message)
             }
             _ => {
-                let message = format!("{} holds every right that was needed", self.writer);
+                let message = format!("{} has every right that is needed", self.writer);
                 Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
             }
         }

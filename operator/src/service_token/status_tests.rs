@@ -83,7 +83,7 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
         (
             Trouble::NotYet(Timestamp::UNIX_EPOCH),
             "NotYet",
-            "the next request is not before 1970-01-01T00:00:00Z",
+            "not minted before 1970-01-01T00:00:00Z (spec.tokens[].notBefore)",
         ),
     ] {
         let status = of(work(vec![key(Some(trouble.clone()))]));

@@ -77,7 +77,9 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     state.stale_copies.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
-        _ if convert::lost(guarded.meta()).is_some() => Pass::Hindered("part of its spec is lost".into()),
+        _ if convert::lost(guarded.meta()).is_some() => {
+            Pass::Hindered("its spec was lost in an earlier conversion".into())
+        }
         Err(odd) => Pass::Hindered(format!("the object cannot be parsed: {}", bounded(&odd.error, 300))),
         Ok(sync) => match leaves_copies(sync) {
             Some(by) => Pass::NotWanted(by),
@@ -111,11 +113,11 @@ fn log_release(guarded: &Guarded, pass: &Pass) {
             let uid = guarded.uid().unwrap_or_default();
             info!(
                 code = code::RELEASED, %sync, %uid, %field,
-                "released a deleted resource; its copies stay, as its spec says"
+                "removed the finalizer of a deleted ConfigMapSync; its copies stay, as its spec says"
             );
         }
         Pass::Clean(upstream) => {
-            info!(code = code::RELEASED, %sync, "released a deleted resource; all its copies are deleted");
+            info!(code = code::RELEASED, %sync, "removed the finalizer of a deleted ConfigMapSync; all its copies are deleted");
             name_upstreams(&sync, upstream);
         }
         Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
@@ -134,13 +136,13 @@ async fn announce_orphans(
     if refused && known.is_empty() {
         info!(
             code = code::RELEASED, %sync, refused = %left,
-            "released a deleted resource; no copies are known to be left"
+            "removed the finalizer of a deleted ConfigMapSync; no copies are known to be left"
         );
     } else {
         let uid = guarded.uid().unwrap_or_default();
         warn!(
             code = code::COPIES_LEFT_BEHIND, %sync, %uid, %left,
-            "released a deleted resource; copies may stay behind"
+            "removed the finalizer of a deleted ConfigMapSync; copies may be left: `weaver orphans list`"
         );
     }
     if is_taken(guarded.meta()) {

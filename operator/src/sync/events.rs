@@ -1,4 +1,4 @@
-//! What is told of a `ConfigMapSync`: changes of its state, and what is done to objects beyond the ordinary.
+//! Events of a `ConfigMapSync`: changes of its state, and unusual writes to objects.
 
 use std::collections::BTreeSet;
 
@@ -45,9 +45,8 @@ pub async fn report_orphans(events: &Events, sync: &ResourceRef, places: &BTreeS
             ..ObjectReference::default()
         };
         let note = format!(
-            "a copy of ConfigMapSync {sync}, which no longer exists, and whose account may not remove it: \
-             `weaver orphans delete {object}` removes it, `weaver orphans adopt {object}` makes it an \
-             ordinary object",
+            "copy of ConfigMapSync {sync}, which no longer exists and whose account may not delete it: `weaver \
+            orphans delete {object}` deletes it, `weaver orphans adopt {object}` keeps it as an ordinary object",
             object = source_reference(place)
         );
         events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;

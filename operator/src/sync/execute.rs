@@ -188,7 +188,9 @@ async fn carry_out(
         CopyStep::Refuse(foreign) => return Ok(Next::Ended(TargetState::Conflict(foreign.clone()))),
         // Only a verified copy is kept unread, and the caller has that verification.
         CopyStep::Keep => {
-            return Ok(Next::Ended(TargetState::Failed("kept without having been verified".into())));
+            return Ok(Next::Ended(TargetState::Failed(
+                "internal error: a copy was kept without a check".into(),
+            )));
         }
         CopyStep::Create | CopyStep::Update(..) | CopyStep::Replace(_) if mode == Mode::Look => {
             return Ok(Next::Ended(TargetState::WithoutFinalizer));

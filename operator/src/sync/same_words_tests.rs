@@ -1,6 +1,6 @@
-//! What a tenant is told of namespaces in which its account has no right: the same in every world, whether they
-//! exist or not, go, are labelled or keep copies out. Statuses are compared byte for byte, events and the time
-//! of a deletion too.
+//! What a tenant learns about namespaces in which its account has no right: the same in every world, whether they
+//! exist or not, go, are labelled or keep copies out. Statuses are compared byte for byte, events and the time of a
+//! deletion too.
 
 use std::time::Duration;
 
@@ -285,7 +285,7 @@ async fn of_a_copy_that_stays_its_own_namespace_is_told() {
     assert_eq!(world.events(), ["CopyLeftBehind ConfigMap settings"]);
     let note = world.server.notes().pop().unwrap();
     assert!(
-        note.starts_with("foo/events a copy of ConfigMapSync team-a/sync, which no longer exists"),
+        note.starts_with("foo/events copy of ConfigMapSync team-a/sync, which no longer exists"),
         "{note}"
     );
     assert!(note.contains("`weaver orphans delete ConfigMap/foo/settings`"), "{note}");

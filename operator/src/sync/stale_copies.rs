@@ -1,4 +1,4 @@
-//! Copies that are not wanted any more: found and removed as the tenant.
+//! Finds and deletes stale copies, with the rights of the tenant.
 //!
 //! Found by label, so that what a namespace dropped from the list during our downtime still holds is found; of both
 //! kinds, because the source may have been of the other one then. Only where the account may list: what it may not

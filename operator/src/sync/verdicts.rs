@@ -64,7 +64,7 @@ impl Work {
                 Verdict::new(AUTHORIZED, Truth::True, "Polled", at_limit(&self.account, self.watched.beyond))
             }
             Ok(missing) if missing.is_empty() => {
-                let message = format!("{} holds every right that was needed", self.account);
+                let message = format!("{} has every right that is needed", self.account);
                 Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
             }
             Ok(missing) if missing.iter().all(Right::is_for_watching) => {
@@ -155,12 +155,10 @@ impl Work {
         let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
         let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
         let remedy = if self.targets.values().any(adoptable) {
-            "rename or delete it, take the namespace out of spec.targets, or have an unlabelled object \
-             taken over by conflictPolicy: Adopt"
+            "rename or delete it, take the namespace out of spec.targets, or set conflictPolicy: Adopt to take it over"
         } else if self.targets.values().any(anothers) {
-            "rename or delete it, take the namespace out of spec.targets, or, where that ConfigMapSync is \
-             gone, have \
-             `weaver orphans adopt` remove its ownership labels, and then use conflictPolicy: Adopt"
+            "rename or delete it, or take the namespace out of spec.targets; if its ConfigMapSync no longer exists, \
+            run `weaver orphans adopt` on it, then set conflictPolicy: Adopt"
         } else {
             "rename or delete it, or take the namespace out of spec.targets"
         };
@@ -208,11 +206,12 @@ impl Work {
             troubles.push(format!("stale copies could not be listed: {words}"));
         }
         if let Some(words) = &self.selection.failed {
-            troubles.push(format!("the selected namespaces that the account may see are unknown: {words}"));
+            troubles
+                .push(format!("could not determine which selected namespaces the account may see: {words}"));
         }
         let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
         if !absent.is_empty() {
-            let _ = write!(message, "; waiting for namespaces: {}", listed(&absent));
+            let _ = write!(message, "; waiting for namespaces that do not exist: {}", listed(&absent));
         }
         if self.spec.names_source_namespace {
             let _ = write!(
@@ -235,7 +234,7 @@ impl Work {
 }
 
 /// What is said of a namespace beyond the operator's `--namespaces`.
-pub(super) const NOT_SERVED: &str = "this operator is limited to other namespaces (flag --namespaces)";
+pub(super) const NOT_SERVED: &str = "this operator does not serve the namespace (--namespaces)";
 
 /// What is said of a namespace that lets in no copies.
 pub(super) fn not_accepted(account: &Account) -> String {
@@ -248,9 +247,9 @@ pub(super) fn not_accepted(account: &Account) -> String {
 /// What is said where a tenant has as many watches, or keeps as much, as one may.
 fn at_limit(account: &Account, unwatched: usize) -> String {
     format!(
-        "{account} holds every right that was needed; changes in {unwatched} places are polled instead of \
-         watched: the resources of {} together may have {} watches and keep {} MiB of metadata, one watch {} MiB; \
-         with the right to list and watch in all namespaces, one watch serves all targets",
+        "{account} has every right that is needed, but {unwatched} namespaces are polled instead of watched: \
+        namespace {} is limited to {} watches and {} MiB of metadata ({} MiB for one watch). Grant list and watch in \
+        all namespaces, and one watch serves all targets",
         account.namespace,
         LIMITS.watches,
         LIMITS.bytes >> 20,

@@ -41,7 +41,7 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
     let (truth, _, message) = verdict(&reconciled, READY);
     assert_eq!(
         (truth, message.as_str()),
-        (Truth::True, "1 of 2 targets hold the copy; waiting for namespaces: later")
+        (Truth::True, "1 of 2 targets hold the copy; waiting for namespaces that do not exist: later")
     );
 }
 
@@ -51,7 +51,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
     let (truth, reason, message) = verdict(&reconciled, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
-    assert!(message.ends_with("taken over by conflictPolicy: Adopt"), "{message}");
+    assert!(message.ends_with("set conflictPolicy: Adopt"), "{message}");
     assert_eq!(verdict(&reconciled, READY).1, "Conflict");
     // A copy of another resource is adopted by no one.
     let other = TargetState::Conflict(Foreign::Other {
@@ -59,7 +59,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
         uid: "u2".into(),
     });
     let message = verdict(&Outcome::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
-    assert!(message.contains("where that ConfigMapSync is gone, have `weaver orphans adopt`"), "{message}");
+    assert!(message.contains("run `weaver orphans adopt`"), "{message}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
     let reconciled = Outcome::Suspended;
     assert_eq!(
         verdict(&reconciled, READY),
-        (Truth::False, "Suspended", "spec.suspend is true; nothing was changed".into())
+        (Truth::False, "Suspended", "spec.suspend is true; no object was changed".into())
     );
     let (truth, reason, message) = verdict(&reconciled, PAUSED);
     assert_eq!((truth, reason), (Truth::True, "Suspended"));
@@ -217,7 +217,7 @@ fn what_cannot_be_understood_is_said_by_field() {
     let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
     assert!(message.contains("spec.suspend: invalid type"), "{message}");
-    assert!(message.ends_with("nothing was changed"), "{message}");
+    assert!(message.ends_with("no object was changed"), "{message}");
     assert_eq!(verdict(&reconciled, MIGRATED).0, Truth::Unknown);
     assert!(!reconciled.wants_retry() && !reconciled.wants_finalizer());
 }

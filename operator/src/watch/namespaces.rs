@@ -107,7 +107,9 @@ impl Namespaces {
                         changed(NamespaceChange { name: &name, before: before.as_ref(), now: None });
                     }
                 }
-                Err(error) => warn!(code = code::WATCH_FAILED, %error, "watching namespaces"),
+                Err(error) => {
+                    warn!(code = code::WATCH_FAILED, %error, "the watch on namespaces failed; it is restarted")
+                }
             }
         }
     }

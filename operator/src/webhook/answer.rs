@@ -88,7 +88,7 @@ async fn convert(shared: Shared, request: Request) -> Result<Response, Conversio
         serde_json::to_vec(&answer).map_err(|_| ConversionRefusal::Failed)
     });
     let answer = converted.await.map_err(|error| {
-        error!(code = code::WEBHOOK_FAILED, %error, "converting");
+        error!(code = code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
         ConversionRefusal::Failed
     })??;
     // As the API server does, and as others could: it decides who goes last, and nothing else.

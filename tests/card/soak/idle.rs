@@ -128,8 +128,7 @@ fn ten_idle_minutes_write_nothing_to_the_card() {
     let words = if same { "the same" } else { "changed" };
     measured.budget("the boot partition after them", words, "the same bytes", same);
     let card = mib(after.card - before.card);
-    measured
-        .row("everybody writes to the card meanwhile: journal of the root, the testbed's database", &card);
+    measured.row("all writes to the card in that time: journal of the root, the testbed's database", &card);
     measured.judge();
 }
 

@@ -47,7 +47,7 @@ use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ConfigMapSyncFields {
-    /// What to copy, where to, and as whom.
+    /// What to copy, where to, and with whose rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<ConfigMapSyncSpec>,
 }

@@ -62,7 +62,7 @@ pub struct ServiceTokenSpec {
     #[schemars(length(max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub secret_name: Option<String>,
 
-    /// For whom the token is meant, at most 16 names. Default: the API server's own audience.
+    /// Audiences of the token, at most 16. Default: the API server's own audience.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,

@@ -55,7 +55,7 @@ use crate::schema;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ConfigMapSyncFields {
-    /// What to copy, where to, and as whom.
+    /// What to copy, where to, and with whose rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<ConfigMapSyncSpec>,
 }
@@ -96,11 +96,10 @@ pub struct ConfigMapSyncSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Keys>,
 
-    /// What happens where an object of that name exists and carries no mark of any ConfigMapSync: `Refuse`
-    /// leaves it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken, not even of one
-    /// that is gone: `weaver orphans adopt` makes that an ordinary object. One of the same namespace and name counts
-    /// as the same ConfigMapSync.
-    /// Default: Refuse.
+    /// What happens if an object of that name exists without the ownership labels of a ConfigMapSync: `Refuse` leaves
+    /// it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken, not even of one that is
+    /// gone: `weaver orphans adopt` makes that an ordinary object. One of the same namespace and name counts as the
+    /// same ConfigMapSync. Default: Refuse.
     pub conflict_policy: ConflictPolicy,
 
     /// What happens to the copies when the source is deleted: `Retain` keeps them, `Delete` removes them.
@@ -373,17 +372,17 @@ pub const MAX_TARGETS_SHOWN: usize = 128;
 #[serde(default)]
 #[schemars(extend("required" = ["desired", "synced", "failed", "conflicts"]))]
 pub struct Counts {
-    /// Namespaces that shall hold a copy.
+    /// Namespaces that should have a copy.
     pub desired: i32,
-    /// Those that hold it.
+    /// Targets that have the copy.
     pub synced: i32,
-    /// Those where it could not be written.
+    /// Targets whose copy could not be written.
     pub failed: i32,
-    /// Those where something else has its name.
+    /// Targets with another object of that name.
     pub conflicts: i32,
 }
 
-/// One target.
+/// State of one target namespace.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 #[schemars(extend("required" = ["namespace", "state"]))]
@@ -392,10 +391,10 @@ pub struct TargetStatus {
     pub namespace: String,
     /// Synced, Waiting, Conflict or Failed.
     pub state: String,
-    /// One stable word for programs: why.
+    /// Machine-readable reason in CamelCase.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for people; nothing of any object's content.
+    /// Human-readable message; never contains the content of an object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

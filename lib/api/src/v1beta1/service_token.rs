@@ -44,7 +44,7 @@ use crate::schema;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ServiceTokenFields {
-    /// Whose tokens, where to, and who writes them.
+    /// Which tokens, in which Secret, and with whose rights it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<ServiceTokenSpec>,
 }
@@ -110,7 +110,7 @@ pub struct Writer {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["key", "serviceAccount"]))]
 pub struct Token {
-    /// Key of the Secret under which the token stands: letters, digits, `-`, `_` and `.`, at most 253.
+    /// Key of the Secret that holds the token: letters, digits, `-`, `_` and `.`, at most 253.
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = schema::KEY_PATTERN))]
     pub key: String,
 
@@ -118,7 +118,7 @@ pub struct Token {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
-    /// For whom the token is meant, at most 16 names. Default: the API server's own audience.
+    /// Audiences of the token, at most 16. Default: the API server's own audience.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,
@@ -180,7 +180,7 @@ pub struct ServiceTokenStatus {
 #[serde(default)]
 #[schemars(extend("required" = ["desired", "fresh"]))]
 pub struct TokenCounts {
-    /// Tokens that the Secret shall hold.
+    /// Tokens that the Secret should hold.
     pub desired: i32,
     /// Those that it holds and that are valid.
     pub fresh: i32,
@@ -191,7 +191,7 @@ pub struct TokenCounts {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["key"]))]
 pub struct TokenStatus {
-    /// Key of the Secret under which it stands.
+    /// Key of the Secret that holds the token.
     pub key: String,
 
     /// Uid of the ServiceAccount that it was minted for.
@@ -208,7 +208,7 @@ pub struct TokenStatus {
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
 
-    /// Why it is not there or not fresh, if so.
+    /// Why the token is missing or not valid, if it is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

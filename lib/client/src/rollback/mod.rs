@@ -209,7 +209,7 @@ impl Rollback {
         self.undo_all().await
     }
 
-    /// A write stays in the list until it is undone, so that anyone who is stopped in between can continue.
+    /// A write stays in the list until it is undone, so that an interrupted caller can continue.
     async fn undo_all(&mut self) -> Vec<Undone> {
         let mut undone = Vec::new();
         while let Some(step) = self.steps.last() {

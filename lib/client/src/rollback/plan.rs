@@ -64,9 +64,7 @@ fn after_silence(before: Option<&DynamicObject>, now: Option<&DynamicObject>) ->
     if version(before) == version(now) {
         nothing("it is as it was before")
     } else {
-        nothing(
-            "the API server did not say whether it was written, and it is not as it was before: look at it",
-        )
+        nothing("it is unknown whether the write was applied, and the object differs from before: check it")
     }
 }
 
@@ -285,7 +283,7 @@ mod tests {
         assert!(nothing(plan(&unknown, Some(&before))).contains("as it was before"));
         let mut now = before;
         now.meta_mut().resource_version = Some("8".into());
-        assert!(nothing(plan(&unknown, Some(&now))).contains("look at it"));
-        assert!(nothing(plan(&unknown, None)).contains("look at it"));
+        assert!(nothing(plan(&unknown, Some(&now))).contains("check it"));
+        assert!(nothing(plan(&unknown, None)).contains("check it"));
     }
 }

@@ -8,10 +8,10 @@ macro_rules! cluster_rows {
             title: "A registry uses plain HTTP but was asked over HTTPS.",
             cause: "containerd and skopeo use HTTPS unless configured otherwise. The last error shown may \
                 be that of the default HTTPS endpoint, not of the configured one.",
-            remedy: "configure the registry with `http://` in /etc/rancher/k3s/registries.yaml and restart \
-                k3s; for skopeo: `--dest-tls-verify=false`",
+            remedy: "on each node, add what the first command prints to /etc/rancher/k3s/registries.yaml, then \
+                restart k3s; with skopeo, pass `--dest-tls-verify=false`",
             commands: [
-                "weaver registry config REGISTRY:PORT --http | sudo tee /etc/rancher/k3s/registries.yaml",
+                "weaver registry config REGISTRY:PORT --http",
                 RESTART_K3S,
             ],
             links: [K3S_REGISTRIES],
@@ -25,34 +25,32 @@ macro_rules! cluster_rows {
         RegistryNotAService = "R-03" "registry-not-a-service" Warn {
             title: "The registry is not a Service of the cluster.",
             cause: "A registry of k3d is a container on the Docker network outside the cluster.",
-            remedy: "use REGISTRY:5000 inside the cluster, and on your machine localhost with the port that \
-                Docker assigned",
+            remedy: "use REGISTRY:5000 inside the cluster, and on your machine localhost with the port that Docker assigned",
             commands: ["k3d registry list", "docker ps --filter label=k3d.role=registry"],
         }
         ImageForOtherProcessor = "R-05" "image-for-other-processor" Fail {
             title: "An image, or a program in it, is built for another processor.",
-            cause: "A Raspberry Pi is arm64, and the image has no build for it. `exec format error` is also said \
-                of a script without `#!` in its first line.",
-            remedy: "choose an image or tag with linux/arm64, or build it for that",
+            cause: "A Raspberry Pi is arm64, and the image has no arm64 build. `exec format error` also appears for \
+                a script without `#!` in its first line.",
+            remedy: "choose an image or tag that supports linux/arm64, or build one",
             commands: ["skopeo inspect --raw docker://IMAGE:TAG", "docker buildx build --platform linux/arm64 --push -t IMAGE:TAG ."],
         }
         ImageNotFound = "R-06" "image-not-found" Fail {
             title: "The registry does not have this image or tag.",
             cause: "The name or the tag is wrong, or the image was never pushed.",
-            remedy: "compare the name with the tags that there are",
+            remedy: "compare the name with the tags that the registry has",
             commands: ["skopeo list-tags docker://IMAGE"],
         }
         ImagePullsLimited = "R-07" "image-pulls-limited" Fail {
             title: "The registry limits the number of pulls.",
-            cause: "Docker Hub counts pulls by address, and all machines of a household have one.",
-            remedy: "wait some hours, log in with an account, or use a mirror of docker.io in registries.yaml",
+            cause: "Docker Hub counts pulls by IP address, and all machines in a home network share one.",
+            remedy: "wait a few hours, log in with an account, or configure a mirror of docker.io in registries.yaml",
             links: [K3S_REGISTRIES],
         }
         RegistryUnreachable = "R-08" "registry-unreachable" Fail {
             title: "The node does not reach the registry.",
             cause: "The node has no network, its DNS server does not know the name, or a firewall or proxy is in between.",
-            remedy: "check network and DNS of the node, not of the laptop; without a network import the image \
-                from a file",
+            remedy: "check network and DNS on the node, not on the laptop; without a network, import the image from a file",
             commands: ["getent hosts registry-1.docker.io", "ip route", "sudo k3s ctr images import FILE.tar"],
             links: [K3S_AIRGAP],
         }
@@ -60,8 +58,7 @@ macro_rules! cluster_rows {
             title: "The registry refuses access to the image.",
             cause: "The image is private and no credentials were sent, they are wrong, or the repository does not \
                 exist: many registries answer the same.",
-            remedy: "check the name; for a private image give the pod an imagePullSecret, or k3s the credentials \
-                in registries.yaml",
+            remedy: "check the name; for a private image give the pod an imagePullSecret, or k3s the credentials in registries.yaml",
             commands: [
                 "kubectl -n NAMESPACE create secret docker-registry pull --docker-server=REGISTRY --docker-username=USER --docker-password=TOKEN",
             ],
@@ -69,10 +66,10 @@ macro_rules! cluster_rows {
         }
         RegistryCertificateUntrusted = "R-10" "registry-certificate-untrusted" Fail {
             title: "The certificate of a registry is not trusted.",
-            cause: "A registry of one's own often has a certificate that it signed itself, or that a CA of the \
-                household signed, which the nodes do not know; or the certificate has another name, or has expired.",
-            remedy: "copy the CA's certificate to each node and name it in registries.yaml; image names have to \
-                use a name of the certificate",
+            cause: "A private registry often has a self-signed certificate, or one signed by a private CA that the \
+                nodes do not trust. Or the certificate is for another name, or has expired.",
+            remedy: "copy the CA certificate to each node and set it as `ca_file` in \
+                /etc/rancher/k3s/registries.yaml; in image names, use a name from the certificate",
             commands: [
                 "weaver registry check REGISTRY:PORT --ca CA.crt",
                 "weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt",
@@ -101,22 +98,22 @@ macro_rules! cluster_rows {
         ScopeImmutable = "C-01" "crd-scope-immutable" Fail {
             title: "The scope of a CRD cannot be changed.",
             cause: "A CRD stays Namespaced or Cluster; the new one has the other scope.",
-            remedy: "compare both first; deleting the CRD deletes all its objects, and a running operator \
-                then deletes their copies: save what you need before",
+            remedy: "compare the two first. Deleting the CRD deletes all its objects, and a running operator then \
+                deletes their copies: save what you need first",
             commands: ["weaver crd diff"],
         }
         TokenRequestNotAKind = "C-02" "token-request-not-a-kind" Fail {
             title: "A token request is a subresource and cannot be applied.",
-            cause: "It is a subresource of ServiceAccounts.",
+            cause: "`TokenRequest` is a subresource of ServiceAccounts; `kubectl apply` handles only top-level resources.",
             remedy: "request a token instead",
             commands: ["kubectl create token ACCOUNT -n NAMESPACE"],
         }
         OtherWebhookFailed = "C-10" "other-webhook-failed" Fail {
             title: "A webhook that is not Config Weaver's fails.",
-            cause: "The API server asks a webhook of another program, and it does not answer: its Service is gone, \
-                its pod does not run, or its certificate is not the one that its configuration names.",
-            remedy: "look at the program whose webhook it is; reinstall it, or, if it is gone for good, remove its \
-                webhook configuration or CRD",
+            cause: "The API server calls a webhook of another program and gets no valid answer: its Service is gone, \
+                its pod does not run, or its certificate is not signed by the CA in its configuration.",
+            remedy: "check the program that the webhook belongs to; reinstall it or, if it is gone for good, delete \
+                its webhook configuration or CRD",
             commands: [
                 "kubectl get pods -A",
                 "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
@@ -124,23 +121,22 @@ macro_rules! cluster_rows {
         }
         ConversionWebhookFailed = "C-03" "conversion-webhook-failed" Fail {
             title: "The conversion webhook fails.",
-            cause: "It is not running, or its certificate is not signed by the CA in the CRD. Until then \
-                objects stored in another version can be neither read nor written.",
-            remedy: "start it, then install the CRDs again, which also updates the CA",
+            cause: "It is not running, or its certificate is not signed by the CA in the CRD. Until it works, \
+                objects at another version than the stored one can be neither read nor written.",
+            remedy: "start it; then run `weaver crd install` again, which also updates the CA (on a card the node agent does that)",
             commands: ["sudo systemctl restart weaver-webhook", "sudo systemctl restart weaver-node-agent"],
         }
         FinalizerWaits = "C-04" "finalizer-waits" Warn {
-            title: "An object is waiting for our finalizer.",
+            title: "The deletion of an object waits for Config Weaver's finalizer, weaver.example.com/cleanup.",
             cause: "The operator is not running, or its ServiceAccount lacks rights, so it cannot clean up.",
-            remedy: "start the operator; it removes the finalizer by itself once nothing more can be done, \
-                and reports what it left behind",
+            remedy: "start the operator: it cleans up, removes the finalizer and logs which copies it had to leave",
             commands: ["systemctl status weaver-operator", "weaver orphans list"],
         }
         CascadeOrphanDeletes = "C-05" "cascade-orphan-deletes" Warn {
             title: "`--cascade orphan` and `--cascade=orphan` delete the copies.",
-            cause: "With `--cascade orphan` kubectl reads `orphan` as a second name, and the first object \
-                is deleted with its copies. `--cascade=orphan` does not keep copies either: the API server \
-                forgets it before the operator acts.",
+            cause: "With `--cascade orphan`, kubectl takes `orphan` for a second object name and deletes the first \
+                object with its copies. `--cascade=orphan` does not keep the copies either: the operator never sees \
+                it.",
             remedy: "to keep the copies of a ConfigMapSync, delete it with `--orphan`, or set \
                 `spec.deletionPolicy: Orphan` before you delete it; to get deleted copies back, apply the \
                 ConfigMapSync again",
@@ -159,8 +155,9 @@ macro_rules! cluster_rows {
         }
         DefinitionDiffers = "C-07" "definition-differs" Fail {
             title: "A CRD of Config Weaver is missing or differs from this version.",
-            cause: "It was never installed, is of another version, or was changed. The agent restores it.",
-            remedy: "compare them, and check whether the agent runs",
+            cause: "It was never installed, is of another version, or was changed. On a card the node agent restores it.",
+            remedy: "compare them; on a card check that the node agent runs, elsewhere run `weaver crd install \
+                --service config-weaver/weaver-webhook`",
             commands: ["weaver crd diff", "systemctl status weaver-node-agent"],
         }
         SyncNotReady = "C-08" "sync-not-ready" Warn {
@@ -175,9 +172,9 @@ macro_rules! cluster_rows {
         }
         NobodyActs = "C-09" "nobody-acts" Fail {
             title: "No operator acts on a resource.",
-            cause: "The operator is not running or cannot reach the API server, so the latest change was \
-                not reconciled.",
-            remedy: "start it again; if the agent has not started it yet, its report says why",
+            cause: "The operator is not running, or cannot reach the API server; it has not reconciled the latest change.",
+            remedy: "on a card, restart the operator; if the node agent has not started it yet, NODE-STATUS.txt says \
+                why. In a cluster, restart its Deployment",
             commands: ["sudo systemctl restart weaver-operator", "cat /boot/firmware/NODE-STATUS.txt"],
         }
     }
@@ -185,16 +182,15 @@ macro_rules! cluster_rows {
         MintingForbidden = "A-01" "minting-forbidden" Fail {
             title: "The operator may not mint tokens for a ServiceAccount.",
             cause: "The right is granted for each ServiceAccount separately, and is missing for this one.",
-            remedy: "grant it; in a Role of your own: `create` on `serviceaccounts/token` in API group \"\" \
-                (core)",
+            remedy: "grant it; in a Role of your own: `create` on `serviceaccounts/token` in API group \"\" (core)",
             commands: ["weaver tenant allow NAMESPACE ACCOUNT"],
             links: [RBAC],
         }
         RightMissing = "A-02" "right-missing" Fail {
             title: "A ServiceAccount lacks a right.",
             cause: "No Role bound to the ServiceAccount grants it.",
-            remedy: "grant it in the namespace that the finding names",
-            commands: ["weaver tenant check NAMESPACE ACCOUNT"],
+            remedy: "grant it in the namespace that the finding names; for a ConfigMapSync the first command does it",
+            commands: ["weaver sync explain NAME -n NAMESPACE --grant"],
             links: [RBAC],
         }
         TokenTooShort = "A-03" "token-too-short" Fail {
@@ -204,10 +200,9 @@ macro_rules! cluster_rows {
         }
         MintingTooWide = "A-04" "minting-too-wide" Warn {
             title: "The operator may mint tokens for every ServiceAccount.",
-            cause: "The right on serviceaccounts/token is bound for the whole cluster. A user who may \
-                create a ConfigMapSync could act as any ServiceAccount of that namespace that he may name.",
-            remedy: "bind it for single ServiceAccounts, as `weaver tenant allow` does, and remove the wide \
-                binding",
+            cause: "The right on serviceaccounts/token is bound for the whole cluster. A user who may create a \
+                ConfigMapSync can use any ServiceAccount of the namespace that they may name.",
+            remedy: "bind it for single ServiceAccounts, as `weaver tenant allow` does, and remove the wide binding",
             commands: [
                 "kubectl get clusterrolebindings -o wide | grep weaver-operator",
                 "kubectl delete clusterrolebinding NAME",
@@ -216,7 +211,7 @@ macro_rules! cluster_rows {
             links: [RBAC],
         }
         MayNotLook = "A-05" "may-not-look" Unknown {
-            title: "These credentials may not read what was to be checked.",
+            title: "These credentials do not have the rights for this check.",
             cause: "The account of the kubeconfig lacks the right.",
             remedy: "use an administrator's kubeconfig",
             links: [RBAC],
@@ -227,7 +222,8 @@ macro_rules! cluster_rows {
                 can have the operator act as any ServiceAccount of that namespace for which it may mint \
                 tokens.",
             remedy: "install it; a running agent does so within a minute",
-            commands: ["sudo weaver crd install", "systemctl status weaver-node-agent"],
+            commands: ["sudo weaver crd install  # in a cluster: weaver crd install --service \
+                config-weaver/weaver-webhook", "systemctl status weaver-node-agent"],
             links: [ADMISSION],
         }
         AccountPolicyChanged = "A-07" "account-policy-changed" Warn {
@@ -235,11 +231,10 @@ macro_rules! cluster_rows {
             cause: "The binding belongs to the administrator and is not changed; a policy of another \
                 version stays until that version's installer has run. Users it lets through can have the \
                 operator act as any ServiceAccount of the namespace for which it may mint tokens.",
-            remedy: "unless that is intended, delete the binding and install; `weaver crd install` creates \
-                both again",
+            remedy: "if this is not intended, delete the binding and run `weaver crd install`, which creates policy and binding again",
             commands: [
                 "kubectl delete validatingadmissionpolicybinding weaver-accounts",
-                "sudo weaver crd install",
+                "sudo weaver crd install  # in a cluster: weaver crd install --service config-weaver/weaver-webhook",
             ],
             links: [ADMISSION],
         }
@@ -247,33 +242,33 @@ macro_rules! cluster_rows {
             title: "The admission policy that limits nodes to their own NodeReport is not in force.",
             cause: "The policy or its binding is missing, turned off, or of another version. A compromised \
                 node can write the NodeReports of other nodes.",
-            remedy: "unless that is intended, delete the binding and install; `weaver crd install` creates \
-                both again",
+            remedy: "if this is not intended, delete the binding and run `weaver crd install`, which creates policy and binding again",
             commands: [
                 "kubectl delete validatingadmissionpolicybinding weaver-node-reports --ignore-not-found",
-                "sudo weaver crd install",
+                "sudo weaver crd install  # in a cluster: weaver crd install --service config-weaver/weaver-webhook",
             ],
             links: [ADMISSION],
         }
         DeletionPolicyNotInForce = "A-09" "deletion-policy-not-in-force" Warn {
-            title: "Deletions that orphan dependents are not refused.",
+            title: "The admission policy against `kubectl delete --cascade=orphan` is not in force.",
             cause: "The policy `weaver-deletions` or its binding is missing or turned off. `kubectl delete \
                 --cascade=orphan` of a ConfigMapSync is then accepted, and deletes its copies.",
-            remedy: "unless that is intended, delete the binding and install; `weaver crd install` creates \
-                both again. Until then keep copies with `weaver sync delete NAME --orphan`",
+            remedy: "if this is not intended, delete the binding and run `weaver crd install`, which creates policy \
+                and binding again. Until then keep copies with `weaver sync delete NAME --orphan`",
             commands: [
                 "kubectl delete validatingadmissionpolicybinding weaver-deletions --ignore-not-found",
-                "sudo weaver crd install",
+                "sudo weaver crd install  # in a cluster: weaver crd install --service config-weaver/weaver-webhook",
             ],
             links: [ADMISSION],
         }
     }
     Leases {
         LeaseLost = "L-01" "lease-lost" Warn {
-            title: "A lease was lost because the storage is too slow.",
+            title: "k3s lost a leader-election lease because the storage is too slow.",
             cause: "The database on the card did not answer in time. k3s needs writes that take at most 10 \
                 ms, which many cards do not sustain.",
-            remedy: "use an SSD or a card of class A2, onto which a backup brings the state; move other writers off the card",
+            remedy: "use an SSD or an A2 card and move the state to it with `weaver node backup` and `restore`; move \
+                other writers off the card",
             commands: ["weaver explain --journal k3s", "sudo weaver node backup /mnt/usb --volumes"],
             links: ["https://github.com/k3s-io/k3s/issues/2615", K3S_REQUIREMENTS],
         }

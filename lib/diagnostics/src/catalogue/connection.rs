@@ -6,10 +6,9 @@ macro_rules! connection_rows {
     Connection {
         KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified" Fail {
             title: "The kubeconfig's server is a wildcard or loopback address.",
-            cause: "0.0.0.0 and loopback addresses mean the machine that connects. k3d writes 0.0.0.0 into \
-                its kubeconfigs.",
+            cause: "0.0.0.0 and loopback addresses mean the machine that connects. k3d writes 0.0.0.0 into its kubeconfigs.",
             remedy: "export a kubeconfig with a name that is served",
-            commands: ["weaver kubeconfig export NAME"],
+            commands: ["sudo weaver kubeconfig export NAME"],
             links: [K3S_ACCESS],
         }
         KubeconfigFallback = "K-02" "kubeconfig-fallback-server" Fail {
@@ -41,56 +40,51 @@ macro_rules! connection_rows {
             title: "Nothing listens at this address and port.",
             cause: "k3s is not running, or listens on another port. k3d chooses a random port for each \
                 cluster unless `--api-port` is given.",
-            remedy: "on the Pi, check whether k3s runs and on which port it listens, and start it if it \
-                does not run",
+            remedy: "on the Pi, check whether k3s runs and on which port it listens, and start it if it does not run",
             commands: ["sudo ss -ltnp", "sudo systemctl start k3s"],
         }
         KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
             title: "The kubeconfig is not usable.",
-            cause: "A part or a file that it names is missing, its address is no URL, or it is not valid YAML.",
-            remedy: "the file that k3s itself writes, /etc/rancher/k3s/k3s.yaml, is written again when k3s \
-                restarts; a copy, as on a laptop, is to be corrected or exported again",
+            cause: "An entry or a file that it names is missing, its server is not a URL, or it is not valid YAML.",
+            remedy: "if it is /etc/rancher/k3s/k3s.yaml, restart k3s, which writes it again; correct or re-export any copy",
             commands: ["weaver kubeconfig lint FILE", "weaver kubeconfig fetch USER@NAME"],
         }
         KubeconfigExposed = "K-07" "kubeconfig-exposed" Warn {
             title: "Other users can read the administrator's kubeconfig.",
             cause: "`write-kubeconfig-mode` is set, or the file mode was changed.",
-            remedy: "reset the mode and remove the setting",
+            remedy: "reset the mode; remove `write-kubeconfig-mode` from /etc/rancher/k3s/config.yaml if it is there",
             commands: ["sudo chmod 0600 /etc/rancher/k3s/k3s.yaml"],
         }
         KubeconfigInsecure = "K-09" "kubeconfig-insecure" Warn {
             title: "The kubeconfig turns TLS verification off.",
             cause: "It has `insecure-skip-tls-verify`, usually because the certificate lacked a name. Any \
                 machine that answers at the address gets the credentials.",
-            remedy: "have the name served and export the kubeconfig again, which then verifies by the \
-                cluster's CA",
+            remedy: "make k3s serve the name, then export the kubeconfig again; it then verifies the server by the CA of the cluster",
             commands: ["sudo weaver kubeconfig export NAME"],
             links: [K3S_ACCESS],
         }
         Reached = "K-00" "reached" Ok {
-            title: "The API server answers and accepts the credentials of the kubeconfig.",
+            title: "The API server responds and accepts the credentials of the kubeconfig.",
             cause: "A request succeeded.",
         }
         ServerSilent = "K-10" "server-silent" Fail {
             title: "The server does not respond.",
             cause: "The Pi is off, its address has changed, or a firewall drops the packets.",
-            remedy: "check whether the Pi is on and which address it has",
+            remedy: "check that the Pi is on and which address it has; the last command runs on the Pi",
             commands: ["ping -c 3 NAME", "nc -vz NAME 6443", "sudo ss -ltnp 'sport = :6443'"],
             links: [K3S_REQUIREMENTS],
         }
         CredentialsRefused = "K-11" "credentials-refused" Fail {
             title: "The API server rejects the credentials of the kubeconfig.",
-            cause: "The kubeconfig is older than the cluster, its certificate has expired, or its token was \
-                revoked.",
+            cause: "The kubeconfig is older than the cluster, its certificate has expired, or its token was revoked.",
             remedy: "export it again on the Pi",
             commands: ["weaver kubeconfig fetch USER@NAME"],
             links: [K3S_ACCESS],
         }
         ServerPlainHttp = "K-12" "server-plain-http" Fail {
             title: "The kubeconfig's address and port speak plain HTTP.",
-            cause: "Something else than the API server listens there, or a proxy that takes TLS off.",
-            remedy: "use the port of the API server, which is 6443 for k3s and what `k3d kubeconfig get CLUSTER` \
-                says for k3d",
+            cause: "Something other than the API server listens there, or a proxy that terminates TLS.",
+            remedy: "use the port of the API server, which is 6443 for k3s and what `k3d kubeconfig get CLUSTER` says for k3d",
             commands: ["kubectl config view --minify", "weaver doctor"],
         }
         OperatorNotStarted = "K-08" "operator-not-started" Fail {

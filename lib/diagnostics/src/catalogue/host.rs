@@ -32,15 +32,15 @@ macro_rules! host_rows {
             commands: ["df -h /", "sudo k3s crictl rmi --prune"],
         }
         OutOfMemory = "H-17" "out-of-memory" Fail {
-            title: "The kernel ended a process because memory ran out.",
-            cause: "All processes together need more than the board has, or a container more than its limit.",
-            remedy: "see what uses the memory; give less to run on this board, or the container a higher limit",
+            title: "The kernel killed a process because memory ran out.",
+            cause: "All processes together need more memory than the board has, or a container needs more than its limit.",
+            remedy: "find out what uses the memory; run less on this board, or raise the memory limit of the container",
             commands: ["free -m", "sudo dmesg | grep -i oom", "kubectl top pods -A"],
         }
         PodEvicted = "H-18" "pod-evicted" Warn {
             title: "The kubelet evicted a pod because the node was low on memory or disk.",
-            cause: "Evicted pods stay in the list as Failed; what they used is free again.",
-            remedy: "make room, or set requests so that the pod runs where there is room",
+            cause: "Evicted pods stay in the list as Failed, but use no memory and no disk.",
+            remedy: "free memory or disk, or set requests so that the pod is scheduled where there is enough",
             commands: ["kubectl describe node NODE", "df -h /", "free -m"],
         }
         CardFails = "H-07" "card-fails" Fail {
@@ -54,7 +54,7 @@ macro_rules! host_rows {
             ],
         }
         ClockBeforeFloor = "H-04" "clock-before-1980" Fail {
-            title: "The clock is set to a date before 1980, at which k3s exits.",
+            title: "The clock is set to a date before 1980, and k3s exits at such a date.",
             cause: "A Pi has no battery for its clock, and k3s exits if the date is before 1980.",
             remedy: "set the clock: through the network, or by hand",
             commands: ["timedatectl", "sudo date -s 'YYYY-MM-DD hh:mm:ss'", RESTART_K3S],
@@ -74,7 +74,7 @@ macro_rules! host_rows {
         ClocksDiffer = "H-08" "clocks-differ" Warn {
             title: "The clocks of the two machines differ.",
             cause: "A Pi has no battery for its clock, and a laptop's clock may be behind after sleep. \
-                Certificates and tokens are valid only by the right time.",
+                With a wrong clock, valid certificates and tokens are rejected.",
             remedy: "check on both machines whether the clock is synchronised",
             commands: ["timedatectl", "timedatectl timesync-status"],
         }
@@ -90,10 +90,9 @@ macro_rules! host_rows {
             ],
         }
         CardSlow = "H-10" "card-slow" Warn {
-            title: "Storage speed under k3s.",
-            cause: "The database of k3s waits until each small write is on the card, which takes long on \
-                many cards.",
-            remedy: "use an SSD or a card of class A2, onto which a backup brings the state; move other writers off the card",
+            title: "The storage under k3s is too slow.",
+            cause: "The database of k3s waits until each small write is on the card, which takes long on many cards.",
+            remedy: "use an SSD or an A2 card and move the state to it with `weaver node backup` and `restore`; move other writers off the card",
             commands: ["sudo weaver-node-agent check --disk", "sudo weaver node backup /mnt/usb --volumes"],
             links: [
                 "https://docs.k3s.io/reference/resource-profiling",
@@ -104,13 +103,12 @@ macro_rules! host_rows {
             title: "The kernel lacks a module that k3s needs.",
             cause: "The distribution ships it in a separate package, or the running kernel was upgraded and \
                 its modules were removed. Pods then have no network.",
-            remedy: "reboot after an upgrade; on Ubuntu 21.10 to 23.10 install the package with the extra \
-                modules",
+            remedy: "reboot after an upgrade; on Ubuntu 21.10 to 23.10 install the package with the extra modules",
             commands: ["sudo reboot", "sudo apt-get install linux-modules-extra-raspi"],
             links: ["https://github.com/k3s-io/k3s/issues/5355"],
         }
         IdentityDrift = "H-12" "identity-drift" Warn {
-            title: "The node would start under another name than the one it registered with.",
+            title: "The node would start under a different name from the one it registered with.",
             cause: "The hostname or `node-name` has changed. Pods stay bound to the old node, and k3s waits \
                 for a node that does not come back.",
             remedy: "keep the old name; or start with the new one and then delete the old node",
@@ -126,7 +124,7 @@ macro_rules! host_rows {
             title: "The host cannot resolve its own name.",
             cause: "Neither /etc/hosts nor a module in nsswitch.conf knows the hostname. sudo then waits \
                 for DNS each time, and without a network nothing resolves it.",
-            remedy: "add the line that Debian adds for every host",
+            remedy: "add the hostname to /etc/hosts, as Debian does by default",
             commands: ["echo '127.0.1.1 NAME' | sudo tee -a /etc/hosts"],
             links: ["https://www.debian.org/doc/manuals/debian-reference/ch05.en.html"],
         }
@@ -134,8 +132,7 @@ macro_rules! host_rows {
             title: "Both nft and legacy iptables rules may be active.",
             cause: "Another program, or rules from before an upgrade, may use legacy iptables. Packets pass \
                 through both sets of rules.",
-            remedy: "check whether these commands print rules; if so, switch the program that makes them to \
-                nft, then reboot",
+            remedy: "check whether these commands print rules; if so, switch the program that makes them to nft, then reboot",
             commands: ["sudo iptables-legacy-save", "sudo ip6tables-legacy-save"],
             links: ["https://github.com/k3s-io/k3s/issues/703", "https://wiki.debian.org/nftables"],
         }
@@ -144,28 +141,28 @@ macro_rules! host_rows {
             cause: "It is full, read-only after a file system error, or missing. The node keeps running, \
                 but repairs and NODE-STATUS.txt cannot be written, and if the partition is missing the \
                 board does not boot again.",
-            remedy: "free space on it; check the card in another computer; or remount it writable by its \
-                device",
+            remedy: "free space on it, check the card in another computer, or remount it writable with the second command",
             commands: [
                 "df -h /boot/firmware",
                 "sudo mount -o remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware",
             ],
         }
         NodeOverloaded = "H-19" "node-overloaded" Warn {
-            title: "The node is overloaded, so answers take long.",
-            cause: "Processor, memory or disk cannot keep up: images are pulled and unpacked, many pods start at \
-                once, or the card is slow. Nothing is broken by that.",
-            remedy: "wait until the work is done, mostly some minutes after a start; if it stays so, find the \
-                program, run less on this node, or use an SSD; where the kernel does not measure pressure, add \
-                `psi=1` to the single line in cmdline.txt and reboot",
+            title: "The node is overloaded and answers slowly.",
+            cause: "Processor, memory or disk cannot keep up: images are being pulled and unpacked, many pods start \
+                at once, or the card is slow. Nothing is broken.",
+            remedy: "wait: it usually takes a few minutes after a start. If it does not end, find the program that \
+                uses the node, run less on it, or use an SSD. If /proc/pressure does not exist, add `psi=1` to the \
+                end of the single line in /boot/firmware/cmdline.txt and reboot",
             commands: ["uptime", "top -b -n 1 | head -n 15", "grep . /proc/pressure/*"],
             links: ["https://docs.kernel.org/accounting/psi.html"],
         }
         NodeLeftBehind = "H-20" "node-left-behind" Warn {
-            title: "A Node named localhost is left over from a start under that name.",
+            title: "A Node named localhost is left from a start under that name.",
             cause: "k3s was started before the host had its name. The Node stays when k3s starts under the right \
                 one; its pods wait for it, and its volumes are bound to it.",
-            remedy: "delete the Node, which also makes k3s forget its password; copy first what a volume of it holds",
+            remedy: "first copy the data that you need from its local volumes, then delete the Node; that also \
+                removes its node password",
             commands: [
                 "sudo k3s kubectl get pods,pv -A -o wide | grep localhost",
                 "sudo k3s kubectl delete node localhost",
@@ -176,34 +173,34 @@ macro_rules! host_rows {
             title: "k3s was started without a network, with an address set by the card.",
             cause: "There was no network, and k3s does not start without an address. The card set \
                 203.0.113.254 on the interface weaver0 until the next boot.",
-            remedy: "without a network no action is needed; with one, restart k3s or reboot to use its \
-                address",
+            remedy: "without a network no action is needed; with one, restart k3s or reboot to use its address",
             commands: [RESTART_K3S],
             links: [K3S_AIRGAP],
         }
         MemoryPressure = "H-24" "memory-pressure" Warn {
             title: "The node is short of memory.",
-            cause: "Less memory is free than the kubelet keeps. It evicts pods, and starts none that could use more.",
-            remedy: "see what uses the memory; set requests and limits, and run less on this board",
+            cause: "Free memory is below the eviction threshold of the kubelet. It evicts pods, and the scheduler \
+                places no BestEffort pods (pods without requests) on this node.",
+            remedy: "find out what uses the memory; set requests and limits, and run less on this board",
             commands: ["free -m", "kubectl top pods -A --sort-by=memory", "kubectl describe node NODE"],
         }
         CardWorn = "H-25" "card-worn" Warn {
             title: "The card or disk is worn out.",
             cause: "Flash memory can be written only so many times, and the database of k3s writes all the time.",
-            remedy: "save the state of k3s to another disk and replace it, with an SSD or a card made for endurance; move logs and databases off \
-                the card",
+            remedy: "save the state of k3s to another disk and replace the card with an SSD or a high-endurance \
+                card; move logs and databases off the card",
             commands: [
-                "sudo mmc extcsd read /dev/mmcblk0 | grep -i life",
-                "sudo smartctl -a /dev/sda",
+                "sudo mmc extcsd read /dev/mmcblk0 | grep -i life   # eMMC only; package mmc-utils",
+                "sudo smartctl -a /dev/sda   # package smartmontools",
                 "sudo weaver node backup /mnt/usb --volumes",
             ],
         }
         UsbDiskFails = "H-26" "usb-disk-fails" Fail {
             title: "A USB disk does not answer, or was unplugged.",
-            cause: "The disk needs more current than the port gives, its adapter has trouble with UAS, the cable is bad, \
-                or the disk fails.",
-            remedy: "use a powered hub or another cable; if it stays, turn UAS off for the adapter, with its IDs from \
-                lsusb in the kernel parameters, and reboot",
+            cause: "The disk needs more current than the port supplies, its adapter does not work with UAS, the \
+                cable is bad, or the disk is failing.",
+            remedy: "use a powered hub or another cable; if that does not help, turn UAS off for the adapter: put \
+                its vendor and product ID, as lsusb prints them, into the parameter below and reboot",
             commands: [
                 "lsusb",
                 "sudo dmesg --level err,warn | grep -iE 'usb|uas|sd[a-z]'",
@@ -214,8 +211,9 @@ macro_rules! host_rows {
         }
         WifiRefused = "H-27" "wifi-refused" Fail {
             title: "The Wi-Fi network refuses the passphrase.",
-            cause: "The passphrase is wrong, or the access point takes only WPA3 and the chip does not have it.",
-            remedy: "correct the passphrase in weaver.toml and reboot; without one, in NetworkManager or netplan",
+            cause: "The passphrase is wrong, or the access point accepts only WPA3, which the Wi-Fi chip does not support.",
+            remedy: "correct `password` in section [wifi] of weaver.toml and reboot; on a host without weaver.toml, \
+                correct it in NetworkManager or netplan",
             commands: [
                 "sudo nano /boot/firmware/weaver.toml",
                 "sudo nmcli --ask device wifi connect SSID",
@@ -223,10 +221,11 @@ macro_rules! host_rows {
             ],
         }
         WatchesExhausted = "H-28" "watches-exhausted" Warn {
-            title: "The kernel's limit of watches on files is reached.",
-            cause: "Each program that follows files needs some, and the limit is for all containers of a user together. \
-                `kubectl logs -f` and programs that reload their files then fail, although the disk is not full.",
-            remedy: "raise the limit",
+            title: "The inotify limit of the kernel is reached.",
+            cause: "Programs that watch files use inotify instances and watches; the limit applies to all containers \
+                of a user together. `kubectl logs -f` and programs that reload their configuration then fail, with \
+                \"too many open files\" or \"no space left on device\".",
+            remedy: "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches",
             commands: [
                 "sudo sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288",
                 "printf 'fs.inotify.max_user_instances=512\\nfs.inotify.max_user_watches=524288\\n' | sudo tee /etc/sysctl.d/90-inotify.conf",

@@ -5,9 +5,8 @@ macro_rules! k3d_rows {
 
     K3d {
         ContainerEngineUnreadable = "D-01" "container-engine-unreadable" Fail {
-            title: "The container engine cannot be asked for the clusters of k3d.",
-            cause: "Docker does not run, its socket belongs to another user, or DOCKER_HOST names a machine \
-                that is not this one.",
+            title: "The API of the container engine cannot be reached, so k3d clusters cannot be found.",
+            cause: "Docker is not running, you may not open its socket, or DOCKER_HOST names another machine.",
             remedy: "start Docker, or run the command as root or as a member of the group docker; for a \
                 rootless engine or podman set DOCKER_HOST to its socket",
             commands: [
@@ -17,23 +16,23 @@ macro_rules! k3d_rows {
             ],
         }
         K3dClusterMissing = "D-02" "k3d-cluster-missing" Fail {
-            title: "There is no such cluster of k3d.",
+            title: "The k3d cluster does not exist.",
             cause: "It was deleted, was never created, or has another name.",
-            remedy: "create it, or choose one that is there with WEAVER_CLUSTER",
+            remedy: "create it, or set WEAVER_CLUSTER in /etc/weaver/node-agent.env to an existing one",
             commands: ["k3d cluster list", "weaver k3d config CLUSTER --name NAME > k3d.yaml",
                 "k3d cluster create --config k3d.yaml"],
         }
         K3dClusterNotChosen = "D-03" "k3d-cluster-not-chosen" Fail {
-            title: "There are several clusters of k3d, and none is chosen.",
+            title: "There are several k3d clusters, and WEAVER_CLUSTER selects none of them.",
             cause: "The agent proves the names of one cluster and starts one operator.",
-            remedy: "name the cluster",
+            remedy: "set WEAVER_CLUSTER to one of them and restart the agent",
             commands: [
                 "echo 'WEAVER_CLUSTER=k3d:NAME' | sudo tee -a /etc/weaver/node-agent.env",
                 "sudo systemctl restart weaver-node-agent",
             ],
         }
         K3dClusterStopped = "D-04" "k3d-cluster-stopped" Fail {
-            title: "A server of a k3d cluster does not run.",
+            title: "A server node of a k3d cluster is not running.",
             cause: "The cluster was stopped, or the machine booted and Docker did not start it again.",
             remedy: "start the cluster",
             commands: ["k3d cluster start CLUSTER"],

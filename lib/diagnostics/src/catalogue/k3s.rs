@@ -13,15 +13,15 @@ macro_rules! k3s_rows {
         }
         K3sConfigWrongType = "F-02" "k3s-config-wrong-type" Fail {
             title: "A setting of k3s has the wrong type.",
-            cause: "A mapping or a list is given instead of a text, or a word instead of a number; k3s does not start with a \
-                value that it cannot read.",
-            remedy: "write it as the documentation of k3s shows it",
+            cause: "The value is a mapping or a list instead of a string, or a word instead of a number. k3s does \
+                not start with a value that it cannot parse.",
+            remedy: "write the value in the form that the finding shows",
             commands: [CHECK],
             links: [K3S_CONFIGURATION],
         }
         K3sFileUnreadable = "F-03" "k3s-file-unreadable" Fail {
             title: "A file of k3s could not be read.",
-            cause: "Permissions or the file system prevent it.",
+            cause: "Its permissions do not allow it, or the file system has errors.",
             remedy: "run the check as root; look for errors of the card",
             commands: [CHECK, "sudo dmesg --level err"],
         }
@@ -34,7 +34,7 @@ macro_rules! k3s_rows {
         VersionNotSupported = "F-05" "version-not-supported" Warn {
             title: "This Kubernetes version is not supported.",
             cause: "A newer version may have changed what the operator relies on; an older one may lack it.",
-            remedy: "use a k3s in the supported range; the card's own is in image/k3s.lock",
+            remedy: "install a k3s of Kubernetes 1.33 to 1.37: `sudo weaver node upgrade --k3s VERSION`",
             commands: ["k3s --version"],
             links: ["https://docs.k3s.io/release-notes/v1.36.X"],
         }
@@ -46,88 +46,89 @@ macro_rules! k3s_rows {
         }
         SettingMisspelled = "F-07" "setting-misspelled" Warn {
             title: "k3s does not know a setting.",
-            cause: "The key is misspelled, is one of the other role, or was removed. A server ignores it, with one line in \
-                its log; an agent does not start with it.",
+            cause: "The key is misspelled, belongs to the other role (server or agent), or was removed from k3s. A \
+                server ignores it and logs one line; an agent does not start.",
             remedy: "correct or remove the key and restart k3s",
             commands: ["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         DatastoreDamaged = "F-09" "datastore-damaged" Fail {
             title: "The datastore of k3s is damaged.",
-            cause: "Mostly power was lost while it was written, or the card returns other data than was written.",
-            remedy: "copy the directory before anything else, then restore a backup: of etcd with \
-                `--cluster-reset-restore-path`; without one, what SQLite can still read",
+            cause: "Usually power was lost during a write, or the card returns data that differs from what was written.",
+            remedy: "copy the datastore first. If you have a backup, restore it (etcd: `k3s server --cluster-reset \
+                --cluster-reset-restore-path=SNAPSHOT`). If not, let SQLite recover what it can and put the new \
+                state.db in the place of the old one",
             commands: [
                 "sudo systemctl stop k3s",
                 "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.broken",
                 "sudo weaver node restore BACKUP",
-                "sudo sqlite3 /root/db.broken/state.db .recover | sqlite3 state.db",
+                "sudo sqlite3 /root/db.broken/state.db .recover | sudo \
+                sqlite3 /var/lib/rancher/k3s/server/db/state.db.new",
             ],
         }
         RegistriesWithoutEffect = "F-11" "registries-without-effect" Warn {
             title: "A part of registries.yaml has no effect.",
-            cause: "k3s takes a setting in the wrong place, or by a name that no endpoint has, for nothing; \
-                containerd then fails at the registry without naming the file.",
+            cause: "k3s ignores settings that are in the wrong place or that name an unknown endpoint. containerd \
+                then fails to pull, and its error does not name registries.yaml.",
             remedy: "correct the line that the finding names, and restart k3s",
             commands: ["weaver registry config REGISTRY:PORT", RESTART_K3S],
             links: [K3S_REGISTRIES],
         }
         ContainerdTemplateFault = "F-12" "containerd-template-fault" Warn {
             title: "A template of containerd's configuration breaks it, or has no effect.",
-            cause: "A file in agent/etc/containerd below k3s' data leaves k3s' own part out, has a table twice, or is \
-                of another version of containerd. k3s fills it in at each start.",
+            cause: "A template in /var/lib/rancher/k3s/agent/etc/containerd lacks the base configuration of k3s, \
+                defines a table twice, or is for another version of containerd. k3s renders it at each start.",
             remedy: "correct the line that the finding names, and restart k3s",
             commands: ["sudo journalctl -b -u k3s | grep -i containerd", RESTART_K3S],
             links: [K3S_CONTAINERD],
         }
         KubeletConfigFault = "F-13" "kubelet-config-fault" Warn {
-            title: "A file of the kubelet's configuration is not read, or is not what it was meant to be.",
-            cause: "It does not end in .conf, is no KubeletConfiguration, has flags instead of fields, or sets what k3s \
-                sets itself.",
+            title: "A configuration file of the kubelet is ignored or not valid.",
+            cause: "Its name does not end in .conf, it is not a KubeletConfiguration, it has flags instead of \
+                fields, or it sets a field that k3s sets.",
             remedy: "correct the file that the finding names, and restart k3s",
             commands: ["sudo journalctl -b -u k3s | grep -i kubelet", RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         VolumeWaits = "F-10" "volume-waits" Warn {
             title: "A pod waits for a volume that nothing provides.",
-            cause: "Its PersistentVolumeClaim names no StorageClass that exists, or asks for what the class cannot \
-                do: k3s' local-path gives ReadWriteOnce only.",
-            remedy: "compare the claim with the classes that there are",
+            cause: "Its PersistentVolumeClaim names a StorageClass that does not exist, or requests something that \
+                the class does not support: local-path of k3s supports only ReadWriteOnce.",
+            remedy: "compare the claim with the existing StorageClasses",
             commands: ["kubectl get storageclass", "kubectl get pvc -A", "kubectl describe pvc -n NAMESPACE NAME"],
         }
         ApiServerSlow = "F-14" "api-server-slow" Warn {
             title: "The API server answers, but slowly.",
             cause: "The node that it runs on is busy, or its database waits for the card. k3s and Config Weaver \
                 wait and try again; nothing is broken.",
-            remedy: "wait, and look again; if it stays so, find out on the node what keeps it busy",
+            remedy: "wait and check again; if it does not improve, find out what keeps the node busy",
             commands: ["uptime", "sudo weaver-node-agent check --disk"],
             links: [K3S_REQUIREMENTS],
         }
         UpgradeCutOff = "F-08" "k3s-upgrade-cut-off" Warn {
             title: "An upgrade of k3s was interrupted and not verified.",
-            cause: "Power failed or the process was ended while the new k3s was being verified or the old \
-                one restored.",
+            cause: "The power failed or the process was killed while the new k3s was being verified or the old one restored.",
             remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
         }
         UpdateCutOff = "F-17" "update-cut-off" Warn {
             title: "An update of Config Weaver was interrupted and not verified.",
-            cause: "Power failed or the process was ended while the new packages were being installed or verified, or the \
-                old ones restored. Every program is whole, the old or the new.",
+            cause: "The power failed or the process was killed while packages were being installed, verified or \
+                restored. Each program is either the old or the new one, never half of both.",
             remedy: "run the update again: it first completes the interrupted one",
             commands: ["sudo weaver node update"],
         }
         RestoreCutOff = "F-19" "restore-cut-off" Fail {
             title: "A restore of this node was interrupted.",
-            cause: "Power failed, or the process was ended, while the restored files took their places. A card completes \
-                it at the next boot; k3s must not start on half of them.",
-            remedy: "complete it",
+            cause: "The power failed or the process was killed while the restored files were put in place. A card \
+                completes the restore at the next boot; until then k3s does not start.",
+            remedy: "complete the restore; without a shell, reboot the card",
             commands: ["sudo weaver node restore --resume"],
         }
         DnsLoops = "F-15" "dns-loops" Fail {
-            title: "The cluster has no DNS, because its DNS server asks itself.",
-            cause: "/etc/resolv.conf of the node names the node itself, such as 127.0.0.53 or a DNS server in the cluster, \
-                and CoreDNS forwards to it.",
+            title: "The cluster has no DNS: CoreDNS forwards queries to itself.",
+            cause: "CoreDNS forwards to the name servers in /etc/resolv.conf of the node. That file names a loopback \
+                address such as 127.0.0.53, or a DNS server in the cluster.",
             remedy: "give the pods a file with the real DNS server, then restart k3s and CoreDNS",
             commands: [
                 "cat /etc/resolv.conf /run/systemd/resolve/resolv.conf",
@@ -141,7 +142,7 @@ macro_rules! k3s_rows {
         }
         PodDoesNotFit = "F-16" "pod-does-not-fit" Warn {
             title: "No node has room for a pod.",
-            cause: "The scheduler adds up what pods request, not what they use. A Pi has little to give.",
+            cause: "The scheduler counts what pods request, not what they use, and a Pi has little memory.",
             remedy: "lower the requests of this pod or of others, delete what is not needed, or add a node",
             commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],
         }

@@ -64,7 +64,7 @@ pub fn page() -> String {
 <!-- Written by `make generate` from lib/diagnostics/src/catalogue; edit there. -->
 
 Every finding of `weaver-node-agent` and of `weaver` begins with a code, which never changes its meaning. `weaver explain
-N-01` prints an entry; `… 2>&1 | weaver explain` recognises what others print. The word behind a code is the worst that it
+N-01` prints an entry; `… 2>&1 | weaver explain` recognises what others print. The word after a title is the worst severity of the code: `fail` stops the next step
 says: `fail` stops the next step, `warn` and `unknown` never do.
 "
     .to_owned();

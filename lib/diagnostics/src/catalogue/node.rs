@@ -20,8 +20,7 @@ macro_rules! node_rows {
         }
         CgroupParameterOnIgnoredLine = "N-02" "cgroup-token-on-second-line" Fail {
             title: "The parameter is on a line that the firmware ignores.",
-            cause: "The firmware passes only the first line of cmdline.txt to the kernel, and `echo >>` \
-                appends a second line.",
+            cause: "The firmware passes only the first line of cmdline.txt to the kernel, and `echo >>` appends a second line.",
             remedy: "join the lines of cmdline.txt into one and reboot",
             commands: [DRY_RUN, REPAIR, "sudo reboot"],
             links: ["https://github.com/k3d-io/k3d/issues/385"],
@@ -43,8 +42,7 @@ macro_rules! node_rows {
         }
         CgroupParameterInStub = "N-05" "cgroup-token-in-stub" Fail {
             title: "The parameter was added to /boot/cmdline.txt, which the firmware does not read.",
-            cause: "Since Raspberry Pi OS bookworm `/boot/cmdline.txt` is only a stub, although k3s' own \
-                message still names it.",
+            cause: "Since Raspberry Pi OS bookworm `/boot/cmdline.txt` is only a stub, although k3s' own message still names it.",
             remedy: "add `cgroup_enable=memory` to the file that the firmware reads, \
                 /boot/firmware/cmdline.txt unless the finding names another, then reboot",
             commands: [DRY_RUN, REPAIR, "sudo reboot"],
@@ -63,40 +61,38 @@ macro_rules! node_rows {
         }
         NameNotFound = "N-07" "name-not-found" Fail {
             title: "A client cannot resolve the name.",
-            cause: "kubectl resolves names through DNS and /etc/hosts only, so it does not find names in \
-                .local.",
+            cause: "kubectl resolves names through DNS and /etc/hosts only, so it does not find names in .local.",
             remedy: "add the Pi's address and the name to /etc/hosts of the client (in a container: \
                 `--add-host NAME:ADDRESS`), or connect by the address if the certificate has it",
             links: ["https://github.com/kubernetes/kubectl/issues/48"],
         }
         K3dNodeRestarting = "N-08" "k3d-node-restarting" Fail {
             title: "A k3d server container does not start.",
-            cause: "k3s in the container exits, usually because the host's kernel has no memory cgroup \
-                controller.",
+            cause: "k3s in the container exits, usually because the host's kernel has no memory cgroup controller.",
             remedy: "read the log of the container; set a limit with `k3d cluster create --timeout`",
             commands: ["docker logs --tail 50 k3d-CLUSTER-server-0 2>&1 | weaver explain"],
             links: ["https://github.com/k3d-io/k3d/issues/853"],
         }
         MemoryCgroupLostAtBoot = "N-09" "memory-cgroup-lost-at-next-boot" Warn {
             title: "The memory controller is available now but will be missing after the next boot.",
-            cause: "The running kernel has the controller, but a boot file of the next start does not enable \
-                it: cmdline.txt, that of a slot which the next boot tries, or the configuration of GRUB or U-Boot.",
-            remedy: "add `cgroup_enable=memory` to the single line in cmdline.txt before the next boot",
+            cause: "The running kernel has the controller, but a boot file that the next boot reads does not enable \
+                it: cmdline.txt, the cmdline.txt of the A/B slot that the next boot tries, or the configuration of \
+                GRUB or U-Boot.",
+            remedy: "before the next boot, add `cgroup_enable=memory` to the end of the single line in the file that the finding names",
             commands: [DRY_RUN, REPAIR],
         }
         BootFileUnreadable = "N-10" "boot-file-unreadable" Warn {
             title: "A boot file could not be read.",
-            cause: "It is empty, not text, or damaged; or config.txt names a file that does not exist. If what \
-                the next boot takes depends on something that no file says, such as a filter [gpio4=1], another \
-                partition or a compiled boot script, the finding is `unknown`, and no file is repaired of which \
-                it is not known that it counts.",
+            cause: "It is empty, damaged or not text, or config.txt names a file that does not exist. The finding is \
+                `unknown` if the next boot depends on something that no file shows, such as a filter [gpio4=1], \
+                another partition or a compiled boot script; `repair` then changes nothing.",
             remedy: "restore it from a backup, or write cmdline.txt again as a single line",
             commands: ["cat /proc/cmdline"],
         }
         MemoryCgroupUnknown = "N-11" "memory-cgroup-unknown" Unknown {
             title: "It is unknown whether the memory cgroup controller is available.",
             cause: "/sys/fs/cgroup could not be read, or has an unknown layout.",
-            remedy: "k3s is started all the same; read its log if it fails",
+            remedy: "k3s starts anyway; if it fails, read its log",
             commands: [K3S_LOG],
         }
         MemoryTooSmall = "N-12" "memory-too-small" Fail {
@@ -109,29 +105,27 @@ macro_rules! node_rows {
         CardTooSmall = "N-13" "card-too-small" Warn {
             title: "The root file system is too small.",
             cause: "There is not enough space for k3s, its images and its database.",
-            remedy: "use a larger card; if the card is large, grow the partition",
+            remedy: "use a larger card; if the card is large, grow the partition (on a card of ours with the first \
+                command, elsewhere with `sudo growpart` and `sudo resize2fs`)",
             commands: ["sudo systemctl start weaver-grow-root.service", "df -h /"],
         }
         CgroupControllerMissing = "N-14" "cgroup-controller-missing" Fail {
             title: "The kernel lacks a cgroup controller that k3s needs besides memory.",
-            cause: "A parameter such as `cgroup_disable=cpu` turns it off, or the kernel was built without \
-                it.",
-            remedy: "remove the parameter from the kernel's command line and reboot, or use a kernel that \
-                has it",
+            cause: "A parameter such as `cgroup_disable=cpu` turns it off, or the kernel was built without it.",
+            remedy: "remove the parameter from the kernel's command line and reboot, or use a kernel that has it",
             commands: ["cat /proc/cmdline", "sudo reboot"],
             links: [K3S_REQUIREMENTS],
         }
         CgroupRootThreaded = "N-15" "cgroup-root-threaded" Warn {
             title: "The root cgroup cannot delegate its controllers.",
-            cause: "k3s runs in a container whose cgroup is threaded, so the kernel refuses `+memory` below \
-                it.",
+            cause: "k3s runs in a container whose cgroup is threaded, so the kernel refuses `+memory` below it.",
             remedy: "give the container its own cgroup namespace, or run k3s on the host",
             commands: ["docker run --privileged --cgroupns=private rancher/k3s:VERSION"],
             links: ["https://docs.kernel.org/admin-guide/cgroup-v2.html#threads"],
         }
         HostNameUnusable = "N-16" "host-name-unusable" Warn {
             title: "The hostname is not valid as a node name.",
-            cause: "k3s registers the node under the hostname in lower case; the API server accepts only \
+            cause: "k3s registers the node under the lower-cased hostname; the API server accepts only lower-case \
                 letters, digits, hyphens and dots.",
             remedy: "set another hostname, in weaver.toml or with the first command, then restart k3s",
             commands: ["sudo hostnamectl set-hostname NAME", RESTART_K3S],
@@ -139,17 +133,15 @@ macro_rules! node_rows {
         }
         NodeReportNotShown = "N-17" "node-report-not-shown" Warn {
             title: "Findings of a node's report are not shown.",
-            cause: "The agent on the node is of another version, or another program writes the report with \
-                the node's certificate.",
-            remedy: "use the `weaver` of the node's version; check the node itself before you trust the \
-                report",
+            cause: "The node runs another version of the agent, or another program writes the report with the node's certificate.",
+            remedy: "use the same version of `weaver` as the node; check the node itself before you trust the report",
             commands: ["kubectl get nodereports", "sudo weaver-node-agent check"],
         }
         KubeletSilent = "N-18" "kubelet-silent" Fail {
             title: "A node is not Ready: its kubelet no longer reports.",
             cause: "The node is off, hangs or has no network, or k3s does not run on it. After five minutes its pods \
                 are started on other nodes.",
-            remedy: "see whether the node is on and reachable; on the node, why k3s does not run",
+            remedy: "check that the node is on and reachable; then, on the node, find out why k3s does not run",
             commands: [
                 "kubectl describe node NODE",
                 "ping -c 3 NODE",
@@ -160,9 +152,9 @@ macro_rules! node_rows {
         }
         PodNetworkMissing = "N-19" "pod-network-missing" Fail {
             title: "A node is not Ready: its pod network is not set up.",
-            cause: "flannel has not started, or k3s was started with `flannel-backend: none` and no other network was \
-                installed. In the first minute after a start it is normal.",
-            remedy: "read why flannel ends in the log of k3s; where another network is used, see whether its pods run",
+            cause: "flannel has not started, or k3s runs with `flannel-backend: none` and no other CNI plugin is \
+                installed. This is normal in the first minute after a start.",
+            remedy: "read in the log of k3s why flannel does not start; if you use another CNI plugin, check that its pods run",
             commands: [
                 "weaver explain --journal k3s",
                 "kubectl -n kube-system get pods -o wide",
@@ -171,8 +163,8 @@ macro_rules! node_rows {
         }
         RuntimeHangs = "N-20" "runtime-hangs" Fail {
             title: "A node is not Ready: containerd does not answer in time.",
-            cause: "containerd has ended, or the storage is so slow that it cannot list its containers within three minutes.",
-            remedy: "see what keeps the node busy, then restart k3s; if it comes back, use an SSD or run less on this node",
+            cause: "containerd has exited, or the storage is so slow that containerd cannot list its containers within three minutes.",
+            remedy: "find out what keeps the node busy, then restart k3s; if it happens again, use an SSD or run less on this node",
             commands: [
                 "uptime",
                 "sudo k3s crictl ps",

@@ -11,10 +11,10 @@ macro_rules! tls_rows {
         NameNotInCertificate = "T-01" "name-not-in-certificate" Fail {
             title: "The API server's certificate has no such name.",
             cause: "The certificate belongs to this cluster, but does not contain the name you connect to.",
-            remedy: "add the name to `tls-san+` in a drop-in and restart k3s; or connect by a name that the \
-                certificate has; or verify one of those with `kubectl --tls-server-name`; skip verification \
-                for diagnosis only",
-            commands: [CHECK, "weaver kubeconfig export NAME"],
+            remedy: "on a card, add the name to `names` in section [api] of weaver.toml and reboot; elsewhere add it \
+                to `tls-san+` in /etc/rancher/k3s/config.yaml.d/91-names.yaml and restart k3s. Or connect by a name \
+                that the certificate has, or pass one of those to `kubectl --tls-server-name`",
+            commands: [CHECK, "sudo weaver kubeconfig export NAME"],
             links: ["https://github.com/k3s-io/k3s/issues/1381", K3S_CONFIGURATION],
         }
         NameNotServed = "T-02" "name-not-served" Fail {
@@ -40,8 +40,7 @@ macro_rules! tls_rows {
             cause: "k3s keeps every name it has ever served, in a Secret and in a file, and right after a \
                 start it adds any name that a client asks for. The owner of such a name can pose as this \
                 node.",
-            remedy: "remove it with the command below; deleting the Secret does not help, since k3s writes \
-                it again at once",
+            remedy: "remove the name with the commands below; deleting the Secret does not help, because k3s writes it again at once",
             commands: [
                 "sudo weaver-node-agent repair names --dry-run --remove NAME",
                 "sudo weaver-node-agent repair names --remove NAME",
@@ -52,8 +51,9 @@ macro_rules! tls_rows {
             title: "The served certificate is not valid at this date.",
             cause: "The clock of one side is wrong; k3s was not restarted for months, until the certificate \
                 expired; or k3s made its CA while the clock was ahead.",
-            remedy: "compare the clocks first; if they are right, restart k3s, which renews certificates at \
-                start. For a CA from the future see what the agent prints",
+            remedy: "compare the clocks first; if they are right, restart k3s, which renews its certificates at \
+                start. If the CA itself is not valid yet, run `sudo weaver-node-agent check`, which prints what to \
+                do",
             commands: ["timedatectl", RESTART_K3S],
             links: [K3S_CERTIFICATES],
         }
@@ -67,29 +67,27 @@ macro_rules! tls_rows {
         }
         NamesShadowed = "T-06" "names-shadowed" Warn {
             title: "A later file or a flag replaces configured names.",
-            cause: "`tls-san` without `+` in a later drop-in replaces the names before it, and a flag of \
-                the unit replaces all.",
+            cause: "`tls-san` without `+` in a later drop-in replaces the names before it, and a flag of the unit replaces all.",
             remedy: "write `tls-san+` in each drop-in; remove the flag",
             commands: [CHECK, RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         SanFlagRefused = "T-07" "san-flag-refused" Fail {
             title: "`tls-san` is given in a form that k3s does not accept.",
-            cause: "There is a space instead of `=`, or the flag was given to an agent: only servers have a \
-                certificate for names.",
+            cause: "There is a space instead of `=`, or the flag was given to an agent: only servers have a certificate for names.",
             remedy: "write `--tls-san=NAME`, and give it to servers only; with k3d: `--k3s-arg \
                 '--tls-san=NAME@server:*'`",
             links: ["https://github.com/k3d-io/k3d/issues/295", K3S_CONFIGURATION],
         }
         NameInvalid = "T-08" "name-invalid" Fail {
             title: "A configured name is not a valid name.",
-            cause: "It contains a character, port or dot that a name in a certificate cannot have. k3s \
-                drops it with a line in its log.",
-            remedy: "correct the name",
+            cause: "It contains a port, or a character or dot that is not allowed in the name of a certificate. k3s \
+                ignores it and logs one line.",
+            remedy: "correct the name in the file that the finding names",
             commands: [CHECK, RESTART_K3S],
         }
         ServingNamesUnknown = "T-09" "serving-names-unknown" Unknown {
-            title: "No certificate could be read, so nothing is proven.",
+            title: "The API server sent no certificate, so no name is verified.",
             cause: "The API server did not complete a TLS handshake.",
             remedy: "wait until k3s has started; if it does not start, read its log",
             commands: ["systemctl status k3s", K3S_LOG],

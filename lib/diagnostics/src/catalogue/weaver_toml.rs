@@ -9,10 +9,9 @@ macro_rules! weaver_toml_rows {
             cause: "Each of them was applied.",
         }
         WeaverTomlInvalid = "B-01" "weaver-toml-invalid" Warn {
-            title: "`weaver.toml` is not valid, so nothing of it was applied.",
+            title: "`weaver.toml` is not valid, so none of it was applied.",
             cause: "A line is not a setting, or its value is not allowed.",
-            remedy: "correct the lines that the finding names and reboot; until then the last valid \
-                settings stay",
+            remedy: "correct the lines that the finding names and reboot; until then the last valid settings stay",
             commands: ["sudo nano /boot/firmware/weaver.toml", "sudo reboot"],
         }
         WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable" Warn {
@@ -22,15 +21,16 @@ macro_rules! weaver_toml_rows {
             commands: ["findmnt /boot/firmware", "sudo fsck.vfat -n /dev/disk/by-label/WEAVERBOOT"],
         }
         NetworkConfigFault = "B-08" "network-config-fault" Warn {
-            title: "cloud-init's `network-config` has a setting with which the card is not found.",
-            cause: "A Wi-Fi's name that a program encoded twice, an address without the length of its network, two \
-                default routes, no country.",
-            remedy: "correct the line that the finding names; cloud-init takes the file at the first start",
+            title: "cloud-init's `network-config` has a setting that can leave the card unreachable.",
+            cause: "For example an SSID that is encoded twice, an address without a prefix length, two default \
+                routes, or no Wi-Fi country.",
+            remedy: "correct the line that the finding names; cloud-init reads the file only at the first boot, so \
+                write the card again or run `sudo cloud-init clean`",
             commands: ["weaver config check weaver.toml"],
         }
         UserDataFault = "B-09" "user-data-fault" Warn {
-            title: "A part of cloud-init's `user-data`, or a file of another system's, has no effect, so that \
-                perhaps no one can log in.",
+            title: "A part of cloud-init's `user-data`, or a file for another operating system, has no effect, and \
+                you may not be able to log in.",
             cause: "The first line is not `#cloud-config`, ssh keys are for a user that is not made, or \
                 the boot partition has a file that only Raspberry Pi OS, DietPi or Armbian reads, such as \
                 `userconf.txt` or `custom.toml`.",
@@ -39,24 +39,22 @@ macro_rules! weaver_toml_rows {
         }
         CardManifestRefused = "B-10" "card-manifest-refused" Warn {
             title: "A file in `manifests/` on the boot partition is not applied.",
-            cause: "It is no YAML or JSON of Kubernetes objects, its name is none that k3s takes, or the card joins \
-                another one's cluster. The other files are applied, and what this one had made earlier stays.",
+            cause: "It does not contain Kubernetes objects in YAML or JSON, k3s does not accept its name, or this \
+                card joins another server. The other files are applied; objects that this file created earlier stay.",
             remedy: "correct the line that the finding names; the next start applies it",
             commands: ["kubectl create --dry-run=client -f FILE"],
         }
         UserDataClash = "B-03" "user-data-clash" Warn {
-            title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan \
-                file.",
+            title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan file.",
             cause: "Settings of Raspberry Pi Imager, or a file in /etc/netplan, have other values. \
                 weaver.toml wins unless the finding says otherwise.",
-            remedy: "remove one of the two",
+            remedy: "remove one of the two settings that the finding names",
         }
         TokenLeftOnCard = "B-04" "token-left-on-card" Warn {
-            title: "The imported token or Wi-Fi password is still readable in `weaver.toml` or in a copy of \
-                it.",
+            title: "The imported token or Wi-Fi password is still readable in `weaver.toml` or in a copy of it.",
             cause: "The secret was imported, but the file could not be rewritten; or an editor or file \
                 manager left a copy of the file, which only its owner can delete.",
-            remedy: "overwrite it in weaver.toml, or delete the copy that the finding names",
+            remedy: "write `token = \"\"` and `password = \"\"` in weaver.toml, or delete the copy that the finding names",
             commands: ["sudo nano /boot/firmware/weaver.toml"],
         }
         HostNotConfigured = "B-05" "host-not-configured" Warn {
@@ -73,8 +71,7 @@ macro_rules! weaver_toml_rows {
         }
         JoinUnproven = "B-07" "join-unproven" Warn {
             title: "The node joins a server whose identity is not verified.",
-            cause: "The token is only the password. k3s accepts it and sends it to whichever server answers \
-                at the address.",
+            cause: "The token is only the password. k3s accepts it and sends it to whichever server answers at the address.",
             remedy: "write the complete token into weaver.toml: it begins with K10 and the hash of the \
                 server's CA. On the server",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],

@@ -32,8 +32,8 @@ impl Memory {
             Finding::new(Code::MemoryTooSmall, message)
                 .saw(Place::line(MEMINFO, 1), format!("MemTotal: {} kB", total / 1024))
                 .remedy(Remedy::new(
-                    "use a board with 1 GB or more (Pi 3B, 3B+, 4, 400, CM4); a large gpu_mem or total_mem in \
-                     /boot/firmware/config.txt takes memory away",
+                    "use a board with 1 GB or more (Pi 3B, 3B+, 4, 400, CM4); `gpu_mem` and `total_mem` in \
+                    /boot/firmware/config.txt reduce the memory that Linux can use",
                 ))
         })
     }
@@ -57,11 +57,10 @@ impl Clock {
     pub fn judge(&self) -> Option<Finding> {
         (self.second < CLOCK_FLOOR).then(|| {
             // The time is no part of the message: each second would be news, and news are written to the card.
-            let message = "the clock is before 1980: k3s exits with such a date";
+            let message = "the clock is set to a date before 1980, and k3s exits";
             Finding::new(Code::ClockBeforeFloor, message).saw(Place::file("clock"), &self.date).remedy(
                 Remedy::new(
-                    "connect the network so that the time servers set the clock (k3s then starts by \
-                     itself), or set it by hand to the date of today:",
+                    "connect the network, so that a time server sets the clock (k3s then starts by itself), or set it by hand:",
                 )
                 .command("sudo date -s '2026-01-31 12:00:00'"),
             )
@@ -95,7 +94,7 @@ impl ClockSync {
             }
             Self::NoRoute(patience) => (
                 format!(
-                    ": there was no default route for {} s, so no time server was waited for",
+                    ": there was no default route for {} s, so k3s did not wait for a time server",
                     patience.as_secs()
                 ),
                 "connect the network; check the cable or the Wi-Fi settings",

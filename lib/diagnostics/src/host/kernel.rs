@@ -59,8 +59,7 @@ impl CgroupLayout {
         let kind = self.root_type.as_deref()?.trim();
         kind.contains("threaded").then(|| {
             let message = format!(
-                "the root of the cgroups is of type `{kind}`: its memory controller cannot be delegated to \
-                 pods"
+                "the root cgroup has type `{kind}`, so the memory controller cannot be delegated to pods"
             );
             of(Code::CgroupRootThreaded, message, ROOT_TYPE, kind)
         })
@@ -89,8 +88,7 @@ impl Modules {
         let (message, saw) = match missing {
             None => (
                 format!(
-                    "the modules of the running kernel {release} are missing: the kernel was upgraded, and \
-                     the host not rebooted since"
+                    "the modules of the running kernel {release} are missing: the kernel was upgraded and the host has not been rebooted"
                 ),
                 "missing".to_owned(),
             ),
@@ -147,7 +145,7 @@ mod tests {
             (Some(vec![]), None),
             (Some(vec!["vxlan"]), Some("the kernel 6.12 has no module vxlan")),
             (Some(vec!["overlay", "vxlan"]), Some("no module overlay, vxlan")),
-            (None, Some("not rebooted since")),
+            (None, Some("has not been rebooted")),
         ] {
             let modules = Modules { release: "6.12".into(), missing };
             let found = modules.judge().map(|found| found.message);

@@ -119,7 +119,7 @@ impl HostLoad {
             // Load and waiting are of this moment, and may have missed it.
             _ => Finding::new(
                 Code::NodeOverloaded,
-                "whether this node is overloaded is not known: the kernel does not measure pressure",
+                "cannot tell whether this node is overloaded: the kernel does not measure pressure (psi=1)",
             )
             .milder(Severity::Unknown),
         };
@@ -138,7 +138,9 @@ impl HostLoad {
         };
         let load = self.load.zip(self.processors);
         let load = load.map(|(load, count)| (LOADAVG, format!("load {load:.1} on {count} processors")));
-        let wait = self.disk_wait.map(|wait| (STAT, format!("{wait:.0} % of a processor waits for a disk")));
+        let wait = self
+            .disk_wait
+            .map(|wait| (STAT, format!("processors waited for a disk {wait:.0} % of the time")));
         let memory = self.memory_available.map(|part| ("/proc/meminfo", format!("{part:.0} % available")));
         let without = self.pressure.is_none();
         let fallback = wait.into_iter().chain(memory).filter(|_| without);
@@ -205,9 +207,9 @@ mod tests {
         for (load, want) in [
             (pressed(0.0, 0.0, 0.0), None),
             (pressed(93.0, 0.0, 0.0), Some((Severity::Warn, "overloaded: processor"))),
-            (loaded(1.0, Some(0.0), 60.0), Some((Severity::Unknown, "not known"))),
+            (loaded(1.0, Some(0.0), 60.0), Some((Severity::Unknown, "cannot tell"))),
             (loaded(9.0, Some(0.0), 60.0), Some((Severity::Warn, "overloaded: processor"))),
-            (HostLoad::default(), Some((Severity::Unknown, "not known"))),
+            (HostLoad::default(), Some((Severity::Unknown, "cannot tell"))),
         ] {
             let found = load.judge();
             let seen = found.as_ref().map(|found| (found.severity(), found.message.as_str()));
@@ -220,8 +222,7 @@ mod tests {
         assert_eq!(
             saw(&pressed(93.4, 0.0, 12.0)),
             [
-                "/proc/pressure: in the last minute tasks waited 93 % of the time for the processor, 0 % for memory, \
-              12 % for the disk"
+                "/proc/pressure: in the last minute tasks waited 93 % of the time for the processor, 0 % for memory, 12 % for the disk"
             ]
         );
         assert_eq!(
@@ -229,7 +230,7 @@ mod tests {
             [
                 "/proc/pressure: not measured: the kernel was booted without psi=1",
                 "/proc/loadavg: load 9.2 on 4 processors",
-                "/proc/stat: 80 % of a processor waits for a disk",
+                "/proc/stat: processors waited for a disk 80 % of the time",
                 "/proc/meminfo: 60 % available"
             ]
         );

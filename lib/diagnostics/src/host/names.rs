@@ -32,8 +32,7 @@ impl NodeName {
         let why = match fault {
             Some(fault) => fault,
             None if is_everyones => {
-                "every machine has this name for itself: two of them would be one node, and no laptop can \
-                 resolve it"
+                "every machine calls itself by this name: two such nodes would be the same Node, and no laptop can resolve it"
             }
             None => return None,
         };
@@ -100,8 +99,7 @@ pub const LOCALHOST: &str = "localhost";
 pub fn left_behind(own: &str, is_ready: bool) -> Option<Finding> {
     (own != LOCALHOST && !is_ready).then(|| {
         let message = format!(
-            "the cluster has a Node {LOCALHOST}, which is not ready: a start of k3s before the host \
-                               had its name has left it"
+            "the cluster has a Node {LOCALHOST} that is not Ready: k3s was once started before the host had its name"
         );
         Finding::new(Code::NodeLeftBehind, message).saw(Place::file(format!("Node {LOCALHOST}")), "not Ready")
     })
@@ -133,7 +131,7 @@ impl Identity {
         let mut remedy = if registered == LOCALHOST {
             // No one wants that name back.
             Remedy::new(
-                "let it start under the new name, and then delete the Node; copy first what a volume of it holds",
+                "first copy data from its local volumes; let k3s start under the new name; then delete the old Node",
             )
             .command(format!("sudo k3s kubectl delete node {LOCALHOST}"))
         } else {
@@ -144,7 +142,7 @@ impl Identity {
             remedy.explain += "; type the `k3s kubectl` commands on the server";
         }
         let message = format!(
-            "this node registered as {registered}, and k3s would start it as {wanted}: a second node"
+            "this node registered as {registered}, but k3s would start it as {wanted}, as a second Node"
         );
         Some(
             Finding::new(Code::IdentityDrift, message)
@@ -249,7 +247,7 @@ mod tests {
             ("raspi", "raspi", None),
             ("raspi-1a2b3c4d", "raspi", None),
             ("raspi", "", None),
-            ("raspi", "other", Some("registered as raspi, and k3s would start it as other")),
+            ("raspi", "other", Some("registered as raspi, but k3s would start it as other")),
             ("raspi-2", "raspi", Some("would start it as raspi")),
         ] {
             let identity = Identity {

@@ -61,18 +61,16 @@ fn offline_start(device: Option<&str>) -> Finding {
     let (message, is_to_do, saw) = match device {
         None => (
             format!(
-                "there was no network when k3s started: it has {OFFLINE_ADDRESS}, which the card set until \
-                 the next boot. Nothing else is missing; once a network is connected, this finding says \
-                 what to do"
+                "there was no network when k3s started, so the card gave it {OFFLINE_ADDRESS} until the next boot. \
+                k3s works; once a network is connected, this finding says what to do"
             ),
             false,
             format!("no route to 0.0.0.0/0 but by {OFFLINE_DEVICE}"),
         ),
         Some(device) => (
             format!(
-                "k3s was started without a network, and {device} has one now. After a restart k3s uses the \
-                 address there instead of {OFFLINE_ADDRESS}: the node reports it, the certificate has it, \
-                 and other nodes can join"
+                "k3s was started without a network, and {device} has one now. Restart k3s to use its address instead \
+                of {OFFLINE_ADDRESS} in the node, in the certificate and for nodes that join"
             ),
             true,
             format!("a default route by {device}"),
@@ -115,7 +113,7 @@ impl Ports {
     pub fn judge(&self) -> Option<Finding> {
         let first = self.taken.first().filter(|_| !self.k3s_runs)?;
         let all = self.taken.iter().map(|taken| taken.port.to_string()).collect::<Vec<_>>().join(", ");
-        let message = format!("port {all} is taken while k3s does not run: it may not start");
+        let message = format!("port {all} is in use by another program, and k3s may not start");
         let holder = first.holder.as_deref().unwrap_or("something");
         let port = first.port;
         Some(
@@ -144,8 +142,7 @@ impl Iptables {
     pub fn judge(&self) -> Option<Finding> {
         let name = self.leads_to.rsplit('/').next()?;
         let (place, tables) = self.legacy_tables.as_ref().filter(|_| name.contains("nft"))?;
-        let message = "iptables uses nft, and tables of legacy iptables are loaded as well: whether they \
-                       hold rules is unknown";
+        let message = "iptables uses nft, and tables of legacy iptables are loaded as well: whether they hold rules is unknown";
         Some(
             Finding::new(Code::IptablesMixed, message)
                 .saw(Place::file(&self.program), format!("leads to {}", self.leads_to))
@@ -166,7 +163,7 @@ mod tests {
             (true, Some("eth0"), false, None),
             (true, None, true, Some((Code::OfflineStart, "until the next boot", false))),
             (false, None, true, Some((Code::OfflineStart, "until the next boot", false))),
-            (true, Some("eth0"), true, Some((Code::OfflineStart, "eth0 has one now. After a restart", true))),
+            (true, Some("eth0"), true, Some((Code::OfflineStart, "eth0 has one now. Restart k3s", true))),
         ] {
             let device = device.map(Into::into);
             let uplink = Uplink { is_known, device, is_offline_start, not_ready: None };
@@ -204,11 +201,11 @@ mod tests {
         for (taken, k3s_runs, want) in [
             (vec![], false, None),
             (vec![taken(6443, None)], true, None),
-            (vec![taken(6443, None)], false, Some(("port 6443 is taken", "something listens on port 6443"))),
+            (vec![taken(6443, None)], false, Some(("port 6443 is in use", "something listens on port 6443"))),
             (
                 vec![taken(6443, Some("nginx (process 812)")), taken(10_250, None)],
                 false,
-                Some(("port 6443, 10250 is taken", "nginx (process 812) listens on port 6443")),
+                Some(("port 6443, 10250 is in use", "nginx (process 812) listens on port 6443")),
             ),
         ] {
             let ports = Ports { taken, k3s_runs };

@@ -45,8 +45,8 @@ impl DataMount {
                 .saw(Place::file(MOUNTS), format!("{mount_point}: ro"))
                 .remedy(
                     Remedy::new(
-                        "the kernel does this after an error of the card: read its log, copy your data, and \
-                     replace the card and the supply; if it was done on purpose, mount it writable",
+                        "the kernel does this after a card error: read its log, copy your data, and replace the card \
+                        and the power supply; if you mounted it read-only yourself, remount it writable",
                     )
                     .command("sudo dmesg --level err,warn"),
                 )
@@ -95,8 +95,7 @@ impl BootMount {
                 // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on
                 // a remount.
                 Remedy::new(
-                    "the kernel does this after a file system error: power off and check the card in \
-                     another computer; or",
+                    "the kernel does this after a file system error: power off and check the card in another computer; or",
                 )
                 .command(format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {name})\" {name}")),
             ),
@@ -142,7 +141,7 @@ impl RootSpace {
         } else if free.saturating_mul(100) < size.saturating_mul(LEAST_FREE) {
             // What is free is no part of the message: each change would be news, and news are written to the card.
             let message =
-                format!("less than {LEAST_FREE} % of the root file system are free: k3s evicts containers");
+                format!("less than {LEAST_FREE} % of the root file system is free: the kubelet evicts pods");
             let remedy = Remedy::new("find what fills it, and remove what is not needed:")
                 .command("sudo du -xh / | sort -h | tail -n 20");
             (Code::DiskPressure, message, remedy)
@@ -208,7 +207,7 @@ impl CardSpeed {
             Err(why) => return self.unknown(why),
         };
         times.sort();
-        let Some(&worst) = times.last() else { return self.unknown("no write finished in time") };
+        let Some(&worst) = times.last() else { return self.unknown("no write completed in time") };
         let p99 = times[(times.len() * 99).div_ceil(100) - 1];
         let median = times[times.len() / 2];
         let figures = format!(

@@ -114,7 +114,8 @@ impl Entry<'_> {
         if bare != key
             && let Some(known) = flags::find(bare)
         {
-            let message = format!("k3s does not start with `{shown}`: its keys have no hyphens in front");
+            let message =
+                format!("k3s does not start with `{shown}`: write its keys without leading hyphens");
             let remedy = Remedy::new(format!("write `{}`, then restart k3s", known.name)).command(RESTART);
             return Some(self.misspelled(message, remedy));
         }
@@ -152,7 +153,7 @@ impl Entry<'_> {
         };
         let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
         if known.kind != Kind::List && values.len() > 1 && findings.is_empty() {
-            let wanted = format!("a single value: of {} k3s takes the last", values.len());
+            let wanted = format!("a single value: k3s uses only the last of {}", values.len());
             // It starts.
             findings.push(self.wrong(known, &self.value, &wanted, None).milder(Severity::Warn));
         }
@@ -167,7 +168,7 @@ impl Entry<'_> {
             Value::Map(_) if known.kind == Kind::List => {
                 let example = format!("{}:\n  - name=value", known.name);
                 // What k3s makes of it is for the part that it is passed to.
-                let finding = self.wrong(known, value, "a list of texts, not a mapping", Some(&example));
+                let finding = self.wrong(known, value, "a list of strings, not a mapping", Some(&example));
                 return Some(finding.milder(Severity::Warn));
             }
             Value::Map(_) | Value::List(_) => {
@@ -193,8 +194,9 @@ impl Entry<'_> {
         let written = line.split_once(':')?.1.split('#').next()?.trim();
         let digits = written.strip_prefix('0').filter(|digits| !digits.is_empty())?;
         let number = u32::from_str_radix(digits, 8).ok()?;
-        let wanted =
-            format!("in quotes: without them YAML reads {written} as {number}, and k3s that as the mode");
+        let wanted = format!(
+            "in quotes: without them YAML reads {written} as the number {number}, which k3s uses as the mode"
+        );
         let example = format!("{}: \"{written}\"", known.name);
         Some(self.wrong(known, &self.value, &wanted, Some(&example)).milder(Severity::Warn))
     }

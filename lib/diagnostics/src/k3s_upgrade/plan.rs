@@ -70,7 +70,7 @@ pub struct Room {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Why anyone who runs this may not replace the program.
+    /// Why this process may not replace the program.
     pub may_not_write: Option<UpgradeRefusal>,
     /// The unit that runs k3s; `None` where there is none.
     pub unit: Option<Unit>,
@@ -189,7 +189,7 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
 fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) {
     let shown = &candidate.shown;
     if let Some(Err(why)) = &candidate.kind {
-        refuse(format!("{shown}: {why}"), "name the program k3s itself, for this machine");
+        refuse(format!("{shown}: {why}"), "pass the k3s program for this machine");
     }
     match &candidate.hash {
         Hash::Unknown | Hash::Right => {}
@@ -205,7 +205,7 @@ fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) 
     match (&candidate.version, &candidate.asked) {
         (Some(Err(why)), _) => refuse(format!("{shown} is not accepted as k3s: {why}"), "name k3s itself"),
         (Some(Ok(found)), Some(asked)) if found != asked => {
-            refuse(format!("{shown} is {found} by its own report"), "do not use it; fetch it again");
+            refuse(format!("{shown} reports that it is {found}"), "do not use it; fetch it again");
         }
         _ => {}
     }

@@ -115,7 +115,7 @@ fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
             "newer than the server, which runs v1.35.9+k3s1: upgrade the server first",
         ),
         (
-            with(|new| new.kind = Some(Err("it is a script, and no program".to_owned()))),
+            with(|new| new.kind = Some(Err("it is a script, not a program".to_owned()))),
             "/tmp/k3s-arm64: it is a script",
         ),
         (with(|new| new.hash = Hash::Missing { list: "sha256sum-arm64.txt".to_owned() }), "--sha256 HEX"),
@@ -129,7 +129,7 @@ fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
         ),
         (
             with(|new| new.asked = Some(version("v1.36.5+k3s1"))),
-            "is v1.36.4+k3s1 by its own report: do not use it",
+            "reports that it is v1.36.4+k3s1: do not use it",
         ),
         (
             asked("v1.35.9+k3s1"),

@@ -10,7 +10,7 @@ pub const HEAD: usize = 20;
 pub fn judge(head: &[u8], architecture: &str) -> Result<(), String> {
     let whole = head.first_chunk::<HEAD>().filter(|head| head.starts_with(b"\x7fELF"));
     let Some(elf) = whole else {
-        return Err(format!("it is {}, and no program", resemblance(head)));
+        return Err(format!("it is {}, not a program", resemblance(head)));
     };
     // Of another byte order the other fields read otherwise, and no k3s is.
     let found = match (elf[4], elf[5], u16::from_le_bytes([elf[18], elf[19]])) {
@@ -23,7 +23,7 @@ pub fn judge(head: &[u8], architecture: &str) -> Result<(), String> {
         return Err(format!("it is for {found}, and this machine is {architecture}"));
     }
     // Executable, or executable wherever it is loaded.
-    if matches!(elf[16], 2 | 3) { Ok(()) } else { Err("it is an ELF file, and no program".to_owned()) }
+    if matches!(elf[16], 2 | 3) { Ok(()) } else { Err("it is an ELF file, but not a program".to_owned()) }
 }
 
 /// What a person most likely named by mistake.
@@ -54,16 +54,16 @@ mod tests {
         for (head, want) in [
             (elf(2, 2, 183), Ok(())),
             (elf(2, 3, 183), Ok(())),
-            (elf(2, 1, 183), Err("it is an ELF file, and no program")),
+            (elf(2, 1, 183), Err("it is an ELF file, but not a program")),
             (elf(2, 2, 62), Err("it is for x86_64, and this machine is aarch64")),
             (elf(1, 2, 40), Err("it is for 32-bit arm, and this machine is aarch64")),
             (elf(2, 2, 243), Err("it is for ELF machine 243, and this machine is aarch64")),
-            (elf(2, 2, 183)[..19].to_vec(), Err("it is cut off, and no program")),
-            (b"#!/bin/sh\nexec k3s-arm64\n".to_vec(), Err("it is a script, and no program")),
-            (b"<!DOCTYPE html><html>..".to_vec(), Err("it is a web page, and no program")),
-            (vec![0x1f, 0x8b, 8, 0], Err("it is a compressed archive, and no program")),
-            (b"MZ".to_vec(), Err("it is something else, and no program")),
-            (Vec::new(), Err("it is empty, and no program")),
+            (elf(2, 2, 183)[..19].to_vec(), Err("it is cut off, not a program")),
+            (b"#!/bin/sh\nexec k3s-arm64\n".to_vec(), Err("it is a script, not a program")),
+            (b"<!DOCTYPE html><html>..".to_vec(), Err("it is a web page, not a program")),
+            (vec![0x1f, 0x8b, 8, 0], Err("it is a compressed archive, not a program")),
+            (b"MZ".to_vec(), Err("it is something else, not a program")),
+            (Vec::new(), Err("it is empty, not a program")),
         ] {
             let head = &head[..head.len().min(HEAD)];
             assert_eq!(judge(head, "aarch64"), want.map_err(str::to_owned), "{head:?}");

@@ -110,7 +110,7 @@ fn no_pem(place: &Place, field: &str, data: &str) -> Finding {
     let (what, remedy) = if LEFT_OUT.contains(&data.trim()) {
         ("was left out when the file was copied", "copy the file itself, or print it with its secrets")
     } else if data.contains("-----BEGIN") {
-        ("is PEM, and its base64 is wanted", "encode it, or take a new copy")
+        ("is PEM; write its base64 encoding", "encode it, or take a new copy")
     } else {
         ("is not the base64 of PEM, or is cut off", "take a new copy")
     };
@@ -146,7 +146,7 @@ pub fn dates(place: &Place, dates: &Dates, whose: Whose) -> Finding {
                 .command("sudo systemctl restart k3s")
         }
         (Dates::Expired(_), Whose::Copy) => Remedy::new(
-            "take a new copy; where the file on the Pi has expired too, restart k3s there before: `sudo systemctl restart k3s`",
+            "take a new copy; if the file on the Pi has expired too, first restart k3s there: `sudo systemctl restart k3s`",
         )
         .command("weaver kubeconfig fetch USER@HOST"),
     };

@@ -89,11 +89,10 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
         }
         Err(UrlError::Fallback) => {
             let message = format!(
-                "the server at {place} is localhost:8080: kubectl uses it when it has no kubeconfig, and \
-                 there is no cluster"
+                "the server at {place} is localhost:8080: kubectl uses it when it has no kubeconfig, and there is no cluster"
             );
             let remedy = Remedy::new(
-                "name the kubeconfig of the cluster: on the server of k3s it is that of the last command",
+                "pass the kubeconfig of the cluster with --kubeconfig; on the k3s server, export one with the command below",
             )
             .command(format!("sudo weaver kubeconfig export NAME --kubeconfig {}", super::K3S_KUBECONFIG));
             let finding = Finding::new(Code::KubeconfigFallback, message);
@@ -155,8 +154,7 @@ fn insecure(file: &TextFile, cluster: &YamlNode, name: &str) -> Option<Finding> 
         ["certificate-authority-data", "certificate-authority"].iter().any(|key| cluster.get(key).is_some());
     let finding = if has_ca {
         let message = format!(
-            "{place} turns verification off although there is a CA to verify by; kubectl refuses the two \
-             together"
+            "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
         );
         Finding::new(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {

@@ -66,7 +66,7 @@ pub fn missing(file: &TextFile, context: Option<&str>, here: &impl Surroundings)
 }
 
 fn lost(place: Place, why: &str) -> Finding {
-    let remedy = "correct the path, copy the file to it, or take a kubeconfig that has all in itself";
+    let remedy = "correct the path, copy the file to it, or use a kubeconfig that contains its certificates";
     Finding::new(Code::KubeconfigUnusable, format!("{place}: {why}"))
         .saw(place, why)
         .remedy(Remedy::new(remedy).command("kubectl config view --minify --flatten"))
@@ -102,7 +102,7 @@ pub fn repeated(file: &TextFile) -> Vec<Finding> {
                     Finding::new(Code::KubeconfigUnusable, message)
                         .saw(place, format!("a second `{name}`"))
                         .remedy(Remedy::new(
-                            "rename one of the two, and what the contexts call it, or remove it",
+                            "rename one of the two, also in the contexts that use it, or remove it",
                         )),
                 );
             }

@@ -23,8 +23,7 @@ fn says(loader: &Loader) -> Says<'_> {
     match (on, not, &loader.unsure) {
         (Some(on), None, _) => Says::On(on),
         (Some(on), Some(not), _) => {
-            let why =
-                format!("it has no cgroup_enable=memory, and {} has it: one of them is started", on.place);
+            let why = format!("it lacks cgroup_enable=memory, which {} has; either may be booted", on.place);
             Says::Unsure(not.place.clone(), why)
         }
         (None, _, Some((place, why))) => Says::Unsure(place.clone(), why.clone()),
@@ -84,13 +83,15 @@ pub(super) fn absent(loader: &Loader, facts: &CgroupFacts) -> Finding {
         }
         Says::Not(line) if is_off(line) => seen(disabled(), line).remedy(remedy),
         Says::Not(line) => {
-            let message =
-                format!("the memory controller is off: {} hands no cgroup_enable=memory over", loader.name);
+            let message = format!(
+                "the memory controller is off: {} does not pass cgroup_enable=memory to the kernel",
+                loader.name
+            );
             seen(Finding::new(Code::MemoryCgroupAbsent, message), line).remedy(remedy)
         }
         Says::Unsure(place, why) => {
             let message = format!(
-                "the memory controller is off, and what {} hands over at the next boot is not known: {place}: {why}",
+                "the memory controller is off, and it is unknown which parameters {} passes at the next boot: {place}: {why}",
                 loader.name
             );
             let finding = Finding::new(Code::MemoryCgroupAbsent, message).saw(place, why).remedy(remedy);

@@ -50,8 +50,7 @@ pub(super) fn without_controller() -> Finding {
     let message = "cgroup_enable=memory is set, but the kernel does not have the memory controller";
     Finding::new(Code::MemoryCgroupAbsent, message).remedy(
         Remedy::new(
-            "this kernel has no memory controller, or is one of late 2024 that cannot enable it: install a \
-             current kernel and reboot",
+            "this kernel has no memory controller, or is one from late 2024 that cannot enable it: install a current kernel and reboot",
         )
         .command("sudo apt update && sudo apt full-upgrade")
         .command(REBOOT),
@@ -68,8 +67,10 @@ pub(super) fn reboot_needed(file: &TextFile) -> Finding {
         file.path
     );
     Finding::new(Code::RebootNeeded, message).remedy(
-        Remedy::new("reboot; if it comes back after that, the boot loader itself adds cgroup_disable=memory")
-            .command(REBOOT),
+        Remedy::new(
+            "reboot; if the finding is still there afterwards, the boot loader adds cgroup_disable=memory",
+        )
+        .command(REBOOT),
     )
 }
 

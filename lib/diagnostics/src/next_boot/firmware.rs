@@ -72,7 +72,7 @@ impl Firmware<'_> {
     /// The file of a regular start.
     fn regular(&self) -> Result<BootFile, Unknown> {
         if self.machine.is_from_network {
-            let why = "this boot came from a network, where its command line is too".to_owned();
+            let why = "this boot came over the network, and so does its command line".to_owned();
             return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why));
         }
         self.partition()?;
@@ -131,7 +131,7 @@ impl Firmware<'_> {
                     format!("whether {} is the partition of `{}` is unknown", self.directory, line.text);
                 Err((place(line), why))
             }
-            (Err(_), _) => Err((place(line), format!("`{}` is no number of a partition", line.text))),
+            (Err(_), _) => Err((place(line), format!("`{}` is not a partition number", line.text))),
         }
     }
 
@@ -201,7 +201,7 @@ impl Firmware<'_> {
                 BootFile::Unreadable { path: path.to_owned(), why: why.clone() }
             }
             Some((path, Content::Named)) => {
-                BootFile::Unreadable { path: path.to_owned(), why: "it is no text".to_owned() }
+                BootFile::Unreadable { path: path.to_owned(), why: "it is not text".to_owned() }
             }
             None if is_default => BootFile::Missing,
             None => BootFile::Unreadable {

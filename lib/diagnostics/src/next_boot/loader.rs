@@ -86,8 +86,8 @@ pub(super) fn unknown(place: Place, kernel: &str, file: &BootFile) -> Loader {
 
 fn stop(name: &str, file: &str, then: &[&str]) -> Remedy {
     let explain = format!(
-        "take cgroup_disable=memory out of {name}'s parameters in {file}, which is not changed here{}",
-        if then.is_empty() { "" } else { ", and have its files written again" }
+        "remove cgroup_disable=memory from the parameters of {name} in {file}; `repair` does not change that file{}",
+        if then.is_empty() { "" } else { ", then regenerate its files" }
     );
     then.iter().fold(Remedy::new(explain), |remedy, command| remedy.command(*command))
 }
@@ -169,15 +169,14 @@ fn grub_to_enable(files: &Files, path: &str, generate: &str) -> Remedy {
     };
     let mut texts = files.text(GRUB_DEFAULT).into_iter().chain(files.texts_in(GRUB_DEFAULTS, ".cfg"));
     if let Some(place) = texts.find_map(is_right) {
-        return Remedy::new(format!("{place} has {ENABLE}, and {generated}: have it written again"))
+        return Remedy::new(format!("{place} already has {ENABLE}, but {generated}: regenerate it"))
             .command(generate);
     }
     let default = files.text(GRUB_DEFAULT).map(|(_, text)| text);
     let quoted = format!("{VARIABLE}=\"");
     let has = |start: &str| default.is_some_and(|text| text.lines().any(|line| line.starts_with(start)));
-    let remedy = Remedy::new(format!(
-        "{generated}: add {ENABLE} to {VARIABLE} in {GRUB_DEFAULT}, and have it written again"
-    ));
+    let remedy =
+        Remedy::new(format!("{generated}: add {ENABLE} to {VARIABLE} in {GRUB_DEFAULT}, then regenerate it"));
     let remedy = if has(&quoted) {
         remedy.command(format!(r#"sudo sed -i -E 's/^{VARIABLE}="/&{ENABLE} /' {GRUB_DEFAULT}"#))
     } else if default.is_some() && has(&format!("{VARIABLE}=")) {

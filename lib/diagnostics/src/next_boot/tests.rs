@@ -193,8 +193,7 @@ fn a_partition_that_is_not_the_one_here() {
             Some(3),
             Some(3),
             format!(
-                "{unknown}:3: `boot_partition=2` has the next boot start partition 2; mounted at /boot/firmware is \
-                 partition 3"
+                "{unknown}:3: `boot_partition=2` has the next boot start partition 2; mounted at /boot/firmware is partition 3"
             ),
         ),
         (
@@ -207,15 +206,14 @@ fn a_partition_that_is_not_the_one_here() {
             "boot_partition=two\n",
             Some(1),
             None,
-            format!("{unknown}:1: `boot_partition=two` is no number of a partition"),
+            format!("{unknown}:1: `boot_partition=two` is not a partition number"),
         ),
         (
             "[ALL]\nboot_partition=2\n",
             Some(2),
             None,
             format!(
-                "{unknown}:2: whether `boot_partition=2` applies is unknown: [ALL] is not a filter of Raspberry Pi's \
-                 documentation"
+                "{unknown}:2: whether `boot_partition=2` applies is unknown: [ALL] is not a filter of Raspberry Pi's documentation"
             ),
         ),
         (
@@ -248,8 +246,7 @@ fn what_no_file_here_says() {
         ),
         (
             (CONFIG, "\u{feff}cmdline=other.txt\n"),
-            "? /boot/firmware/config.txt:1: whether `cmdline=other.txt` applies is unknown: config.txt begins with a byte \
-             order mark",
+            "? /boot/firmware/config.txt:1: whether `cmdline=other.txt` applies is unknown: config.txt begins with a byte order mark",
         ),
         (
             (CONFIG, "include config.txt\n"),
@@ -260,7 +257,7 @@ fn what_no_file_here_says() {
         assert_eq!(said(&[given, (CMDLINE, LINE)], &machine(RUNNING)), want);
     }
     let network = Machine { is_from_network: true, ..machine(RUNNING) };
-    let want = "? /proc/device-tree/chosen/bootloader/boot-mode: this boot came from a network, where its command line is too";
+    let want = "? /proc/device-tree/chosen/bootloader/boot-mode: this boot came over the network, and so does its command line";
     assert_eq!(said(&[(CMDLINE, LINE)], &network), want);
 }
 

@@ -61,7 +61,7 @@ pub enum Damage {
     Missing(String),
     #[error("{0} is not in its manifest: it was not made by `weaver node backup`")]
     Unlisted(String),
-    #[error("the name {0} in it leads elsewhere: it was not made by `weaver node backup`")]
+    #[error("its member {0} points outside of the archive: it was not made by `weaver node backup`")]
     Path(String),
 }
 

@@ -44,13 +44,12 @@ pub fn refusals(card: &Card, backup: &Manifest) -> Vec<UpgradeRefusal> {
         refuse(
             format!("the backup is of the node {node}, and this one is {own}"),
             format!(
-                "write `hostname = \"{node}\"` into weaver.toml and reboot, or add --take-name to have this node \
-                 become {node}"
+                "write `hostname = \"{node}\"` into weaver.toml and reboot, or add --take-name to have this node become {node}"
             ),
         );
     }
     if let Some(why) = &card.other_datastore {
-        refuse(why.clone(), "restore it by the means of that datastore".to_owned());
+        refuse(why.clone(), "restore it with the tools of that datastore".to_owned());
     }
     if card.data_dir != backup.data_dir {
         refuse(

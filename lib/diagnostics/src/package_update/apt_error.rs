@@ -18,7 +18,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
             "frontend lock was locked",
             "Unable to lock",
         ],
-        "another program installs packages now",
+        "another program is installing packages",
         "wait until it has finished, and try again; `ps -e | grep -E 'apt|dpkg|unattended'` shows it. Never remove the lock file",
     ),
     (&["dpkg was interrupted"], "an installation was interrupted earlier", "sudo dpkg --configure -a"),
@@ -35,7 +35,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &["No space left on device", "don't have enough free space", "Not enough free disk space"],
         "the disk is full",
-        "sudo apt-get clean; sudo du -xh / | sort -h | tail shows what takes it",
+        "run `sudo apt-get clean`; `sudo du -xh / | sort -h | tail` shows what uses the space",
     ),
     (
         &["is not valid yet"],
@@ -77,7 +77,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
             "Clearsigned file",
         ],
         "the signature of the repository is wrong",
-        "nothing of it is used. It was changed on its way or copied in parts: copy it again, whole",
+        "nothing was installed. It was changed in transit or not copied completely: copy it again",
     ),
     (
         &["does not have a Release file"],
@@ -86,7 +86,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["Hash Sum mismatch", "File has unexpected size", "Size mismatch"],
-        "the repository is there in parts, or one of its files was changed",
+        "the repository is incomplete, or one of its files was changed",
         "have its owner copy it again, whole: the packages first, dists last",
     ),
     (
@@ -109,7 +109,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     ),
     (
         MISSING,
-        "the repository is there in parts: a file that it lists is missing",
+        "the repository is incomplete: a file that it lists is missing",
         "have its owner copy it again, whole: the packages first, dists last",
     ),
     (
@@ -127,7 +127,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "what the new packages depend on is not available",
         "sudo apt-get update, and see what apt says: sudo apt-get install -s config-weaver",
     ),
-    (&["Permission denied", "are you root"], "only root may install packages", "put `sudo` in front"),
+    (&["Permission denied", "are you root"], "only root may install packages", "run the command with sudo"),
 ];
 
 /// The addresses of a source of apt, as it names them.
@@ -164,7 +164,7 @@ pub fn explained(words: &str, addresses: &[String]) -> UpgradeRefusal {
         if let Some(line) = lines().find(is_it) {
             let is_ours = addresses.iter().any(|address| line.contains(address));
             let (what, remedy) = if *signs == MISSING && !is_ours {
-                ("what apt knows of another repository is old", "sudo apt-get update")
+                ("the package lists of another apt source are out of date", "sudo apt-get update")
             } else {
                 (*what, *remedy)
             };
@@ -188,11 +188,11 @@ mod tests {
     const SAID: &[(&str, &str)] = &[
         (
             "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (unattended-upgr)",
-            "another program installs",
+            "another program is installing",
         ),
         (
             "dpkg: error: dpkg frontend lock was locked by another process with pid 812",
-            "another program installs",
+            "another program is installing",
         ),
         (
             "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem.",
@@ -249,7 +249,7 @@ mod tests {
         ),
         (
             "E: Failed to fetch file:/srv/apt/dists/stable/main/binary-amd64/Packages.xz  Hash Sum mismatch",
-            "there in parts, or one of its files",
+            "incomplete, or one of its files",
         ),
         (
             "E: Failed to fetch http://10.0.0.2/apt/pool/weaver_0.1.0_amd64.deb  404  Not Found [IP: 10.0.0.2 80]",

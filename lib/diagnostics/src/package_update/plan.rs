@@ -13,7 +13,7 @@ const ROOM: u64 = 3;
 /// KiB that are left free besides.
 const MARGIN: u64 = 64 * 1024;
 /// Where a version that was kept here comes from.
-pub const KEPT: &str = "kept here by the last update";
+pub const KEPT: &str = "kept on this host by the last update";
 
 /// One package of one version.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -66,13 +66,15 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     let Some(first) = ours.first() else {
         refusals.push(refusal(
             "no package of Config Weaver is installed here",
-            "docs/how-to/install-on-a-pi.md says how to install them",
+            "install them with `sudo apt install ./config-weaver_VERSION_ARCH.deb ./weaver_VERSION_ARCH.deb`",
         ));
         return UpdatePlan::Refused(refusals);
     };
     if let Some(broken) = ours.iter().find(|package| !package.is_whole) {
-        let what =
-            format!("the package {} is not whole: an installation was interrupted or failed", broken.name);
+        let what = format!(
+            "the package {} is only partly installed: an installation was interrupted or failed",
+            broken.name
+        );
         refusals.push(refusal(what, "sudo dpkg --configure -a"));
     }
     let main = facts.known.iter().find(|known| known.name == first.name);
@@ -154,7 +156,7 @@ pub fn stored_refusal(changes: &[Change], lost: &[String]) -> Option<UpgradeRefu
             format!(
                 "{to} stores {stored}, which {from} does not know: after that there is no way back to {from}"
             ),
-            "make a backup of the cluster (docs/how-to/back-up-and-restore.md), then add --one-way",
+            "make a backup with `sudo weaver node backup DIR`, then add --one-way",
         )
     })
 }
@@ -191,7 +193,11 @@ impl UpdateFacts {
 
 fn no_source(facts: &UpdateFacts) -> UpgradeRefusal {
     let what = format!("no apt source has a package of Config Weaver for {}", facts.architecture);
-    refusal(what, "name one: [update] in weaver.toml on a card, else docs/how-to/update.md")
+    refusal(
+        what,
+        "name one: on a card in section [update] of weaver.toml, elsewhere in \
+        /etc/apt/sources.list.d/config-weaver.sources",
+    )
 }
 
 fn with(mut refusals: Vec<UpgradeRefusal>, last: UpgradeRefusal) -> Vec<UpgradeRefusal> {

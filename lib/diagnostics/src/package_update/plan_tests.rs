@@ -142,7 +142,7 @@ fn each_thing_that_stands_against_it_is_named() {
                 refusals: vec![refusal],
                 ..facts()
             },
-            &["apt is locked: wait", "the package config-weaver is not whole"],
+            &["apt is locked: wait", "the package config-weaver is only partly installed"],
         ),
     ] {
         let found = refusals(&facts);

@@ -107,7 +107,7 @@ fn each_end_of_a_handshake_has_its_code() {
 fn dates_are_judged_by_two_clocks() {
     let name: ServingName = "raspi".parse().unwrap();
     for (clocks, want) in [
-        (None, "it is unknown whose clock is wrong"),
+        (None, "it is unknown which clock is wrong"),
         (Some(Clocks { here: 100, there: 110 }), "both clocks agree"),
         (
             Some(Clocks { here: 100, there: 1_800_000_000 }),

@@ -36,10 +36,7 @@ pub(crate) fn blocked_task(line: &str) -> Option<&str> {
 pub(super) fn stuck(line: &str) -> Option<Details> {
     let name = blocked_task(line)?;
     line.contains("seconds.").then(|| {
-        Details::message(format!(
-            "{name} got no further for minutes, as the kernel says: most often it waits for storage"
-        ))
-        .remedy(
+        Details::message(format!("{name} was blocked for minutes; it usually waits for storage")).remedy(
             Remedy::new(
                 "look for errors of the card or the disk next to it; move other writers off the card",
             )
@@ -99,7 +96,7 @@ pub(super) fn no_vxlan(line: &str) -> Option<Details> {
 }
 
 fn vxlan_missing() -> Details {
-    Details::message("the kernel cannot make a vxlan device, which pods of several nodes reach each other by")
+    Details::message("the kernel cannot create a vxlan device, which connects pods on different nodes")
         .remedy(
             Remedy::new("Ubuntu for the Pi has the module in a package of its own")
                 .command("sudo apt install linux-modules-extra-raspi"),
@@ -113,7 +110,7 @@ pub(super) fn flannel(line: &str) -> Option<Details> {
     }
     let is_of_pods = line.contains("failed to make veth pair") || line.contains("could not add \"cni0\"");
     is_of_pods.then(|| {
-        Details::message("the kernel cannot make the devices that connect pods: its modules are not there")
+        Details::message("the kernel cannot create the devices that connect pods: their modules are missing")
             .remedy(
                 Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
                     .command("sudo reboot"),
@@ -127,7 +124,7 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
             "the kernel module br_netfilter is not loaded, without which Services do not reach pods",
         )
         .remedy(
-            Remedy::new("load it; k3s does so at its start where it may")
+            Remedy::new("load it; k3s loads it at start if it is allowed to")
                 .command("sudo modprobe br_netfilter"),
         )
     })
@@ -136,8 +133,8 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
 /// The kernel turns the board off at this.
 pub(super) fn too_hot(line: &str) -> Option<Details> {
     line.contains("thermal").then(|| {
-        Details::message("the board was so hot that the kernel turned it off").remedy(
-            Remedy::new("cool it: a heat sink or a fan, and a case that is open")
+        Details::message("the board overheated and the kernel shut it down").remedy(
+            Remedy::new("cool it: use a heat sink or a fan, and an open case")
                 .command("vcgencmd measure_temp"),
         )
     })
@@ -150,11 +147,9 @@ pub(super) fn out_of_memory(line: &str) -> Details {
         .and_then(|process| process.split_once('('));
     let who = process.map_or("a process", |(_, name)| name);
     if line.contains("Memory cgroup out of memory") {
-        return Details::message(format!(
-            "the kernel ended {who}: its container reached its own memory limit"
-        ));
+        return Details::message(format!("the kernel killed {who}: its container reached its memory limit"));
     }
-    Details::message(format!("the kernel ended {who} because memory ran out"))
+    Details::message(format!("the kernel killed {who} because memory ran out"))
 }
 
 /// As systemd says it of a unit.
@@ -162,7 +157,7 @@ pub(super) fn unit_out_of_memory(line: &str) -> Details {
     let unit = line
         .split_whitespace()
         .find_map(|word| word.strip_suffix(':').filter(|word| word.ends_with(".service")));
-    Details::message(format!("a process of {} was ended because memory ran out", unit.unwrap_or("a unit")))
+    Details::message(format!("a process of {} was killed because memory ran out", unit.unwrap_or("a unit")))
 }
 
 /// As the kubelet says it of a container: in a status, in a list of pods.
@@ -172,7 +167,7 @@ pub(super) fn container_out_of_memory(line: &str) -> Option<Details> {
         || line.split_whitespace().nth(3) == Some("OOMKilled");
     is_status.then(|| {
         Details::message(
-            "a container was ended because it reached its own memory limit, or the node had none left",
+            "a container was killed because it reached its memory limit, or the node ran out of memory",
         )
     })
 }

@@ -22,7 +22,7 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
         .or_else(|| after(line, "container registry ", &[' ', ':', '"']))
         .filter(|server| !server.is_empty());
     Some(server.map_or_else(Details::default, |server| {
-        Details::message(format!("{server} speaks plain HTTP and was asked for HTTPS"))
+        Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"))
     }))
 }
 
@@ -112,7 +112,7 @@ pub(super) fn short_name_denied(line: &str) -> Option<Details> {
 pub(super) fn short_name(line: &str) -> Details {
     after(line, "short-name \"", &['"']).map_or_else(Details::default, |image| {
         Details::message(format!(
-            "`{image}` has no registry in front, and podman is configured to guess none"
+            "`{image}` has no registry in front, and podman has no unqualified-search registries configured"
         ))
     })
 }

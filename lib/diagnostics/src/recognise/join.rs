@@ -19,7 +19,7 @@ pub(super) fn malformed(line: &str) -> Option<Details> {
 
 pub(super) fn malformed_token(_: &str) -> Details {
     Details::message(
-        "the token is not of the form that k3s makes: it was cut off, or has a line break or quotes in it",
+        "the token does not have the form of a k3s token: it was truncated, or contains a line break or quotes",
     )
 }
 

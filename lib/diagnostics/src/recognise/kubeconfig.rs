@@ -8,7 +8,7 @@ pub(super) fn file_gone(line: &str) -> Details {
     let file = after(line, "unable to read ", &['\n']).and_then(|rest| rest.split(' ').nth(1));
     file.map_or_else(Details::default, |file| {
         Details::message(format!("the kubeconfig names {file}, which cannot be read")).remedy(Remedy::new(
-            "copy that file too, or export the kubeconfig again: ours has its certificates in it",
+            "copy that file too, or use `weaver kubeconfig export`, whose kubeconfigs contain their certificates",
         ))
     })
 }

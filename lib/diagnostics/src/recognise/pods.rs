@@ -17,10 +17,10 @@ pub(super) fn class_gone(line: &str) -> Option<Details> {
 }
 
 pub(super) fn other_node(_: &str) -> Details {
-    Details::message("the pod's volume is on another node than those on which it may run").remedy(
+    Details::message("the volume of the pod is on a node on which the pod may not run").remedy(
         Remedy::new(
-            "a volume of local-path stays on the node that made it: let the pod run there, or bring that node back; a claim \
-             whose node is gone for good is to be deleted, with its data",
+            "a local-path volume stays on the node that created it: run the pod there, or bring that node back; if \
+            the node is gone for good, delete the claim, with its data",
         )
         .command("kubectl get pv -o wide")
         .command("kubectl get nodes"),
@@ -38,14 +38,14 @@ pub(super) fn does_not_fit(line: &str) -> Option<Details> {
         (true, true) => "the memory and the CPU that it requests",
         (true, false) => "the memory that it requests",
         (false, true) => "the CPU that it requests",
-        (false, false) => "a place for one more pod",
+        (false, false) => "room for another pod (limit of pods per node)",
     };
     Some(Details::message(format!("no node that the pod may run on has {what}")))
 }
 
 pub(super) fn ports(line: &str) -> Option<Details> {
     line.contains("nodes are available").then(|| {
-        Details::message("a pod asks for a port of the node that another pod has").remedy(
+        Details::message("a pod requests a host port that another pod uses").remedy(
             Remedy::new(
                 "two pods of one node cannot have the same `hostPort`: Traefik of k3s has 80 and 443, and each Service of type \
                  LoadBalancer has its ports on all nodes",

@@ -24,15 +24,15 @@ pub(super) fn k3d_node(line: &str) -> Option<Details> {
 pub(super) fn starts_k3d_server(line: &str) -> Option<Details> {
     let container = k3d_container(line)?;
     let starts = line.contains("Starting Node '") || line.contains("Starting node '");
-    let message = format!("k3d printed that it starts {container}, and nothing after that");
+    let message = format!("k3d printed that it starts {container}, then nothing more");
     (starts && container.contains("-server-")).then(|| container_log(Details::message(message), container))
 }
 
 fn container_log(details: Details, container: &str) -> Details {
     details.remedy(
         Remedy::new(
-            "the container's own log says why, most often N-01: the memory controller is the host's; k3d waits for ever \
-             unless it is given `--timeout`",
+            "the log of the container says why; most often it is N-01, since the container uses the memory \
+            controller of the host. k3d waits forever unless `--timeout` is given",
         )
         .command(format!("docker logs --tail 50 {container} 2>&1 | weaver explain")),
     )
@@ -143,8 +143,8 @@ pub(super) fn silent(line: &str) -> Option<Details> {
         return None;
     }
     if line.contains("TLS handshake timeout") {
-        let message = "the connection was accepted, and then the server did not answer: it is overloaded, or something in \
-                       between takes its packets";
+        let message = "the connection was accepted, but the server did not answer: it is overloaded, or something in \
+            between drops its packets";
         return Some(Details::message(message).remedy(
             Remedy::new("wait a minute and try again; on the Pi see what keeps it busy").command("uptime"),
         ));
@@ -180,7 +180,7 @@ pub(super) fn fallback_server_in_python(line: &str) -> Option<Details> {
 
 pub(super) fn listening_address(line: &str) -> Option<Details> {
     line.contains("refused")
-        .then(|| Details::message("0.0.0.0 is an address to listen at, not one to connect to"))
+        .then(|| Details::message("0.0.0.0 is an address to listen on, not to connect to"))
 }
 
 pub(super) fn this_machine(line: &str) -> Option<Details> {

@@ -45,8 +45,8 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
     Some(
         Details::message(format!("port {port}, which k3s needs, is in use")).remedy(
             Remedy::new(
-                "see which program listens there, and stop it; an old k3s that did not end, or an agent's unit next to a \
-                 server's, keeps it too",
+                "find out which program listens there and stop it; it can also be an old k3s that did not exit, or \
+                the agent unit running next to the server unit",
             )
             .command(format!("sudo ss -lntup 'sport = :{port}'"))
             .command("systemctl list-units 'k3s*'"),

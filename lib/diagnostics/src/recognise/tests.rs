@@ -289,7 +289,7 @@ fn what_a_line_says_in_particular_is_said() {
         ),
         (
             "k3s.service: Failed with result 'oom-kill'.",
-            "a process of k3s.service was ended because memory ran out",
+            "a process of k3s.service was killed because memory ran out",
             "free -m",
         ),
     ] {

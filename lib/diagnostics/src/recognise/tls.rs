@@ -126,8 +126,8 @@ fn others(text: &str) -> Option<NameMismatch> {
 
 /// Go has not read common names since 1.15; k3s' own certificates have names.
 pub(super) fn without_names(_: &str) -> Details {
-    Details::message("the certificate has no names but a common name, which programs in Go do not read").remedy(Remedy::new(
-        "that is not a certificate of k3s: the administrator of that registry or proxy makes one with subject alternative names",
+    Details::message("the certificate has only a common name, which Go programs ignore").remedy(Remedy::new(
+        "this is not a certificate of k3s: ask the administrator of that registry or proxy for one with subject alternative names",
     ))
 }
 
@@ -186,14 +186,15 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
 pub(super) fn of_a_client(line: &str) -> Option<Details> {
     if line.contains("signed by unknown authority") {
         return Some(Details::message(
-            "a client came with a certificate of another cluster, or of this one before it was reinstalled",
+            "a client presented a certificate of another cluster, or of this one before it was reinstalled",
         ));
     }
     line.contains("certificate has expired").then(|| {
         Details::message("a client's certificate has expired; the line does not say whose").remedy(
             Remedy::new(
-                "people: export the kubeconfig again and replace the old copies, also those of programs that run in the \
-                 background; k3s' own certificates are renewed when it starts, so restart it only if one of them has expired",
+                "if it is a user's kubeconfig, export it again and replace all copies, including those that \
+                background programs use; k3s renews its own certificates at start, so restart k3s only if one of \
+                them has expired",
             )
             .command("sudo k3s certificate check --output table"),
         )

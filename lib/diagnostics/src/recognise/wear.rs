@@ -12,17 +12,17 @@ fn hex(text: &str) -> Option<u32> {
 pub(super) fn life_time(line: &str) -> Option<Details> {
     let used = hex(after(line, "]: ", &['\n'])?).filter(|used| *used >= LAST_TENTH)?;
     Some(Details::message(if used > LAST_TENTH {
-        "the card is used beyond the life that its maker gives it"
+        "the card is past its rated lifetime"
     } else {
-        "the card has used more than 90 % of the life that its maker gives it"
+        "the card has used more than 90 % of its rated lifetime"
     }))
 }
 
 pub(super) fn end_of_life(line: &str) -> Option<Details> {
     // 1 is normal; 0 is not defined.
     match hex(after(line, "]: ", &['\n'])?)? {
-        2 => Some(Details::message("the card has used 80 % of its reserve of blocks")),
-        3 => Some(Details::message("the card has used 90 % of its reserve of blocks")),
+        2 => Some(Details::message("the card has used 80 % of its spare blocks")),
+        3 => Some(Details::message("the card has used 90 % of its spare blocks")),
         _ => None,
     }
 }
@@ -31,10 +31,9 @@ pub(super) fn end_of_life(line: &str) -> Option<Details> {
 pub(super) fn percentage(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let used = after(&lower, "percentage used:", &['%'])?.trim().parse::<u32>().ok()?;
-    (used >= 100)
-        .then(|| Details::message(format!("the disk has used {used} % of the life that its maker gives it")))
+    (used >= 100).then(|| Details::message(format!("the disk has used {used} % of its rated lifetime")))
 }
 
 pub(super) fn smart(_: &str) -> Details {
-    Details::message("the disk says of itself that it is failing")
+    Details::message("the disk reports that it is failing (SMART)")
 }

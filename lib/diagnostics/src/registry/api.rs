@@ -164,7 +164,7 @@ pub fn manifest(body: &[u8]) -> Result<Manifest, &'static str> {
     let digest = answer.pointer("/config/digest").and_then(Value::as_str).filter(|digest| is_digest(digest));
     digest
         .map(|digest| Manifest::Image { config: digest.to_owned() })
-        .ok_or("the answer is no manifest of an image")
+        .ok_or("the response is not an image manifest")
 }
 
 /// For which machine an image is built, by its configuration.
@@ -276,7 +276,7 @@ pub fn repository_name(text: &str) -> Result<String, String> {
     } else {
         "write letters a to z, digits, and . _ - / between them"
     };
-    Err(format!("`{text}` is no repository: {why}"))
+    Err(format!("`{text}` is not a valid repository name: {why}"))
 }
 
 fn is_digest(text: &str) -> bool {

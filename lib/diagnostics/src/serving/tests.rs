@@ -67,7 +67,7 @@ fn a_name_that_is_not_served_says_whether_k3s_was_started_since() {
     for (written, want) in [
         (
             Some(Written::AfterStart),
-            Some("/c.yaml: written after k3s was last started, which reads it at start only"),
+            Some("/c.yaml: changed after k3s was started; k3s reads it only at start"),
         ),
         (Some(Written::BeforeStart), Some("/c.yaml: k3s was started since it was written: ")),
         (None, None),

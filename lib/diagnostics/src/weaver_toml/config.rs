@@ -55,7 +55,7 @@ pub enum RoleSetting {
 pub enum OptionValue {
     /// A text, a number or a truth value, as k3s turns it into a flag.
     Single(String),
-    /// A list of texts.
+    /// A list of strings.
     List(Vec<String>),
 }
 

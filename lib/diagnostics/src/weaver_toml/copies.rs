@@ -34,8 +34,8 @@ pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
     let and_more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let names = first.clone().map(|path| cut(path, LONGEST)).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "copies of weaver.toml may hold k3s' token or the Wi-Fi's password, readable to anyone who has the \
-         card: {names}{and_more}"
+        "copies of weaver.toml on the card may contain the k3s token or the Wi-Fi password, readable by anyone who \
+        has the card: {names}{and_more}"
     );
     let mut finding = Finding::new(Code::TokenLeftOnCard, message);
     let mut remedy = Remedy::new("delete them, on another computer or here");

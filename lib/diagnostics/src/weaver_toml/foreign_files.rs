@@ -30,7 +30,7 @@ pub fn lint(directory: &Path, names: &[String]) -> Vec<Finding> {
         // FAT keeps the letters' case and does not regard it.
         let name = names.iter().find(|name| name.eq_ignore_ascii_case(foreign))?;
         let place = Place::file(directory.join(name).display().to_string());
-        let what = format!("{system} reads such a file, and this card does not: it has no effect");
+        let what = format!("this file is for {system} and has no effect on this card");
         let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
         Some(finding.saw(place, what).remedy(Remedy::new(format!("{remedy}, and delete the file"))))
     };

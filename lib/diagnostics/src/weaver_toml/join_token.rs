@@ -26,7 +26,7 @@ pub fn form(token: &str) -> Form<'_> {
         return Form::Broken("begins with K10 and has no `::`");
     };
     if !are_credentials(credentials) {
-        return Form::Broken("has nothing to log in with behind its `::`");
+        return Form::Broken("has no credential after `::`");
     }
     if hash.is_empty() {
         return Form::Short;
@@ -71,10 +71,10 @@ mod tests {
             ("K10".to_owned(), "no `::`"),
             (format!("K10{hash}"), "no `::`"),
             (format!("K10{hash}:server:hunter2"), "no `::`"),
-            (format!("K10{hash}::"), "nothing to log in with"),
-            (format!("K10{hash}::server"), "nothing to log in with"),
-            (format!("K10{hash}::server:"), "nothing to log in with"),
-            (format!("K10{hash}::abcdef.short"), "nothing to log in with"),
+            (format!("K10{hash}::"), "no credential"),
+            (format!("K10{hash}::server"), "no credential"),
+            (format!("K10{hash}::server:"), "no credential"),
+            (format!("K10{hash}::abcdef.short"), "no credential"),
             ("K10XX::server:hunter2".to_owned(), "no 64 hexadecimal digits"),
             (format!("K10{}::server:hunter2", &hash[1..]), "no 64 hexadecimal digits"),
             (format!("K10{}::server:hunter2", "x".repeat(64)), "no 64 hexadecimal digits"),

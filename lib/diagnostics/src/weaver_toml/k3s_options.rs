@@ -101,7 +101,7 @@ fn value(key: &str, item: &Item, faults: &mut Faults<'_>) -> Option<OptionValue>
             faults.add_at(
                 item.span().as_ref(),
                 message,
-                "write a text, a number, true, false or a list of texts",
+                "write a string, a number, true, false or a list of strings",
             );
             None
         }

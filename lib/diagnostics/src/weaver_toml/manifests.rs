@@ -116,7 +116,9 @@ fn target_name(name: &str) -> Result<String, &'static str> {
     let stem = stem.replace(['.', '_'], "-");
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if stem.is_empty() || stem.len() > 200 || stem.ends_with('-') || !stem.chars().all(is_name) {
-        return Err("its name has to be of letters, digits and hyphens: k3s makes an Addon of that name");
+        return Err(
+            "its name may have only letters, digits and hyphens: k3s creates an Addon with that name",
+        );
     }
     Ok(format!("{PREFIX}{stem}.yaml"))
 }
@@ -143,7 +145,8 @@ fn judge<'t>(path: &str, text: &'t str) -> Result<&'t str, (Place, String)> {
     }
     if is_json {
         let parsed: Result<serde_json::Value, _> = serde_json::from_str(rest);
-        let error = |error: serde_json::Error| (at(Some(error.line() as u64), 0), "it is no JSON".to_owned());
+        let error =
+            |error: serde_json::Error| (at(Some(error.line() as u64), 0), "it is not valid JSON".to_owned());
         parsed.map_err(error)?;
     }
     while !rest.is_empty() {
@@ -245,13 +248,13 @@ mod tests {
                 "a.yaml:4: the object has no metadata.name",
             ),
             ("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: x\n", "a.yaml:"),
-            ("a.json", "{\"a\": 1,\n}", "a.json:2: it is no JSON"),
+            ("a.json", "{\"a\": 1,\n}", "a.json:2: it is not valid JSON"),
             ("a.yaml", "", "a.yaml: it is empty"),
             ("a.yaml", " \n\r\n", "a.yaml: it is empty"),
             ("a.yaml", "apiVersion: v1\nkind: X\nmetadata: {name: a}\n...\n", "a.yaml:4: documents are"),
             ("a.yaml", "--- {apiVersion: v1, kind: X, metadata: {name: a}}\n", "a.yaml:1: documents are"),
             ("a.yaml.txt", APP, "k3s takes only names that end in"),
-            ("my app.yaml", APP, "its name has to be of letters"),
+            ("my app.yaml", APP, "its name may have only letters"),
         ] {
             let (files, said) = planned(&[(name, text), ("good.yaml", APP)], &["weaver-card-a.yaml"]);
             let good = format!("/m/weaver-card-good.yaml={APP}");

@@ -65,7 +65,7 @@ fn address(text: &str) -> Result<Address, Mistake> {
         return match text.parse::<IpAddr>() {
             Ok(ip) => {
                 let usual = if ip.is_ipv4() { 24 } else { 64 };
-                wrong("has no size of its network", format!("write \"{text}/{usual}\" if that is its size"))
+                wrong("has no prefix length", format!("write \"{text}/{usual}\" if that is its network"))
             }
             Err(_) => wrong("is not an IP address", example()),
         };
@@ -84,10 +84,7 @@ fn address(text: &str) -> Result<Address, Mistake> {
     }
     let host = number(ip) & !mask(bits, prefix);
     if ip.is_ipv4() && prefix < 31 && (host == 0 || host == !mask(bits, prefix) & u128::from(u32::MAX)) {
-        return wrong(
-            "is the first or last one of its network",
-            "write an address between the two".to_owned(),
-        );
+        return wrong("is the network or broadcast address", "write an address between the two".to_owned());
     }
     Ok(Address { ip, prefix })
 }
@@ -102,14 +99,17 @@ fn gateway(text: &str, address: Option<Address>) -> Result<IpAddr, Mistake> {
         return wrong("is the host's own address".to_owned(), "write the address of the router");
     }
     if router.is_ipv4() != own.ip.is_ipv4() {
-        return wrong(format!("is of another kind than {own}"), "write both as IPv4 or both as IPv6");
+        return wrong(
+            format!("is not of the same IP version as {own}"),
+            "write both as IPv4 or both as IPv6",
+        );
     }
     let is_link_local = matches!(router, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let mask = mask(if own.ip.is_ipv4() { 32 } else { 128 }, own.prefix);
     if !is_link_local && number(router) & mask != number(own.ip) & mask {
         return wrong(
             format!("is not in the network of {own}"),
-            "correct one of the two, or the size after the slash",
+            "correct one of the two, or the prefix length after the slash",
         );
     }
     Ok(router)
@@ -119,7 +119,7 @@ fn host_address(what: &str, text: &str) -> Result<IpAddr, Mistake> {
     let address = text.parse::<IpAddr>().ok().filter(|ip| !is_of_no_host(*ip));
     address.ok_or_else(|| {
         let message = format!("the {what} {} is not a host address", shown(text));
-        Mistake::new(message, "write it like 192.168.1.1, without a port or a size")
+        Mistake::new(message, "write it like 192.168.1.1, without port or prefix length")
     })
 }
 
@@ -150,15 +150,15 @@ mod tests {
             assert_eq!(address(good).unwrap().to_string(), good);
         }
         for (text, why, remedy) in [
-            ("192.168.1.20", "its network", "write \"192.168.1.20/24\""),
-            ("fd00::1", "its network", "write \"fd00::1/64\""),
+            ("192.168.1.20", "no prefix length", "write \"192.168.1.20/24\""),
+            ("fd00::1", "no prefix length", "write \"fd00::1/64\""),
             ("192.168.1.20/33", "no prefix length", "1 to 32"),
             ("192.168.1.20/0", "no prefix length", "1 to 32"),
             ("192.168.1.20/", "no prefix length", "1 to 32"),
             ("192.168.1.20/255.255.255.0", "no prefix length", "1 to 32"),
             ("fd00::1/129", "no prefix length", "1 to 128"),
-            ("192.168.1.0/24", "first or last", "between"),
-            ("192.168.1.255/24", "first or last", "between"),
+            ("192.168.1.0/24", "network or broadcast", "between"),
+            ("192.168.1.255/24", "network or broadcast", "between"),
             ("127.0.0.1/8", "no host can", "192.168.1.20/24"),
             ("0.0.0.0/24", "no host can", "192.168.1.20/24"),
             ("raspi/24", "not an IP", "192.168.1.20/24"),
@@ -187,7 +187,7 @@ mod tests {
         for (text, own, why) in [
             ("192.168.2.1", own("192.168.1.20/24"), "not in the network"),
             ("192.168.1.20", own("192.168.1.20/24"), "own address"),
-            ("fe80::1", own("192.168.1.20/24"), "another kind"),
+            ("fe80::1", own("192.168.1.20/24"), "same IP version"),
             ("192.168.1.1/24", own("192.168.1.20/24"), "not a host address"),
             ("router", None, "not a host address"),
             ("0.0.0.0", None, "not a host address"),

@@ -30,7 +30,7 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
         }
     }
     if let [(first, _), (second, at)] = routes[..] {
-        let what = format!("{first} and {second} both have a default route of the same weight");
+        let what = format!("{first} and {second} both have a default route with the same metric");
         found.fault(at, &what, "keep one, or give the second a larger `metric` in `routes`");
     }
     found.findings
@@ -58,7 +58,7 @@ impl Found<'_> {
             None if has_more => {
                 self.fault(
                     network,
-                    "it has no version, and cloud-init takes none of it",
+                    "it has no `version`, so cloud-init ignores the file",
                     "write `version: 2`",
                 );
             }
@@ -66,7 +66,7 @@ impl Found<'_> {
                 self.fault(version, "there are versions 1 and 2 only", "write `version: 2`");
             }
             Some(version) if plain(self.file, version).is_none() => {
-                let what = "the version is a text, and cloud-init takes none of it";
+                let what = "`version` is a string, so cloud-init ignores the file";
                 self.fault(version, what, "write `version: 2`, without quotes");
             }
             _ => {}
@@ -84,13 +84,13 @@ impl Found<'_> {
             let Some(text) = node.as_str() else { continue };
             let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
             match address.parse::<IpAddr>() {
-                Err(_) => self.fault(node, "it is no address", "write such as 192.168.1.5/24"),
+                Err(_) => self.fault(node, "it is not an IP address", "write such as 192.168.1.5/24"),
                 Ok(_) if prefix.is_empty() => {
                     let remedy = format!(
-                        "write how long the network's part is: {address}/{}",
+                        "write the prefix length: {address}/{}",
                         if address.contains(':') { 64 } else { 24 }
                     );
-                    self.fault(node, "an address needs the length of its network", &remedy);
+                    self.fault(node, "an address needs a prefix length", &remedy);
                 }
                 Ok(_) => match addresses.iter().find(|(one, _)| *one == address) {
                     Some((_, other)) => self.fault(
@@ -114,7 +114,7 @@ impl Found<'_> {
         if let Some(country) = body.get("regulatory-domain") {
             let text = country.as_str().unwrap_or_default();
             if let Some(written) = plain(self.file, country).filter(|written| is_reread(written)) {
-                let what = "without quotes YAML reads it as a truth value, and no country";
+                let what = "without quotes YAML reads it as a boolean, not as a country";
                 self.fault(country, what, &format!("write \"{}\"", written.to_ascii_uppercase()));
             } else if text == "UK" {
                 let what = "it is no country of ISO 3166, so the radio stays silent on most channels";
@@ -122,7 +122,7 @@ impl Found<'_> {
             } else if text.len() != 2 || !text.bytes().all(|c| c.is_ascii_uppercase()) {
                 self.fault(
                     country,
-                    "it is no country, so the radio stays silent on most channels",
+                    "it is not a country code, so the radio may not use most channels",
                     "write the two letters of ISO 3166, such as DE or GB",
                 );
             }
@@ -205,9 +205,9 @@ mod tests {
             ("network: {version: 3}\n", "/n:1:20: there are versions 1 and 2 only | write `version: 2`"),
             (
                 "ethernets:\n  end0:\n    addresses: [192.168.1.5]\n",
-                "/n:3:17: an address needs the length of its network | write how long the network's part is: 192.168.1.5/24",
+                "/n:3:17: an address needs a prefix length | write the prefix length: 192.168.1.5/24",
             ),
-            ("ethernets:\n  end0:\n    addresses: [raspi]\n", "/n:3:17: it is no address"),
+            ("ethernets:\n  end0:\n    addresses: [raspi]\n", "/n:3:17: it is not an IP address"),
             (
                 "ethernets:\n  end0: {addresses: [10.0.0.2/24]}\n  end1: {addresses: [10.0.0.2/24]}\n",
                 "/n:3:22: end1 has the address of end0",
@@ -216,13 +216,13 @@ mod tests {
                 "ethernets:\n  end0: {gateway4: 10.0.0.1}\n  end1: {routes: [{to: default, via: 10.0.1.1}]}\n",
                 "/n:3:19: end0 and end1 both have a default route",
             ),
-            ("wifis: {wlan0: {regulatory-domain: germany}}\n", "/n:1:36: it is no country"),
+            ("wifis: {wlan0: {regulatory-domain: germany}}\n", "/n:1:36: it is not a country code"),
             ("wifis: {wlan0: {regulatory-domain: UK}}\n", "/n:1:36: it is no country of ISO 3166"),
             (
                 "wifis:\n  wlan0:\n    regulatory-domain: NO\n",
-                "/n:3:24: without quotes YAML reads it as a truth",
+                "/n:3:24: without quotes YAML reads it as a boolean",
             ),
-            ("wifis:\n  wlan0:\n    regulatory-domain: de\n", "/n:3:24: it is no country"),
+            ("wifis:\n  wlan0:\n    regulatory-domain: de\n", "/n:3:24: it is not a country code"),
             (
                 "wifis:\n  wlan0:\n    access-points:\n      0123: {password: \"hunter2\"}\n",
                 "/n:4:7: without quotes YAML reads the Wi-Fi's name as a number",
@@ -235,8 +235,8 @@ mod tests {
                 "wifis: {wlan0: {access-points: {attic: {auth: {password: 1234_5678}}}}}\n",
                 "/n:1:58: without quotes YAML reads the Wi-Fi's password",
             ),
-            ("network:\n  ethernets: {end0: {dhcp4: true}}\n", "/n:2:3: it has no version"),
-            ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: the version is a text"),
+            ("network:\n  ethernets: {end0: {dhcp4: true}}\n", "/n:2:3: it has no `version`"),
+            ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: `version` is a string"),
             ("version: 3\nethernets: {}\n", "/n:1:10: there are versions 1 and 2 only"),
         ] {
             let found = found(text);

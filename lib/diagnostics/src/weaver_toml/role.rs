@@ -121,7 +121,7 @@ fn server_url(text: &str, hostname: Option<&str>) -> Result<String, Mistake> {
     };
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
-        return wrong("has something behind its port", EXAMPLE.to_owned());
+        return wrong("has text after its port", EXAMPLE.to_owned());
     }
     let (host, port) = match rest.strip_prefix('[').and_then(|six| six.split_once(']')) {
         Some((host, behind)) => (host, behind.strip_prefix(':')),
@@ -175,7 +175,7 @@ mod tests {
             ("https://raspi.lan:0", "from 1 to 65535", "write \"https://raspi.lan:6443\""),
             ("https://raspi.lan:65536", "from 1 to 65535", "write \"https://raspi.lan:6443\""),
             ("https://raspi.lan:+443", "from 1 to 65535", "write \"https://raspi.lan:6443\""),
-            ("https://raspi.lan:6443/v1", "behind its port", "write it like"),
+            ("https://raspi.lan:6443/v1", "after its port", "write it like"),
             ("https://ras pi:6443", "white space", "write it like"),
             ("https://0.0.0.0:6443", "not the address of a host", "write it like"),
             ("https://worker:6443", "is this card itself", "different names"),

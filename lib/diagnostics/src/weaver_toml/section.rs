@@ -72,12 +72,12 @@ impl<'t> Section<'t> {
         let (_, item) = self.item(key)?;
         let text = item.as_str().map(|value| Text { value, span: item.span() });
         if text.is_none() {
-            self.wrong_type(key, item, "a text in quotes", faults);
+            self.wrong_type(key, item, "a string in quotes", faults);
         }
         text
     }
 
-    /// A list of texts.
+    /// A list of strings.
     pub fn texts(&self, key: &'static str, faults: &mut Faults<'_>) -> Vec<Text<'t>> {
         let Some((_, item)) = self.item(key) else { return Vec::new() };
         let Some(list) = item.as_array() else {
@@ -149,7 +149,7 @@ impl<'t> Section<'t> {
 pub(super) fn text_of<'t>(key: &str, value: &'t Value, faults: &mut Faults<'_>) -> Option<Text<'t>> {
     let text = value.as_str().map(|text| Text { value: text, span: value.span() });
     if text.is_none() {
-        let message = format!("an entry of `{key}` is {}, not a text", kind_of_value(value));
+        let message = format!("an entry of `{key}` is {}, not a string", kind_of_value(value));
         faults.add_at(value.span().as_ref(), message, "put each entry in quotes");
     }
     text
@@ -166,7 +166,7 @@ pub(super) fn kind(item: &Item) -> &'static str {
 
 fn kind_of_value(value: &Value) -> &'static str {
     match value {
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Integer(_) | Value::Float(_) => "a number",
         Value::Boolean(_) => "true or false",
         Value::Datetime(_) => "a date",

@@ -68,11 +68,11 @@ fn key_file(text: &str) -> Result<String, Mistake> {
     let wrong = |why: &str| Err(Mistake::new(format!("the key {} {why}", shown(text)), KEY));
     let name = text.strip_prefix('/').unwrap_or(text);
     if text.contains("PRIVATE KEY") {
-        wrong("is no file")
+        wrong("is not a file")
     } else if text.contains("PUBLIC KEY") {
         wrong("is the key itself, not its file")
     } else if name.is_empty() || text.chars().any(char::is_control) || text.len() > LONGEST {
-        wrong("is no name of a file")
+        wrong("is not a file name")
     } else if !text.starts_with('/') && text.contains(['/', '\\']) {
         wrong("is in a directory")
     } else {
@@ -87,12 +87,12 @@ pub fn key_mistake(text: &str) -> Option<&'static str> {
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
     if text.contains("PRIVATE KEY") {
         return Some(
-            "it is a private key, which belongs on no card: destroy it there and export the public one",
+            "it is a private key, which must not be on a card: delete it there and export the public key",
         );
     }
     let (text, is_lone) = (text.trim(), text.matches(BEGIN).count() == 1);
     (!text.starts_with(BEGIN) || !text.ends_with(END) || !is_lone)
-        .then_some("it is no public key as text: `gpg --armor --export` writes one")
+        .then_some("it is not an ASCII-armoured public key, which `gpg --armor --export` writes")
 }
 
 /// The key cannot be used: the source stays as it was.
@@ -120,7 +120,7 @@ mod tests {
         for (text, line, message) in [
             ("[update]\nsource = \"https://a/b\"\n", 2, "`source` needs `key`"),
             ("[update]\nkey = \"a.asc\"\n", 2, "`key` needs `source`"),
-            ("[update]\nsource = 1\nkey = \"a\"\n", 2, "a number, not a text"),
+            ("[update]\nsource = 1\nkey = \"a\"\n", 2, "a number, not a string in quotes"),
             ("[update]\nsources = \"https://a\"\n", 2, "unknown key `sources`"),
         ] {
             let faults = read(text).unwrap_err();
@@ -166,12 +166,12 @@ mod tests {
         assert_eq!(key_file("config-weaver.asc").unwrap(), "config-weaver.asc");
         assert_eq!(key_file("/etc/keys/a.asc").unwrap(), "/etc/keys/a.asc");
         for (text, why) in [
-            ("", "no name of a file"),
-            ("/", "no name of a file"),
+            ("", "not a file name"),
+            ("/", "not a file name"),
             ("../a.asc", "in a directory"),
             ("keys\\a.asc", "in a directory"),
             ("-----BEGIN PGP PUBLIC KEY BLOCK-----", "not its file"),
-            ("a\nb", "no name of a file"),
+            ("a\nb", "not a file name"),
         ] {
             let mistake = key_file(text).unwrap_err();
             assert!(mistake.message.contains(why), "{text}: {mistake:?}");
@@ -181,7 +181,10 @@ mod tests {
         assert_eq!(key_mistake(&format!("\r\n{public}\r\n")), None);
         let private = public.replace("PUBLIC", "PRIVATE");
         for text in ["", "hello", &public[..60], &format!("{public}{public}")] {
-            assert!(key_mistake(text).is_some_and(|why| why.contains("no public key")), "{text}");
+            assert!(
+                key_mistake(text).is_some_and(|why| why.contains("not an ASCII-armoured public key")),
+                "{text}"
+            );
         }
         for text in [private.clone(), format!("{public}{private}")] {
             assert!(key_mistake(&text).is_some_and(|why| why.contains("private key")), "{text}");

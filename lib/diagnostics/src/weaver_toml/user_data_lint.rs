@@ -61,7 +61,7 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(text) else { return found.findings };
     if !begin.starts_with(CLOUD_CONFIG) {
         if root.entries().iter().any(|(key, _)| key.as_str().is_some_and(|key| KEYS.contains(&key))) {
-            let what = "the first line is not `#cloud-config`, so cloud-init takes none of it";
+            let what = "the first line is not `#cloud-config`, so cloud-init ignores the file";
             found.fault(
                 Place::line(&file.path, 1),
                 what,
@@ -71,7 +71,7 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
         return found.findings;
     }
     if text.len() < file.text.len() {
-        let what = "the file begins with a byte order mark, so cloud-init takes none of it";
+        let what = "the file begins with a byte order mark, so cloud-init ignores it";
         found.fault(Place::line(&file.path, 1), what, "save it as UTF-8 without a byte order mark (BOM)");
     }
     found.keys_at_the_top(&root);
@@ -128,12 +128,13 @@ impl Found<'_> {
     fn keys_at_the_top(&mut self, root: &YamlNode) {
         let Some(keys) = root.get(KEYS_FIELD) else { return };
         if keys.as_str().is_some() {
-            let what = "the keys at the top are a text, of which cloud-init makes a key of each letter";
+            let what = "`ssh_authorized_keys` at the top level is a string, and cloud-init takes each letter for a key";
             self.fault(self.at(keys), what, "write a list: each key on a line that begins with `- `");
             return;
         }
         if !keys.items().is_empty() && !has_default(root, self.of_card) {
-            let what = "these keys are for the default user, who is not made: no one can log in with them";
+            let what =
+                "these keys are for the default user, which is not created: no one can log in with them";
             let remedy = "write them below `ssh_authorized_keys` of a user in `users`, or into `keys` below [ssh] in weaver.toml";
             self.fault(self.at(keys), what, remedy);
         }
@@ -155,13 +156,15 @@ impl Found<'_> {
         if let Some((key, _)) = needs_home {
             let without = ["system", "no_create_home"].into_iter().find(|field| is_true(field));
             if let Some(field) = without {
-                let what =
-                    format!("`{}` has keys and `{field}`: cloud-init does not make such a user", shown(name));
+                let what = format!(
+                    "`{}` has both keys and `{field}`: cloud-init does not create such a user",
+                    shown(name)
+                );
                 self.fault(self.at(key), &what, &format!("remove `{field}`, or the keys"));
             }
             if get("ssh_redirect_user").is_some_and(|(_, value)| value.as_str() != Some("false")) {
                 let what = format!(
-                    "`{}` has keys and `ssh_redirect_user`: cloud-init does not make such a user",
+                    "`{}` has both keys and `ssh_redirect_user`: cloud-init does not create such a user",
                     shown(name)
                 );
                 self.fault(self.at(key), &what, "remove one of the two");
@@ -170,7 +173,7 @@ impl Found<'_> {
         for (key, _) in user.entries() {
             let plain = key.as_str().unwrap_or_default().replace('-', "_").to_ascii_lowercase();
             if MISNAMED.contains(&plain.as_str()) {
-                let what = format!("a user has no such field, so `{}` gets no key of it", shown(name));
+                let what = format!("users have no such field, so `{}` gets no key from it", shown(name));
                 self.fault(self.at(key), &what, "write ssh_authorized_keys");
             }
         }
@@ -252,26 +255,26 @@ mod tests {
             ),
             (format!("#cloud-config\nusers: []\nssh_authorized_keys: [{KEY}]\n"), "/u:3:22: these keys are"),
             (format!("#cloud-config\nusers: {{ada: {{}}}}\nssh_authorized_keys: [{KEY}]\n"), "/u:3:22: these keys"),
-            (format!("#cloud-config\nssh_authorized_keys: {KEY}\n"), "/u:2:22: the keys at the top are a text"),
+            (format!("#cloud-config\nssh_authorized_keys: {KEY}\n"), "/u:2:22: `ssh_authorized_keys` at the top level is a string"),
             (
                 format!("#cloud-config\nusers:\n- name: ada\n  system: true\n  ssh_authorized_keys: [{KEY}]\n"),
-                "/u:5:3: `ada` has keys and `system`",
+                "/u:5:3: `ada` has both keys and `system`",
             ),
             (
                 "#cloud-config\nusers:\n- name: ada\n  no-create-home: yes\n  ssh_import_id: [gh:ada]\n".to_owned(),
-                "/u:5:3: `ada` has keys and `no_create_home`",
+                "/u:5:3: `ada` has both keys and `no_create_home`",
             ),
             (
                 format!("#cloud-config\nusers:\n- name: ada\n  ssh_redirect_user: true\n  ssh_authorized_keys: [{KEY}]\n"),
-                "/u:5:3: `ada` has keys and `ssh_redirect_user`",
+                "/u:5:3: `ada` has both keys and `ssh_redirect_user`",
             ),
             (
                 format!("#cloud-config\nusers:\n- name: ada\n  ssh_authorized_key: {KEY}\n"),
-                "/u:4:3: a user has no such field, so `ada` gets no key",
+                "/u:4:3: users have no such field, so `ada` gets no key",
             ),
             (
                 format!("#cloud-config\nusers:\n- name: ada\n  ssh-keys: [{KEY}]\n"),
-                "/u:4:3: a user has no such field",
+                "/u:4:3: users have no such field",
             ),
             (
                 "#cloud-config\nusers:\n- name: ada\n  ssh_authorized_keys:\n  - ~/.ssh/id_ed25519.pub\n".to_owned(),

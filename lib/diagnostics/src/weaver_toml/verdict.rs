@@ -155,7 +155,7 @@ pub fn packages_left(user_data: &UserData) -> Option<Finding> {
     if names.is_empty() {
         return None;
     }
-    let message = "user-data asks for packages: the card starts without waiting for them, and installs none";
+    let message = "user-data lists packages: the card installs none at the first boot";
     let remedy = Remedy::new("once the node has a network")
         .command("sudo apt-get update")
         .command(format!("sudo apt-get install {}", names.join(" ")));
@@ -241,7 +241,7 @@ pub fn join_without_token(file: &str, config: &Config, host: &KnownHost) -> Opti
 /// Something that is asked for could not be made.
 #[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
-    let message = format!("{path} could not be changed as the card asks");
+    let message = format!("{path} could not be changed as weaver.toml asks");
     Finding::new(Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
         Remedy::new("free space or mount the disk writable, then")
             .command("sudo weaver-node-agent boot-config"),

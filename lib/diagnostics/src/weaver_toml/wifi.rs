@@ -101,9 +101,9 @@ fn ssid(text: &str) -> Result<String, Mistake> {
     let wrong =
         |why: &str, remedy: &str| Err(Mistake::new(format!("the network {} {why}", shown(text)), remedy));
     if text.is_empty() {
-        wrong("has no name", "write its name as your telephone shows it, such as \"attic\"")
+        wrong("has no name", "write the SSID as your phone shows it, such as \"attic\"")
     } else if text.len() > LONGEST_SSID {
-        wrong("is longer than 32 bytes", "write its name as your telephone shows it")
+        wrong("is longer than 32 bytes", "write the SSID as your phone shows it")
     } else if text.chars().any(char::is_control) || text.contains('\\') {
         // wpa_supplicant reads a backslash as the begin of an escape, and not every netplan writes it as one.
         wrong(
@@ -118,7 +118,7 @@ fn ssid(text: &str) -> Result<String, Mistake> {
 /// What IEEE 802.11 takes: a password of 8 to 63 printable characters of ASCII, or the key as 64 digits.
 fn password_mistake(text: &str) -> Option<Mistake> {
     const REMEDY: &str =
-        "write the password, 8 to 63 letters, digits, signs or spaces, or the key as 64 hexadecimal digits";
+        "write the password (8 to 63 printable ASCII characters) or the key as 64 hexadecimal digits";
     let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let wrong = if !text.chars().all(|c| matches!(c, ' '..='~')) {
         "`password` has characters other than the printable ones of ASCII"

@@ -79,7 +79,7 @@ pub async fn serve(
             accepted = listener.accept(), if newcomer.is_none() => match accepted {
                 Ok((stream, peer)) => newcomer = Some((stream, peer.ip())),
                 Err(error) => {
-                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "accepting a connection");
+                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "could not accept a connection");
                     // Out of file descriptors, say: one of ours may give its back.
                     open.shed();
                     sleep(ACCEPT_PAUSE).await;
@@ -104,7 +104,12 @@ pub async fn serve(
     let drained = timeout(limits.drain, async { while tasks.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         let seconds = limits.drain.as_secs();
-        warn!(code = code::HTTP_CUT_OFF, connections = tasks.len(), "cut off after {seconds} s");
+        warn!(
+            code = code::HTTP_CUT_OFF,
+            connections = tasks.len(),
+            "closed connections whose requests did not \
+            finish within {seconds} s"
+        );
     }
 }
 
@@ -123,8 +128,7 @@ async fn connection(
     let Some(tls) = tls else { return talk(stream, false, &slot.connection, router, limits, stop).await };
     let handshake = tokio::select! {
         () = stop.cancelled() => return,
-        () = slot.connection.leave.cancelled() => return debug!("closed a TLS handshake in favour of \
-            another connection"),
+        () = slot.connection.leave.cancelled() => return debug!("closed a TLS handshake in favour of another connection"),
         handshake = timeout(limits.head, tls.accept(stream)) => handshake,
     };
     let stream = match handshake {

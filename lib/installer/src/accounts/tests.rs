@@ -170,7 +170,7 @@ async fn rules_that_were_changed_come_back_and_a_binding_stays_as_its_owner_left
         outcomes(&second),
         [
             "validatingadmissionpolicy/weaver-accounts replaced (rules)",
-            "validatingadmissionpolicybinding/weaver-accounts unchanged\n  note: left as it is, although the \
+            "validatingadmissionpolicybinding/weaver-accounts unchanged\n  note: left unchanged, although the \
              validationActions of its binding are [Audit], so no request is refused",
         ]
     );

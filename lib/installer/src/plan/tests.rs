@@ -271,7 +271,7 @@ fn what_would_destroy_something_is_refused() {
         (
             "on its way out",
             |v| v["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
-            &["being deleted", "then install again"],
+            &["being deleted", "then run this again"],
         ),
     ];
     for (name, change, words) in cases {

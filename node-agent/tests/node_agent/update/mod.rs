@@ -105,7 +105,7 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
     assert!(said.contains("\napt also installs: libother 1.0\n"), "{said}");
-    assert!(said.contains("0.2 is installed and proven: weaver-node-agent.service, "), "{said}");
+    assert!(said.contains("0.2 is installed and verified: weaver-node-agent.service, "), "{said}");
     assert!(said.ends_with("0.1 is kept: `sudo weaver node update --to 0.1`\n"), "{said}");
     // As dpkg-deb was given it: modes and links as they are, and no conffile that the owner has edited or removed.
     let kept =
@@ -120,7 +120,7 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
         (code, said.as_str()),
         (
             Some(0),
-            "Config Weaver 0.2 is installed, and nothing newer is there (from file:/srv/apt stable/main).\n"
+            "Config Weaver 0.2 is installed; there is no newer version (from file:/srv/apt stable/main).\n"
         )
     );
 }
@@ -154,7 +154,7 @@ fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
     assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
     assert!(
         said.contains(
-            "0.2bad is not proven: after 1 s: weaver-node-agent.service is failed; the node agent has not"
+            "0.2bad could not be verified: after 1 s: weaver-node-agent.service is failed; the node agent has not"
         ),
         "{said}"
     );
@@ -169,7 +169,12 @@ fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
     host.write("words", "E: Failed to fetch x  Could not resolve 'x'");
     let (code, said) = host.update(&["--yes", "--to", "0.2"]);
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
-    assert!(said.starts_with("What was kept is used, since the source gives nothing: the name"), "{said}");
+    assert!(
+        said.starts_with(
+            "Using the packages that the last update kept, since the source cannot be used: the name"
+        ),
+        "{said}"
+    );
     assert!(said.contains("weaver 0.1 → 0.2, from kept here"), "{said}");
     let (code, said) = host.update(&["--yes", "--to", "0.3"]);
     assert_eq!((code, host.installed()), (Some(10), NEW.map(str::to_owned).into()), "{said}");
@@ -218,7 +223,7 @@ fn what_apt_fails_with_is_explained_and_ends_in_what_was() {
             "apt-get download",
             "E: Failed to fetch x  File not found",
             10,
-            "refused: what apt knows of another repository is old",
+            "refused: the package lists of another apt source are out of date",
         ),
         (
             "apt-get simulate",
@@ -251,7 +256,7 @@ fn what_apt_fails_with_is_explained_and_ends_in_what_was() {
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(10), OLD.map(str::to_owned).into()), "{said}");
     assert!(
-        said.contains("another program installs packages now") && said.ends_with("Nothing was changed.\n"),
+        said.contains("another program is installing packages") && said.ends_with("Nothing was changed.\n"),
         "{said}"
     );
     assert!(host.record().contains("went-back"), "{}", host.record());

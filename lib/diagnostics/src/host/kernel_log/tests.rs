@@ -168,14 +168,14 @@ const STORAGE: &[(&[&str], &[Want])] = &[
 const OTHER: &[(&[&str], &[Want])] = &[
     (
         &["INFO: task jbd2/mmcblk0p2-8:85 blocked for more than 120 seconds."],
-        &[("H-10", WARN, "the process jbd2/mmcblk0p2-8 waited for minutes")],
+        &[("H-10", WARN, "the process jbd2/mmcblk0p2-8 was blocked for minutes")],
     ),
     (
         &[
             "INFO: task kworker/u8:2:31 blocked for more than 120 seconds.",
             "INFO: task kworker/0:1+events:7 blocked for more than 120 seconds.",
         ],
-        &[("H-10", WARN, "the process kworker waited")],
+        &[("H-10", WARN, "the process kworker was blocked")],
     ),
     // A process that calls itself an error of a disk.
     (
@@ -222,11 +222,11 @@ fn whose_memory_ran_out() {
     };
     let board = |cgroup: &str, task: &str| line("CONSTRAINT_NONE", "global_oom", cgroup, task);
     for (cgroup, task, words) in [
-        ("/system.slice/k3s.service", "k3s-server", "the kernel ended k3s (process k3s-server)"),
-        ("/weaver.slice/weaver-operator.service", "x", "the kernel ended weaver-operator (process x)"),
-        (POD, "java", "memory ran out, and the kernel ended process java of a pod"),
+        ("/system.slice/k3s.service", "k3s-server", "the kernel killed k3s (process k3s-server)"),
+        ("/weaver.slice/weaver-operator.service", "x", "the kernel killed weaver-operator (process x)"),
+        (POD, "java", "memory ran out, and the kernel killed process java of a pod"),
         (SYSTEMD_POD, "java", "process java of a pod"),
-        ("/user.slice/user-1000.slice", "ps", "ended process ps"),
+        ("/user.slice/user-1000.slice", "ps", "killed process ps"),
         // What a pod calls its processes changes nothing.
         (POD, "a,pid=1,task=k3s", "process a?pid?1?task?k3s of a pod"),
     ] {
@@ -246,7 +246,7 @@ fn whose_memory_ran_out() {
     limit(webhook, webhook)(&[("H-17", WARN, "weaver-webhook reached the memory limit")]);
     // Without the first line.
     check(&[KILLED_THERE], &[]);
-    check(&[KILLED], &[("H-17", WARN, "the kernel ended process k3s-server")]);
+    check(&[KILLED], &[("H-17", WARN, "the kernel killed process k3s-server")]);
 }
 
 #[test]

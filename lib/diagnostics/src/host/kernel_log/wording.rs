@@ -47,10 +47,10 @@ impl Trouble {
                 format!("the kernel made the file system on {subject} read-only after an error")
             }
             Self::DiskReset => format!("the USB disk {subject} was reset more than once: it did not answer"),
-            Self::Stuck => format!("the process {subject} waited for minutes and made no progress"),
-            Self::Memory => format!("memory ran out, and the kernel ended {subject}"),
+            Self::Stuck => format!("the process {subject} was blocked for minutes"),
+            Self::Memory => format!("memory ran out, and the kernel killed {subject}"),
             Self::MemoryLimit => {
-                format!("{subject} reached the memory limit, and the kernel ended a process")
+                format!("{subject} reached the memory limit, and the kernel killed a process")
             }
             Self::UnderVoltage => "the kernel reported under-voltage".to_owned(),
             Self::Heat => "the kernel reported that the processor is too hot".to_owned(),
@@ -65,8 +65,7 @@ impl Trouble {
             ),
             Self::Stuck => Some(
                 Remedy::new(
-                    "most often it waits for storage: look for errors of the card or disk next to it, and move \
-                     other writers off the card",
+                    "it usually waits for storage: look for card or disk errors at the same time, and move other writers off the card",
                 )
                 .command("sudo dmesg --level err,warn"),
             ),

@@ -74,7 +74,7 @@ fn keys_of_another_role_another_time_or_none() {
         (Agent, "no-flannel: true\n", "k3s has no `no-flannel` since v1.26 and does not start"),
         (Server, "multi-cluster-cidr: true\n", "k3s has no `multi-cluster-cidr` since v1.29"),
         (Server, "storage-endpoint: hunter2\n", "k3s has no `storage-endpoint` since v1.17"),
-        (Server, "--disable: traefik\n", "k3s does not start with `--disable`: its keys have no hyphens"),
+        (Server, "--disable: traefik\n", "k3s does not start with `--disable`: write its keys without"),
         (Agent, "-v: 4\n", "k3s does not start with `-v`"),
         (Server, "\"a\\e[2Jb\": 1\n", "k3s up to v1.37 does not know `a\\u{1b}[2Jb`"),
     ] {
@@ -101,12 +101,12 @@ fn values_that_k3s_cannot_read_or_reads_otherwise() {
         (
             "flannel-backend: [none, vxlan]\n",
             Warn,
-            "flannel-backend must be a single value: of 2 k3s takes the last",
+            "flannel-backend must be a single value: k3s uses only the last of 2",
         ),
         ("token: {a: hunter2}\n", Warn, "/c.yaml:1:8: token must be a single value"),
-        ("kubelet-arg:\n  max-pods: 50\n", Warn, "/c.yaml:2:3: kubelet-arg must be a list of texts"),
-        ("node-label:\n- a: b\n", Warn, "/c.yaml:2:3: node-label must be a list of texts"),
-        ("write-kubeconfig-mode: 0644 # for all\n", Warn, "without them YAML reads 0644 as 420"),
+        ("kubelet-arg:\n  max-pods: 50\n", Warn, "/c.yaml:2:3: kubelet-arg must be a list of strings"),
+        ("node-label:\n- a: b\n", Warn, "/c.yaml:2:3: node-label must be a list of strings"),
+        ("write-kubeconfig-mode: 0644 # for all\n", Warn, "without them YAML reads 0644 as the number 420"),
     ] {
         let found = found_on(Role::Server, text);
         assert_eq!(found.len(), 1, "{text}: {found:?}");

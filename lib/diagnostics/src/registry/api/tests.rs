@@ -70,8 +70,8 @@ fn what_a_tag_leads_to() {
     assert_eq!(manifest(one.as_bytes()), Ok(Manifest::Image { config: DIGEST.to_owned() }));
     for (bad, why) in [
         (r#"{"schemaVersion":1,"architecture":"amd64"}"#, "schema 1"),
-        (r#"{"config":{"digest":"../../x"}}"#, "no manifest"),
-        ("{}", "no manifest"),
+        (r#"{"config":{"digest":"../../x"}}"#, "not an image manifest"),
+        ("{}", "not an image manifest"),
         ("<html>", "not JSON"),
     ] {
         assert!(manifest(bad.as_bytes()).unwrap_err().contains(why), "{bad}");
@@ -120,10 +120,10 @@ fn names_of_images() {
         ("app:", "no valid tag"),
         ("app@latest", "no valid tag"),
         ("app:a b", "no valid tag"),
-        ("a?b", "is no repository"),
-        ("../x", "is no repository"),
-        ("a//b", "is no repository"),
-        ("", "is no repository"),
+        ("a?b", "is not a valid repository name"),
+        ("../x", "is not a valid repository name"),
+        ("a//b", "is not a valid repository name"),
+        ("", "is not a valid repository name"),
     ] {
         let error = image(bad, "registry.lan:5000").unwrap_err();
         assert!(error.contains(why), "{bad}: {error}");

@@ -30,8 +30,10 @@ pub fn judge(facts: &RegistryFacts) -> Vec<Finding> {
 
 /// The command that shows what is there.
 fn look(facts: &RegistryFacts) -> Remedy {
-    Remedy::new("compare the name with those that are there; a push says under which name it ended")
-        .command(format!("weaver registry check {}", facts.registry))
+    Remedy::new(
+        "compare the name with the repositories that exist; the output of the push shows the name that was used",
+    )
+    .command(format!("weaver registry check {}", facts.registry))
 }
 
 fn place(facts: &RegistryFacts, scheme: &str) -> Place {
@@ -63,8 +65,7 @@ fn by_container(facts: &RegistryFacts) -> Option<Remedy> {
         };
         return Some(
             Remedy::new(format!(
-                "{nodes} is its address in the networks of k3d: right in image names, and not on this machine; push to \
-                 {here}"
+                "{nodes} is its address in the networks of k3d: right in image names, and not on this machine; push to {here}"
             ))
             .command(format!("weaver registry check {here}")),
         );
@@ -85,8 +86,8 @@ fn not_resolved(facts: &RegistryFacts, why: &str) -> Finding {
     let (host, _) = facts.host();
     let remedy = by_container(facts).unwrap_or_else(|| {
         Remedy::new(format!(
-            "correct the name, or have {host} found: by the DNS server, or by a line in /etc/hosts of each node and of \
-             the machines that push; the name of a container of k3d is known in its networks only"
+            "correct the name, or make {host} resolvable: in the DNS server, or in /etc/hosts of each node and each \
+            machine that pushes. The name of a k3d container resolves only inside its networks"
         ))
         .command(format!("getent hosts {}", shell::quoted(host)))
         .command("k3d registry list")
@@ -103,12 +104,17 @@ fn no_registry(facts: &RegistryFacts) -> Finding {
     let other = replies.iter().find_map(|(scheme, reply)| Some((*scheme, reply.ok()?)));
     let (message, remedy) = match (&facts.https.reply, other) {
         (Err(why), _) if !is_silent => (
-            format!("{} speaks TLS, and then answers nothing: {}", facts.registry, quoted_or(why)),
+            format!(
+                "{} completes the TLS handshake, then does not respond: {}",
+                facts.registry,
+                quoted_or(why)
+            ),
             "if it wants a certificate of its clients, name cert_file and key_file in registries.yaml; else read its log",
         ),
         (_, Some((_, reply))) if reply.location.is_some() => {
             let location = reply.location.as_deref().unwrap_or_default();
-            let words = format!("{} sends clients elsewhere: {}", facts.registry, quoted(location, LONGEST));
+            let words =
+                format!("{} redirects to another host: {}", facts.registry, quoted(location, LONGEST));
             (
                 words,
                 "use the host that it leads to in image names; containerd looks for images where their names say",
@@ -116,7 +122,7 @@ fn no_registry(facts: &RegistryFacts) -> Finding {
         }
         (_, Some((_, reply))) if reply.status >= 500 => (
             format!("{} answers {} at /v2/", facts.registry, reply.status),
-            "a proxy without the registry behind it, or one that starts: look at its log",
+            "it is a proxy whose registry is down or still starting: read its log",
         ),
         (_, Some((_, reply))) => (
             format!("another server than a registry answers at {}: {} at /v2/", facts.registry, reply.status),
@@ -154,7 +160,7 @@ fn certificate(facts: &RegistryFacts) -> Option<Finding> {
             Remedy::new(format!("use one of these names in image names, or make a certificate that has {host} too")),
         ),
         Outcome::Dates(why) => (
-            format!("the certificate of {registry} is out of its dates: {why}"),
+            format!("the certificate of {registry} is not valid at this date: {why}"),
             Remedy::new("compare the clocks of both machines first; then renew the certificate").command("timedatectl"),
         ),
         Outcome::Untrusted(why) => (
@@ -199,7 +205,7 @@ fn http_in_vain(facts: &RegistryFacts) -> Option<Finding> {
     let is_plain = matches!(&facts.http, Ok(reply) if reply.registry);
     (configured.is_plain(&facts.registry) && !is_plain).then(|| {
         let message =
-            format!("{file} has {} asked over plain HTTP, and it speaks HTTPS only", facts.registry);
+            format!("{file} configures {} for plain HTTP, but it speaks only HTTPS", facts.registry);
         let by = match &facts.ca {
             Some(_) => By::HttpsWithCa("/etc/rancher/k3s/registry-ca.crt".to_owned()),
             None => By::Https,
@@ -211,8 +217,11 @@ fn http_in_vain(facts: &RegistryFacts) -> Option<Finding> {
 /// The lines of registries.yaml.
 fn in_file(facts: &RegistryFacts, by: By) -> Remedy {
     let lines = Registry { name: facts.registry.clone(), by }.config();
-    Remedy::new(format!("on each node have in registries.yaml, then restart k3s:\n{}", lines.trim_end()))
-        .command("sudo systemctl restart k3s")
+    Remedy::new(format!(
+        "on each node, write this into /etc/rancher/k3s/registries.yaml and restart k3s:\n{}",
+        lines.trim_end()
+    ))
+    .command("sudo systemctl restart k3s")
 }
 
 /// Only http answers.
@@ -243,7 +252,8 @@ fn plain(facts: &RegistryFacts) -> Option<Finding> {
     container.networks.is_empty().then(|| {
         let own = container.in_nodes();
         let remedy = Remedy::new(format!(
-            "create the cluster with it, and k3d writes registries.yaml of its nodes; in its file: registries: {{use: [{own}]}}"
+            "create the cluster with the registry, and k3d writes registries.yaml of its nodes; in the configuration \
+            file of k3d: registries: {{use: [{own}]}}"
         ));
         perhaps(format!("no cluster of k3d uses the registry {}", container.name))
             .remedy(remedy.command(format!("k3d cluster create CLUSTER --registry-use {own}")))
@@ -264,14 +274,13 @@ fn access(facts: &RegistryFacts, scheme: &str, reply: &Reply) -> Option<Finding>
     let why = match (reply.credentials, facts.configured()) {
         (Sent::Yes, _) => "refuses the credentials of registries.yaml".to_owned(),
         (Sent::Unverified, _) => {
-            "wants credentials, and those of registries.yaml were not sent: its certificate is not verified, or plain HTTP \
-             is not configured"
+            "wants credentials, and those of registries.yaml were not sent: its certificate is not verified, or plain HTTP is not configured"
                 .to_owned()
         }
         (Sent::OtherKind, Some(configured)) if configured.credentials == Some(Credentials::Token) => {
             "wants credentials; the token of registries.yaml was not tried".to_owned()
         }
-        (Sent::OtherKind, _) => "gives tokens for a password, which was not tried".to_owned(),
+        (Sent::OtherKind, _) => "issues tokens for a password, which was not tried".to_owned(),
         (_, Some(_)) => "wants credentials, and registries.yaml has none for it".to_owned(),
         (_, None) => "wants credentials".to_owned(),
     };
@@ -290,7 +299,7 @@ fn image(facts: &RegistryFacts, WantedImage { image, platform, found }: &WantedI
         Build::Missing => {
             let message = format!("{} has no image `{image}`", facts.registry);
             let look = Remedy::new(
-                "compare the tag with those that are there; a push says under which name it ended",
+                "compare the tag with the tags that exist; the output of the push shows the name that was used",
             )
             .command(format!("weaver registry check {} --repository {}", facts.registry, image.repository));
             Some(Finding::new(Code::ImageNotFound, message).remedy(look))
@@ -318,7 +327,7 @@ fn image(facts: &RegistryFacts, WantedImage { image, platform, found }: &WantedI
                 Fit::Native => None,
                 // It runs, where the processor still can.
                 Fit::Arm32 => Some(
-                    of(format!("{name} has no build for {platform}, and the one for 32-bit arm is pulled"))
+                    of(format!("{name} has no build for {platform}; nodes pull its 32-bit arm build"))
                         .milder(Severity::Warn),
                 ),
                 Fit::None => Some(of(format!("{name} is for {names}, and not for {platform}"))),
