@@ -88,6 +88,7 @@ pub fn status(
         os: facts.os.clone(),
         kernel: facts.kernel.clone(),
         k3s_version,
+        agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         boot_medium: facts.boot_medium.map(str::to_owned),
         system: facts.system.as_ref().map(|measured| rounded(before.system.as_ref(), measured)),
         conditions: fold(&NODE_ORDER, &before.conditions, &verdicts, None, now),

@@ -57,5 +57,5 @@ pub fn log_filter(asked: Option<&str>) -> EnvFilter {
 /// `process` is its name in the Lease.
 #[must_use]
 pub fn user_agent(process: &str) -> String {
-    format!("weaver-operator/{} ({process})", env!("CARGO_PKG_VERSION"))
+    weaver_api::lease::program(env!("CARGO_PKG_VERSION"), process)
 }

@@ -18,6 +18,9 @@ pub const NAME: &str = "weaver-operator";
 pub const PRIORITY_ANNOTATION: &str = "weaver.example.com/priority";
 /// Annotation: who else would lead, as a JSON list of [`Candidacy`].
 pub const CANDIDATES_ANNOTATION: &str = "weaver.example.com/candidates";
+/// Annotation: the holder as it names itself to the API server, with its version. One that does not write it may have taken the
+/// Lease over from one that does, so that it counts with the holder's name only.
+pub const PROGRAM_ANNOTATION: &str = "weaver.example.com/program";
 
 /// Seconds that a Lease is given when it is given back.
 const RELEASED: u64 = 1;
@@ -52,6 +55,8 @@ pub struct Record {
     pub version: Option<u64>,
     /// The holder's priority.
     pub priority: i32,
+    /// The holder's version, where it says it.
+    pub program_version: Option<String>,
     /// The other candidates. An unreadable list counts as empty: candidates add themselves again.
     pub candidates: Vec<Candidacy>,
 }
@@ -67,7 +72,12 @@ impl Record {
         let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
         let renewed = spec.and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0.to_string());
         let annotation = |key| lease.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let program_version = holder.as_deref().and_then(|holder| {
+            let rest = annotation(PROGRAM_ANNOTATION)?.strip_prefix("weaver-operator/")?;
+            rest.strip_suffix(&format!(" ({holder})")).map(str::to_owned)
+        });
         Self {
+            program_version,
             renewal: format!("{holder:?} {transitions} {renewed:?} {seconds:?}"),
             is_released: holder.is_none() && seconds == Some(RELEASED),
             holder,
@@ -90,6 +100,8 @@ pub struct Me {
     pub name: String,
     /// Its priority.
     pub priority: i32,
+    /// Its version.
+    pub version: String,
 }
 
 /// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people. `candidates`
@@ -97,7 +109,7 @@ pub struct Me {
 #[must_use]
 pub fn held(
     before: Option<&Lease>,
-    Me { name: me, priority }: &Me,
+    Me { name: me, priority, version }: &Me,
     candidates: &[Candidacy],
     expiry: Duration,
     now: Timestamp,
@@ -110,6 +122,7 @@ pub fn held(
     let mut metadata = metadata(before);
     let rank = (*priority != 0).then(|| priority.to_string());
     annotate(&mut metadata, PRIORITY_ANNOTATION, rank);
+    annotate(&mut metadata, PROGRAM_ANNOTATION, Some(program(version, me)));
     list(&mut metadata, candidates);
     Lease {
         metadata,
@@ -141,6 +154,12 @@ pub fn with_candidates(before: &Lease, candidates: &[Candidacy]) -> Lease {
     Lease { metadata, spec: before.spec.clone() }
 }
 
+/// How an operator names itself, in its Lease and in each request, so that an audit log tells which of two it was.
+#[must_use]
+pub fn program(version: &str, name: &str) -> String {
+    format!("weaver-operator/{version} ({name})")
+}
+
 fn list(metadata: &mut ObjectMeta, candidates: &[Candidacy]) {
     let text = (!candidates.is_empty()).then(|| serde_json::json!(candidates).to_string());
     annotate(metadata, CANDIDATES_ANNOTATION, text);
@@ -164,7 +183,7 @@ mod tests {
     use super::*;
 
     fn me(name: &str) -> Me {
-        Me { name: name.into(), priority: 0 }
+        Me { name: name.into(), priority: 0, version: "0.2.0-rc.1".into() }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -196,7 +215,7 @@ mod tests {
     #[test]
     fn priority_and_candidates_stand_next_to_and_renew_nothing() {
         let expiry = Duration::from_mins(1);
-        let high = Me { name: "a".into(), priority: 7 };
+        let high = Me { priority: 7, ..me("a") };
         let first = held(None, &high, &[], expiry, at(1));
         assert_eq!(Record::of(&first).priority, 7);
         let laptop = Candidacy { holder: "laptop".into(), priority: 9, at: "then".into() };
@@ -205,7 +224,8 @@ mod tests {
         assert_eq!(Record::of(&listed).renewal, Record::of(&first).renewal);
         let taken = held(Some(&listed), &me("b"), &[], expiry, at(9));
         assert_eq!((Record::of(&taken).priority, Record::of(&taken).candidates), (0, Vec::new()));
-        assert_eq!(taken.metadata.annotations, Some(BTreeMap::new()));
+        let annotations = taken.metadata.annotations.unwrap();
+        assert_eq!(annotations.keys().collect::<Vec<_>>(), [PROGRAM_ANNOTATION]);
         let mut odd = first;
         let annotations = odd.metadata.annotations.as_mut().unwrap();
         annotations.extend([
@@ -213,6 +233,17 @@ mod tests {
             (CANDIDATES_ANNOTATION.into(), "{".into()),
         ]);
         assert_eq!((Record::of(&odd).priority, Record::of(&odd).candidates), (0, Vec::new()));
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_holder_or_none() {
+        let lease = held(None, &me("a"), &[], Duration::from_mins(1), at(1));
+        assert_eq!(Record::of(&lease).program_version.as_deref(), Some("0.2.0-rc.1"));
+        assert_eq!(Record::of(&released(&lease)).program_version, None);
+        // An older operator keeps the annotation as it was.
+        let mut taken = lease;
+        taken.spec.as_mut().unwrap().holder_identity = Some("b".into());
+        assert_eq!(Record::of(&taken).program_version, None);
     }
 
     #[test]

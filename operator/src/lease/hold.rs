@@ -87,7 +87,7 @@ impl Leases {
         fence: Fence,
         health: Health,
     ) -> Self {
-        let me = Me { name, priority };
+        let me = Me { name, priority, version: env!("CARGO_PKG_VERSION").to_owned() };
         Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, origin, timing, fence, health }
     }
 

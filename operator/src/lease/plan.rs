@@ -181,12 +181,13 @@ mod tests {
             transitions: 0,
             version: None,
             priority: 0,
+            program_version: None,
             candidates: Vec::new(),
         }
     }
 
     fn me() -> Me {
-        Me { name: "me".into(), priority: 0 }
+        Me { name: "me".into(), priority: 0, version: String::new() }
     }
 
     fn candidate(holder: &str, priority: i32) -> Candidacy {
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(at(29, false), LeaseStep::Wait(seconds(1)));
         assert_eq!(at(29, true), LeaseStep::Take(Why::Released), "it is gone");
         assert_eq!(at(30, false), LeaseStep::Take(Why::Expired), "it does not come");
-        let laptop = Me { name: "laptop".into(), priority: 10 };
+        let laptop = Me { name: "laptop".into(), priority: 10, ..me() };
         let step = Candidate::default().judge(Some(&free), &laptop, |_| false, seconds(0), &timing);
         assert_eq!(step, LeaseStep::Take(Why::Released));
     }
@@ -211,7 +212,7 @@ mod tests {
     fn a_leader_yields_to_the_highest_and_never_to_its_equal() {
         let all = [candidate("a", 0), candidate("b", 5), candidate("c", 9), candidate("d", -1)];
         let to = |priority, gone: &'static str| {
-            let me = Me { name: "me".into(), priority };
+            let me = Me { priority, ..me() };
             outranking(&all, &me, |holder| holder == gone).map(|other| other.holder.clone())
         };
         assert_eq!(to(0, ""), Some("c".into()));

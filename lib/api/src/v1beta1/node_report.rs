@@ -64,6 +64,10 @@ pub struct NodeReportStatus {
     #[serde(rename = "k3sVersion", skip_serializing_if = "Option::is_none")]
     pub k3s_version: Option<String>,
 
+    /// Version of the node agent that wrote this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+
     /// What the node was booted from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_medium: Option<String>,
