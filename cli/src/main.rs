@@ -31,6 +31,7 @@ mod sync;
 mod tenant;
 mod token;
 mod uninstall;
+mod verify;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -163,6 +164,15 @@ enum Verb {
     /// Exit status: 0 nothing left, or a dry run; 1 something left, with the reason; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Uninstall(uninstall::Uninstall),
+    /// Check downloaded files of a release against SHA256SUMS, its signature and the provenance
+    ///
+    /// SHA256SUMS, SHA256SUMS.minisig and provenance.intoto.json are those next to the file. Of a directory, every file must be
+    /// listed and every listed file be there. Without --key the signature is not checked: anyone who could replace the
+    /// file could replace SHA256SUMS as well. Asks no server.
+    ///
+    /// Exit status: 0 as published; 1 could not check; 2 wrong usage; 10 not as published, or not signed by that key.
+    #[command(verbatim_doc_comment)]
+    Verify(verify::Verify),
 }
 
 /// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
@@ -208,6 +218,7 @@ async fn main() -> ExitCode {
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Token { verb } => token::run(verb).await,
         Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
+        Verb::Verify(options) => verify::run(&options),
     };
     match done {
         Ok(code) => code,

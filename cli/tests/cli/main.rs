@@ -12,3 +12,4 @@ mod pipes;
 mod registry;
 mod support;
 mod support_bundle;
+mod verify;

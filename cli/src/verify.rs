@@ -1,0 +1,272 @@
+//! `weaver verify`: is a file the one that was published? Asks no server.
+//!
+//! The key vouches for SHA256SUMS, SHA256SUMS for every file, the provenance among them. Guarantees: nothing of a list
+//! is used before its signature was judged, where a key is given; what could not be read is never taken for good. Failure:
+//! the first thing that is wrong with the list, or each file that is not as published.
+
+mod provenance;
+mod signature;
+mod sums;
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{Args, ValueHint};
+use sha2::{Digest as _, Sha256};
+use weaver_diagnostics::exit_code::KNOWN_BAD;
+
+use self::provenance::Provenance;
+use crate::stdout::{Lines, failed, note, say};
+
+const SUMS: &str = "SHA256SUMS";
+const SIGNATURE: &str = ".minisig";
+const PROVENANCE: &str = "provenance.intoto.json";
+/// More than any list, signature, key or statement of a release has.
+const LIMIT: u64 = 4 << 20;
+
+#[derive(Args)]
+pub struct Verify {
+    /// Files of one release, or the directory that has all of it
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    files: Vec<PathBuf>,
+    /// Public key of minisign: a file, or the key itself
+    #[arg(long, value_name = "PUBKEY", value_hint = ValueHint::FilePath)]
+    key: Option<String>,
+    /// The list [default: SHA256SUMS next to the file]
+    #[arg(long, value_name = "SHA256SUMS", value_hint = ValueHint::FilePath)]
+    sums: Option<PathBuf>,
+}
+
+/// Not as published, unlike what could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotAsPublished(String);
+
+/// Marks a verdict.
+fn verdict(error: &anyhow::Error) -> anyhow::Error {
+    NotAsPublished(format!("{error:#}")).into()
+}
+
+pub fn run(options: &Verify) -> anyhow::Result<ExitCode> {
+    match verify(options) {
+        Err(error) if error.is::<NotAsPublished>() || error.is::<Lines>() => {
+            failed("error", &error);
+            Ok(KNOWN_BAD.into())
+        }
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn verify(options: &Verify) -> anyhow::Result<()> {
+    let Verify { files, key, sums } = options;
+    let key = key.as_deref().map(read_key).transpose()?;
+    let mut releases = BTreeMap::new();
+    let mut bad = Vec::new();
+    for path in files {
+        let meta = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(meta.is_file() || meta.is_dir(), "{} is neither a file nor a directory", path.display());
+        let list = match sums {
+            Some(list) => list.clone(),
+            None if meta.is_dir() => path.join(SUMS),
+            None => path.with_file_name(SUMS),
+        };
+        let release = match releases.entry(list) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let release = Release::read(new.key(), key.as_ref())?;
+                new.insert(release)
+            }
+        };
+        let names = if meta.is_dir() { release.all(path)? } else { vec![release.name(path)?] };
+        for (name, path) in names {
+            match release.check(&name, &path)? {
+                Ok(()) => say(format_args!("{name}: as published{}", release.built())),
+                Err(why) => bad.push(format!("{name}: {why:#}")),
+            }
+        }
+    }
+    if key.is_none() {
+        note!("The signature was not checked: pass --key with the key of who publishes the release.");
+    }
+    if bad.is_empty() { Ok(()) } else { Err(listed("not as published, do not use:", bad)) }
+}
+
+fn listed(what: &str, bad: Vec<String>) -> anyhow::Error {
+    let mut lines = vec![what.to_owned()];
+    lines.extend(bad);
+    Lines(lines).into()
+}
+
+/// A key file's path, or the key itself.
+fn read_key(given: &str) -> anyhow::Result<signature::Key> {
+    let path = Path::new(given);
+    if path.exists() {
+        let text = String::from_utf8(read(path)?).map_err(|_| anyhow::anyhow!("it is no text"));
+        return text
+            .and_then(|text| signature::key(&text))
+            .with_context(|| format!("the key {}", path.display()));
+    }
+    signature::key(given).with_context(|| {
+        format!("--key {given} is neither a file that is there nor a public key of minisign")
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(bytes.len() as u64 <= LIMIT, "{} has more than {} MiB", path.display(), LIMIT >> 20);
+    Ok(bytes)
+}
+
+/// A file that may be missing.
+fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    if path.try_exists().with_context(|| format!("cannot read {}", path.display()))? {
+        return read(path).map(Some);
+    }
+    Ok(None)
+}
+
+/// What was published.
+struct Release {
+    list: PathBuf,
+    sums: BTreeMap<String, String>,
+    provenance: Option<Provenance>,
+}
+
+impl Release {
+    /// Judges the list, and the provenance by it.
+    fn read(list: &Path, key: Option<&signature::Key>) -> anyhow::Result<Self> {
+        let bytes =
+            read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
+        if let Some(key) = key {
+            let mut path = list.as_os_str().to_owned();
+            path.push(SIGNATURE);
+            let path = PathBuf::from(path);
+            let text = read_if_there(&path)?
+                .with_context(|| format!("there is no {}: download it next to the list", path.display()))?;
+            let comment =
+                String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is no text; download it again"));
+            let comment = comment.and_then(|text| signature::check(key, &text, &bytes));
+            let comment =
+                comment.with_context(|| format!("{}", path.display())).map_err(|why| verdict(&why))?;
+            say(format_args!("{}: signed by the key {}: {comment}", list.display(), key.id));
+        }
+        let sums = sums::parse(&bytes)
+            .with_context(|| format!("{}", list.display()))
+            .map_err(|why| verdict(&why))?;
+        let mut release = Self { list: list.to_owned(), sums, provenance: None };
+        let path = list.with_file_name(PROVENANCE);
+        if let Some(statement) = read_if_there(&path)? {
+            let sum = release.check_sum(PROVENANCE, &format!("{:x}", Sha256::digest(&statement)));
+            let read = sum.and_then(|()| Provenance::parse(&statement));
+            let read = read.with_context(|| format!("{}", path.display()));
+            release.provenance = Some(read.map_err(|why| verdict(&why))?);
+        }
+        Ok(release)
+    }
+
+    /// Of the files below a directory; the list and its signature are no files of the list.
+    fn all(&self, directory: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+        let mut found = BTreeSet::new();
+        below(directory, "", &mut found)?;
+        for own in [SUMS.to_owned(), format!("{SUMS}{SIGNATURE}")] {
+            found.remove(&own);
+        }
+        let names: BTreeSet<String> = self.sums.keys().cloned().collect();
+        let missing: Vec<String> = names.difference(&found).cloned().collect();
+        if !missing.is_empty() {
+            let what = format!(
+                "{} is not all of the release; name the files to check, or download:",
+                directory.display()
+            );
+            return Err(listed(&what, missing));
+        }
+        Ok(found.into_iter().map(|name| (name.clone(), directory.join(name))).collect())
+    }
+
+    /// What the list calls this file: its path from the directory of the list, or its name where it is elsewhere.
+    fn name(&self, path: &Path) -> anyhow::Result<(String, PathBuf)> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).with_context(|| format!("cannot tell where {} is", path.display()))
+        };
+        let (list, file) = (absolute(&self.list)?, absolute(path)?);
+        let name = list
+            .parent()
+            .and_then(|directory| file.strip_prefix(directory).ok())
+            .or_else(|| file.file_name().map(Path::new));
+        let name = name
+            .and_then(Path::to_str)
+            .with_context(|| format!("{} has no name in UTF-8", path.display()))?;
+        ensure!(
+            name != SUMS,
+            "{name} is the list itself: name the file that you downloaded, or the directory"
+        );
+        Ok((name.replace(std::path::MAIN_SEPARATOR, "/"), path.to_owned()))
+    }
+
+    /// The inner result is the verdict.
+    fn check(&self, name: &str, path: &Path) -> anyhow::Result<anyhow::Result<()>> {
+        let sha256 = hash(path)?;
+        let judged = self.check_sum(name, &sha256).and_then(|()| match &self.provenance {
+            Some(provenance) if name != PROVENANCE => provenance.check(name, &sha256).context(PROVENANCE),
+            _ => Ok(()),
+        });
+        Ok(judged)
+    }
+
+    fn check_sum(&self, name: &str, sha256: &str) -> anyhow::Result<()> {
+        match self.sums.get(name) {
+            None => bail!(
+                "{} does not list {name}: it is no file of this release, or was renamed",
+                self.list.display()
+            ),
+            Some(published) if published != sha256 => bail!(
+                "its SHA-256 is {sha256}, and {published} was published: it is cut off, changed or of another release; \
+                 download it again"
+            ),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn built(&self) -> String {
+        let commit = self.provenance.as_ref().and_then(|provenance| provenance.commit.as_ref());
+        commit.map_or_else(String::new, |commit| format!(", built of commit {commit}"))
+    }
+}
+
+/// Names of the files below `directory`, with `/` on every system.
+fn below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) -> anyhow::Result<()> {
+    let cannot = || format!("cannot read {}", directory.display());
+    for entry in fs::read_dir(directory).with_context(cannot)? {
+        let entry = entry.with_context(cannot)?;
+        let path = entry.path();
+        let kind = entry.file_type().with_context(cannot)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            bail!("{} has no name in UTF-8, and is no file of a release", path.display());
+        };
+        let name = format!("{prefix}{name}");
+        if kind.is_dir() {
+            below(&path, &format!("{name}/"), found)?;
+        } else if kind.is_file() {
+            found.insert(name);
+        } else {
+            bail!("{} is neither a file nor a directory, and no release has such", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn hash(path: &Path) -> anyhow::Result<String> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut hasher = Sha256::new();
+    io::copy(&mut File::open(path).with_context(cannot)?, &mut hasher).with_context(cannot)?;
+    Ok(format!("{:x}", hasher.finalize()))
+}
