@@ -32,6 +32,7 @@ mod tenant;
 mod token;
 mod uninstall;
 mod verify;
+mod version;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -173,6 +174,14 @@ enum Verb {
     /// Exit status: 0 as published; 1 could not check; 2 wrong usage; 10 not as published, or not signed by that key.
     #[command(verbatim_doc_comment)]
     Verify(verify::Verify),
+    /// Print the versions of this program, the operator, the CRDs and the agents of the nodes
+    ///
+    /// Asks the API server of the kubeconfig and nothing else. Parts that cannot be reached or may not be read are
+    /// said to be unknown.
+    ///
+    /// Exit status: 0 printed; 1 standard output failed; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
+    Version(version::Options),
 }
 
 /// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
@@ -219,6 +228,7 @@ async fn main() -> ExitCode {
         Verb::Token { verb } => token::run(verb).await,
         Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Verify(options) => verify::run(&options),
+        Verb::Version(options) => version::run(&options).await.map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,

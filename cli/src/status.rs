@@ -33,7 +33,7 @@ pub struct Options {
 
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Format {
+pub enum Format {
     /// Text for people
     Table,
     /// One JSON document
@@ -55,7 +55,7 @@ struct Status {
 /// What could be read, or why it could not.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Known<T> {
+pub enum Known<T> {
     Is(T),
     Unknown { unknown: String },
 }
@@ -63,6 +63,16 @@ enum Known<T> {
 impl<T> From<anyhow::Result<T>> for Known<T> {
     fn from(read: anyhow::Result<T>) -> Self {
         read.map_or_else(|error| Self::Unknown { unknown: format!("{error:#}") }, Self::Is)
+    }
+}
+
+impl<T> Known<T> {
+    /// In words.
+    pub fn said(&self, words: impl Fn(&T) -> String) -> String {
+        match self {
+            Self::Is(value) => words(value),
+            Self::Unknown { unknown } => format!("unknown: {unknown}"),
+        }
     }
 }
 
@@ -144,7 +154,7 @@ pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
 
 fn table(status: &Status, now: Timestamp) -> String {
     let mut lines =
-        vec![("leader", said(&status.leader, |leader| leader.as_ref().map_or_else(leaderless, led)))];
+        vec![("leader", status.leader.said(|leader| leader.as_ref().map_or_else(leaderless, led)))];
     for Candidacy { holder, priority, at } in &status.candidates {
         let ago = at.parse::<Timestamp>().map(|at| now.as_second() - at.as_second());
         let heard = ago.map_or_else(|_| String::new(), |ago| format!(", announced {ago} s ago"));
@@ -152,25 +162,18 @@ fn table(status: &Status, now: Timestamp) -> String {
     }
     lines.push((
         "paused",
-        said(&status.paused, |paused| {
+        status.paused.said(|paused| {
             paused.as_ref().map_or_else(
                 || "no".to_owned(),
                 |reason| format!("all resources: {reason}; to continue: weaver resume"),
             )
         }),
     ));
-    lines.push(("syncs", said(&status.syncs, counts_said)));
-    lines.push(("tokens", said(&status.tokens, counts_said)));
+    lines.push(("syncs", status.syncs.said(counts_said)));
+    lines.push(("tokens", status.tokens.said(counts_said)));
     let lines: Vec<String> =
         lines.iter().map(|(what, words)| format!("{what:<11}{}\n", clean(words))).collect();
     lines.concat()
-}
-
-fn said<T>(known: &Known<T>, words: impl Fn(&T) -> String) -> String {
-    match known {
-        Known::Is(value) => words(value),
-        Known::Unknown { unknown } => format!("unknown: {unknown}"),
-    }
 }
 
 fn leaderless() -> String {

@@ -237,3 +237,23 @@ async fn kubectl_runs_weaver_as_its_own_verb() {
     assert!(said.out.contains("Usage: kubectl weaver token get "), "{said:?}");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn the_versions_of_all_parts_are_those_that_run() {
+    let own = env!("CARGO_PKG_VERSION");
+    // The agent's report is written when it has looked at the node.
+    let cluster = eventually("every part says its version", || async {
+        let said = weaver(&["version", "-o", "json"]).await.json();
+        assert_eq!(said["weaver"], own);
+        let cluster = &said["cluster"];
+        let has_agent =
+            cluster["nodes"].as_array().is_some_and(|all| all.iter().any(|node| node["agent"] == own));
+        if has_agent && cluster["operator"]["version"] == own { Ok(cluster.clone()) } else { Err(said) }
+    })
+    .await;
+    let syncs = &cluster["definitions"].as_array().unwrap()[0];
+    assert_eq!(*syncs, json!({"name": "configmapsyncs", "versions": ["v1beta1", "v1alpha1"]}));
+    let table = done(&["version"]).await;
+    assert!(table.contains("configmapsyncs  v1beta1 (stored), v1alpha1\n"), "{table}");
+    assert_eq!(done(&["version", "--client"]).await, format!("weaver  {own}\n"));
+}
