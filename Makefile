@@ -94,6 +94,14 @@ oci: ## Container image of the operator into out/, for amd64 and arm64, without 
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) oci
 
+.PHONY: version
+version: ## Make this checkout another version, to be committed and tagged: VERSION=0.2.0
+	@packaging/version.sh
+
+.PHONY: release
+release: ## All that is published of VERSION=0.2.0 into dist/; RELEASE_URL=ADDRESS, RELEASE_KEY=FILE and KEY=FILE|ID sign and place it
+	@packaging/release.sh
+
 .PHONY: fmt
 fmt: ## Format Rust and Go
 	$(RUST) go

@@ -7,6 +7,7 @@
 //! - [`fault_table`]: what the fault matrix saw, for docs/tutorials/faults.md.
 //!   [`page`]: how both get there.
 //! - [`oci`]: the operator as a container image, for any cluster.
+//! - [`release`]: what lies next to the files of a release.
 //! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] next to them.
 
 pub mod boot;
@@ -19,3 +20,4 @@ pub mod k3s;
 pub mod oci;
 pub mod page;
 pub mod programs;
+pub mod release;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weaver_image::k3s::NotFetched;
-use weaver_image::{boot, booted, budgets, build, fault_table, oci, programs};
+use weaver_image::{boot, booted, budgets, build, fault_table, oci, programs, release};
 
 /// Builds the card image and boots it in QEMU.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Task {
     Programs(programs::Options),
     /// Build the operator as a container image, an OCI layout for amd64 and arm64, into `out/`
     Oci(oci::Options),
+    /// Make what lies next to the files of a release: lists, notes, manifests, provenance
+    Release(release::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
     Boot(boot::Options),
     /// Boot an image once, snapshot it, and run a command whose tests start from the snapshot
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Task::Root(options) => build::root(&options).map(|()| ExitCode::SUCCESS),
         Task::Programs(options) => programs::run(&options),
         Task::Oci(options) => oci::run(&options),
+        Task::Release(options) => release::run(&options),
         Task::Boot(options) => boot::run(&options),
         Task::WithBooted(options) => booted::run(&options),
         Task::FaultTable(options) => fault_table::run(&options),

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Proves the Debian packages: made twice they have the same bytes, lintian has nothing to say, and in a clean root of Debian 13
 # with an owner's k3s they are installed, upgraded, downgraded, removed and purged, which leaves k3s as it was; then once more
-# in the booted root, where the units run. The programs are of the dev profile. What is made is removed at the end.
+# in the booted root, where the units run. Of the same packages a release is made and checked. The programs are of the dev
+# profile. What is made is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-tests/devstack/prerequisites.sh rust cc cross go curl image deb
+tests/devstack/prerequisites.sh rust cc cross go curl image deb apt release
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
 # shellcheck source=tests/devstack/apt.sh
@@ -248,6 +249,7 @@ made
 wait $!
 lintian --allow-root --tag-display-limit 0 --fail-on error,warning \
   --suppress-tags uses-no-compression-for-data-tarball,uses-no-compression-for-control-tarball "$work"/old/*.deb
+tests/devstack/release.sh "$programs" "$work/old"
 as_root mkdir "$root/debs"
 as_root cp -r "$work/old" "$work/new" "$root/debs"
 on_a_host_with_k3s

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a recipe of the Makefile needs on this machine.
 #
-#   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb apt
+#   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb apt release
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
@@ -246,6 +246,12 @@ check_apt() {
   have xz || packages+=(xz-utils)
 }
 
+# What packs and signs a release.
+check_release() {
+  have minisign || packages+=(minisign)
+  have zip || packages+=(zip)
+}
+
 # apt's options with which it knows the backports of this release: a set of sources for this one run, made of the
 # machine's own and of its mirror.
 with_backports() {
@@ -291,9 +297,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image | deb | apt) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release" >&2
       exit 2
       ;;
   esac

@@ -254,6 +254,17 @@ fn k3d_on_a_pi() {
     page_works("docs/tutorials/k3d-on-a-pi.md", &[], "");
 }
 
+/// A release that is signed, and the key.
+const A_RELEASE: &str = "for name in apt SHA256SUMS SHA256SUMS.minisig provenance.intoto.json \
+                         weaver-0.2.0-rc.1-linux-amd64.tar.gz; do cp -r FIXTURES/release/$name .; done
+                         cp FIXTURES/owner.pub config-weaver.pub\n";
+
+#[test]
+fn install() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/fixtures");
+    page_works("docs/how-to/install.md", &[], &A_RELEASE.replace("FIXTURES", fixtures));
+}
+
 #[test]
 fn change_the_host() {
     let before = "mkdir ~/.ssh; echo 'ssh-ed25519 \

@@ -1,4 +1,4 @@
-//! What is on the card, as `CycloneDX` 1.6: Debian's packages, the crates in our programs, k3s.
+//! What is on the card, as `CycloneDX` 1.6: Debian's packages, the crates in our programs, k3s; and what is in one program.
 //!
 //! Guarantees: same input, same bytes; names and versions as the archive and the lock have them.
 
@@ -72,25 +72,40 @@ pub fn cyclonedx(version: &str, packages: &[Package], crates: &[Crate], k3s: &K3
         }
         component
     });
-    let rust = crates.iter().map(|Crate { name, version, license }| {
-        let purl = format!("pkg:cargo/{name}@{}", encoded(version));
-        let mut component =
-            json!({"type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version});
-        if let Some(license) = license {
-            component["licenses"] = json!([{"expression": spdx(license)}]);
-        }
-        component
-    });
+    let rust = crates.iter().map(component);
     let k3s = json!({
         "type": "application", "bom-ref": "k3s", "name": "k3s", "version": k3s.version,
         "hashes": [{"alg": "SHA-256", "content": k3s.sha256}],
     });
     let components: Vec<Value> = debian.chain(rust).chain([k3s]).collect();
+    bill(&json!({"type": "operating-system", "name": "config-weaver", "version": version}), &components)
+}
+
+/// The bill of a program that is made of these crates.
+///
+/// # Errors
+/// It could not be written as JSON.
+pub fn of_program(program: &str, version: &str, crates: &[Crate]) -> Result<String> {
+    let components: Vec<Value> = crates.iter().map(component).collect();
+    bill(&json!({"type": "application", "name": program, "version": version}), &components)
+}
+
+fn component(Crate { name, version, license }: &Crate) -> Value {
+    let purl = format!("pkg:cargo/{name}@{}", encoded(version));
+    let mut component =
+        json!({"type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version});
+    if let Some(license) = license {
+        component["licenses"] = json!([{"expression": spdx(license)}]);
+    }
+    component
+}
+
+fn bill(of: &Value, components: &[Value]) -> Result<String> {
     let bill = json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {"type": "operating-system", "name": "config-weaver", "version": version}},
+        "metadata": {"component": of},
         "components": components,
     });
     serde_json::to_string_pretty(&bill).map(|text| text + "\n").context("writing the bill of materials")

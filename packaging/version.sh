@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes this checkout another version, to be committed and tagged: `make version VERSION=0.2.0`.
+#
+# Cargo.toml and Cargo.lock, the image's tag in the manifests, names of files in the pages of the book, and the heading of the changelog.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
+
+version=${VERSION-}
+old=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+[[ $version =~ ^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z.]+)?$ ]] || {
+  echo "version: VERSION is '$version': three numbers and, for a pre-release, a name, as 0.2.0 and 0.2.0-rc.1; this is $old" >&2
+  exit 2
+}
+[[ $version != "$old" ]] || {
+  echo "version: this checkout is $old already" >&2
+  exit 1
+}
+grep -q '^## Unreleased$' CHANGELOG.md || {
+  echo "version: CHANGELOG.md has no section \`## Unreleased\`, which becomes that of $version" >&2
+  exit 1
+}
+tests/devstack/prerequisites.sh rust
+sed -i "0,/^version = .*/s//version = \"$version\"/" Cargo.toml
+cargo update --quiet --workspace --offline
+sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/kubernetes/*.yaml
+dots=${old//./\\.}
+# Not where another version is spoken of, as in a rollback.
+grep -rlE "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt |
+  xargs sed -i -E "s/(weaver(-operator)?[-:])$dots/\1$version/g; s/:$dots( docker:)/:$version\1/"
+sed -i "0,/^## Unreleased$/s//## Unreleased\n\n## $version/" CHANGELOG.md
+echo "  $old is $version now; look at \`git diff\`, run \`make generate\`, commit, then: git tag v$version"

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# A dry run of `make release`, with programs of the dev profile and with packages that are there: what is made is the same twice,
+# and each file of it passes `weaver verify`; what was changed does not. Without card image and container image.
+#
+#   tests/devstack/release.sh PROGRAMS DEBS
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
+
+(($# == 2)) || {
+  echo "usage: tests/devstack/release.sh PROGRAMS DEBS" >&2
+  exit 2
+}
+root=$PWD
+tests/devstack/prerequisites.sh rust cc apt release
+work=$(mktemp -d)
+export GNUPGHOME=$work/gnupg
+trap 'gpgconf --kill gpg-agent; rm -rf "$work"' EXIT
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# Of a commit that is being released, the section is the version's own.
+notes=Unreleased
+! grep -qE "^## ${version//./\\.}( |\$)" CHANGELOG.md || notes=$version
+platform=linux-$(dpkg --print-architecture)
+url=https://example.com/config-weaver/$version
+begun=$SECONDS
+
+fail() {
+  echo "release dry run: $*" >&2
+  exit 1
+}
+
+# release OUT [VARIABLE=VALUE...]: what it prints.
+release() {
+  env VERSION="$version" RELEASE_NOTES="$notes" "${@:2}" packaging/release.sh of "$work/programs" "$debs" "$1" 2>&1
+}
+
+# ends STATUS TEXT COMMAND...: it ends so, with this in its words.
+ends() {
+  local status=0 said
+  said=$("${@:3}" 2>&1) || status=$?
+  [[ $status == "$1" && $said == *"$2"* ]] || fail "${*:3} ended with $status, wanted $1 and '$2': $said"
+}
+
+mkdir -m 0700 "$work/programs" "$work/debs" "$GNUPGHOME"
+# Two stand for all: each has its own way through the repository, and the third is large.
+cp "$2"/{weaver,config-weaver-card}_*.deb "$work/debs"
+debs=$work/debs
+strip -o "$work/programs/weaver" "$1/weaver"
+weaver=$work/programs/weaver
+for name in owner other; do minisign -G -W -p "$work/$name.pub" -s "$work/$name.key" >/dev/null; done
+gpg --quiet --batch --passphrase '' --quick-generate-key 'Dry run <dry-run@example.com>' ed25519 sign 1y 2>"$work/gpg"
+# The repository is dated now, since its key is.
+epoch=$(date +%s)
+signed=("SOURCE_DATE_EPOCH=$epoch" "RELEASE_KEY=$work/owner.key" "KEY=dry-run@example.com" "RELEASE_URL=$url/")
+
+# What cannot become a release, before anything is made.
+ends 2 "VERSION=0.2.0" packaging/release.sh
+ends 1 "three numbers" env VERSION=v1 packaging/release.sh
+ends 1 "make version VERSION=99.0.0" env VERSION=99.0.0 packaging/release.sh
+ends 1 "is no file" release "$work/none" RELEASE_KEY=/nowhere
+ends 1 "no secret key of minisign" release "$work/none" "RELEASE_KEY=$work/owner.pub"
+ends 1 "begins with https://" release "$work/none" RELEASE_URL=example.com
+ends 1 "no package of" env VERSION="$version" RELEASE_NOTES="$notes" packaging/release.sh of "$work/programs" /var/empty "$work/none"
+ends 1 "no section" release "$work/none" RELEASE_NOTES=99.0.0
+[[ ! -e $work/none ]] || fail "a release that failed left something"
+
+# All of it, twice.
+release "$work/dist" "${signed[@]}" >"$work/said"
+(umask 077 && TZ=Pacific/Apia release "$work/again" "${signed[@]}" >/dev/null)
+diff -r "$work/dist" "$work/again" || fail "made again it is another one"
+[[ $(find "$work/dist" ! -perm -o+r) == '' ]] || fail "not for a web server to read: $(find "$work/dist" ! -perm -o+r)"
+
+# Each file by our program, all of it by those of others.
+cd "$work/dist"
+key=(--key "$work/owner.pub")
+while read -r _ name; do
+  ends 0 "$name: as published, built of commit" "$weaver" verify "${key[@]}" --sums SHA256SUMS "$name"
+done < <(grep -v provenance.intoto.json SHA256SUMS)
+ends 0 "signed by the key" "$weaver" verify "${key[@]}" .
+sha256sum --quiet --check SHA256SUMS
+minisign -V -q -p "$work/owner.pub" -m SHA256SUMS
+ends 10 "it is by the key" "$weaver" verify --key "$work/other.pub" .
+archive=weaver-$version-$platform.tar.gz
+sum=$(sha256sum "$archive" | cut -d ' ' -f 1)
+for manifest in weaver.yaml weaver.rb; do
+  grep -q "\"$url/$archive\"" $manifest || fail "$manifest has another address: $(cat $manifest)"
+  grep -q "\"$sum\"" $manifest || fail "$manifest has another hash: $(cat $manifest)"
+done
+for bill in *.cdx.json; do grep -q '"bomFormat": "CycloneDX"' "$bill" || fail "$bill is no bill"; done
+grep -q 'pkg:cargo/kube@' "weaver-$version.cdx.json" || fail "the bill of weaver lacks kube"
+grep -q '^- ' RELEASE-NOTES.md || fail "the notes are not those of the changelog"
+
+# What is in the archive.
+tar -C "$work" -xzf "$archive"
+cd "$work/weaver-$version-$platform"
+[[ $(./weaver --version) == "weaver $version" ]] || fail "$(./weaver --version)"
+for name in LICENSE man/man1/weaver.1 man/man1/weaver-verify.1 completions/bash/weaver completions/zsh/_weaver completions/fish/weaver.fish; do
+  [[ -s $name ]] || fail "the archive lacks $name"
+done
+[[ $(tar -tvzf "$work/dist/$archive" | awk '{print $2}' | sort -u) == 0/0 ]] || fail "the archive has an owner"
+
+# What was changed on the way.
+cd "$work/again"
+truncate -s -1 "$archive"
+ends 10 "cut off, changed or of another release" "$weaver" verify "${key[@]}" "$archive"
+echo x >"more"
+ends 10 "does not list more" "$weaver" verify "${key[@]}" .
+rm "weaver-$version.cdx.json"
+ends 10 "weaver-$version.cdx.json" "$weaver" verify "${key[@]}" .
+sed -i 's/by-hand/by-me/' provenance.intoto.json
+ends 10 "provenance.intoto.json" "$weaver" verify "${key[@]}" weaver.rb
+sed -i 's/weaver.rb/weaver.rc/' SHA256SUMS
+ends 10 "none of these bytes" "$weaver" verify "${key[@]}" weaver.rb
+
+# Without keys and an address.
+cd "$root"
+release "$work/bare" >"$work/said"
+for text in "apt repository: pass KEY" "pass RELEASE_URL" "pass RELEASE_KEY=FILE" "not signed"; do
+  grep -q "$text" "$work/said" || fail "'$text' is not in: $(cat "$work/said")"
+done
+for name in SHA256SUMS.minisig weaver.yaml weaver.rb apt; do [[ ! -e $work/bare/$name ]] || fail "$name, without a key"; done
+ends 0 "The signature was not checked" "$weaver" verify "$work/bare"
+ends 1 "there is no" "$weaver" verify "${key[@]}" "$work/bare"
+echo "release dry run: ok, $((SECONDS - begun)) s"
