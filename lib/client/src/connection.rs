@@ -13,7 +13,7 @@ use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig::unusable;
-use weaver_diagnostics::text_file::TextFile;
+use weaver_diagnostics::text_file::{TextFile, decoded};
 
 /// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod; by this `context` of it, else by
 /// its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
@@ -69,8 +69,8 @@ pub fn without_credentials(config: &Config) -> Config {
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
     let shown = path.display();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+    let text = decoded(&bytes).with_context(|| format!("the kubeconfig {shown} is not text"))?;
     let file = TextFile { path: shown.to_string(), text };
     if let Some(unusable) = unusable(&file, options.context.as_deref()) {
         bail!("{unusable}");

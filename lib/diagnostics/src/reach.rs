@@ -9,6 +9,7 @@ use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     k3d,
     kubeconfig_export::advice::hard_to_find,
+    laptop::System,
     san::{ServingName, nearest},
     serving::{Observation, ObservedName, Outcome, Silence, Wanted},
     shell::quoted,
@@ -32,7 +33,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
                     Remedy::new(
                         "add the name with the address of the Pi in place of ADDRESS, or use a name or address that resolves",
                     )
-                    .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
+                    .command(System::HERE.add_name(&format!("ADDRESS {name}"))),
                 ),
         ),
         // A tunnel ends here too, and anyone who made it knows of it.
@@ -67,11 +68,12 @@ fn is_localhost(name: &ServingName) -> bool {
 fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
     let message = format!("{name} resolves to this machine itself ({address})");
-    let remedy = Remedy::new(
-        "unless this is the end of a tunnel to the Pi: find its line in /etc/hosts and write the address of the Pi \
-        there; if both machines have this name, rename one of them",
-    )
-    .command(format!("getent hosts {}", quoted(&name.to_string())));
+    let explain = format!(
+        "unless this is the end of a tunnel to the Pi: find its line in {} and write the address of the Pi there; if \
+         both machines have this name, rename one of them",
+        System::HERE.hosts_file()
+    );
+    let remedy = Remedy::new(explain).command(System::HERE.resolve(&name.to_string()));
     Finding::new(Code::NameNotFound, message)
         // A tunnel may end here.
         .milder(Severity::Warn)

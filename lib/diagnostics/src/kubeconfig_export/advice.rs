@@ -5,6 +5,7 @@ use std::{fmt, net::IpAddr};
 
 use crate::{
     k3d,
+    laptop::System,
     san::{ServingName, nearest},
 };
 
@@ -88,8 +89,8 @@ pub fn hard_to_find(name: &ServingName, address: Option<IpAddr>) -> Option<Strin
     };
     let address = address.map_or_else(|| "ADDRESS-OF-THE-PI".to_owned(), |address| address.to_string());
     Some(format!(
-        "kubectl may not find {name}: {why}. If it prints \"no such host\", type on the laptop:\n    \
-         echo '{address} {name}' | sudo tee -a /etc/hosts"
+        "kubectl may not find {name}: {why}. If it prints \"no such host\", type on the laptop:\n    {}",
+        System::HERE.add_name(&format!("{address} {name}"))
     ))
 }
 
