@@ -3,9 +3,8 @@
 //! The very code judges here that judges on the Pi at each start. Nothing is written over, and nothing is
 //! written that would not be taken.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +23,7 @@ use weaver_diagnostics::weaver_toml::{
     user_data_lint, verdict,
 };
 use weaver_diagnostics::yaml_node::SyntaxError;
+use weaver_host::platform;
 
 use crate::stdout::{document, note, say, show};
 
@@ -135,8 +135,7 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
         document(text)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut new = new
+    let mut new = platform::create_new(path)
         .with_context(|| format!("cannot create {}; an existing file is not overwritten", path.display()))?;
     if let Err(error) = new.write_all(text.as_bytes()) {
         // Half a file would be in the way of the next attempt.

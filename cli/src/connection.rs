@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_host::platform::{self, CAN_BE_NODE};
 
 use crate::kubeconfig::file::default_kubeconfig;
 use crate::stdout::note;
@@ -55,7 +56,15 @@ pub fn kubeconfig() -> Option<PathBuf> {
     if let Some(named) = FLAGS.get().and_then(|flags| flags.kubeconfig.clone()) {
         return Some(named);
     }
-    if !is_by_k3s(env::var_os("KUBECONFIG").as_deref(), default_kubeconfig().as_deref(), Path::exists) {
+    let (variable, own) = (env::var_os("KUBECONFIG"), default_kubeconfig());
+    // Windows has several places for a home, of which kubectl and the library of Kubernetes do not take the same.
+    if variable.as_deref().is_none_or(OsStr::is_empty)
+        && platform::home() != env::home_dir()
+        && own.as_deref().is_some_and(Path::exists)
+    {
+        return own;
+    }
+    if !CAN_BE_NODE || !is_by_k3s(variable.as_deref(), own.as_deref(), Path::exists) {
         return None;
     }
     SAID.call_once(|| note!("using {K3S_KUBECONFIG}: there is no ~/.kube/config here"));

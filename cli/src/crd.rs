@@ -11,6 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt as _;
 use kube::api::Api;
 use weaver_api::webhook;
+use weaver_host::platform::CAN_BE_NODE;
 use weaver_installer::certificates::{self, ensure, secret};
 use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, conversion};
 
@@ -161,6 +162,12 @@ fn manifests(name: Option<&str>) -> anyhow::Result<String> {
 }
 
 async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCode> {
+    if !CAN_BE_NODE && cluster.service.is_none() {
+        bail!(
+            "a webhook on this machine would need Linux: pass --service NAMESPACE/NAME for one in the cluster, \
+             or run this on its host"
+        );
+    }
     // First, so that a wrong kubeconfig leaves no certificates behind.
     let client = connection::client().await?;
     let now = Timestamp::now();

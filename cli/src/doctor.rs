@@ -25,6 +25,7 @@ use weaver_diagnostics::catalogue;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Code, Severity};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_host::platform::CAN_BE_NODE;
 
 use crate::stdout::print;
 use seen::Seen;
@@ -85,8 +86,10 @@ fn is_overloaded(seen: &[Seen]) -> bool {
 }
 
 async fn look(report: Option<&Path>) -> Vec<Seen> {
-    let mut seen = node::report(report, Path::new(REPORT), node::check);
-    let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
+    let may_be_here = report.is_some() || CAN_BE_NODE;
+    let mut seen =
+        if may_be_here { node::report(report, Path::new(REPORT), node::check) } else { Vec::new() };
+    let is_node = CAN_BE_NODE && (!seen.is_empty() || Path::new(K3S_KUBECONFIG).exists());
     let way = way::look(is_node, is_overloaded(&seen)).await;
     seen.extend(way.seen);
     if let Some(client) = &way.client {
@@ -96,7 +99,8 @@ async fn look(report: Option<&Path>) -> Vec<Seen> {
     seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);
     // Last, so that no node decides which finding is the first, or what else is looked at.
     if let Some(client) = &way.client {
-        seen.extend(reports::look(client, node::name(report, Path::new(REPORT))).await);
+        let name = may_be_here.then(|| node::name(report, Path::new(REPORT))).flatten();
+        seen.extend(reports::look(client, name).await);
     }
     seen
 }

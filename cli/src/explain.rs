@@ -99,6 +99,11 @@ fn journal(unit: &str, follows: bool, output: Output) -> Result<()> {
     Ok(())
 }
 
+/// Whether it begins as UTF-16 does.
+fn is_wide(piece: &[u8]) -> bool {
+    piece.starts_with(&[0xff, 0xfe]) || piece.starts_with(&[0xfe, 0xff])
+}
+
 /// Tells what is recognised in `input`, each thing once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
     let recogniser = Recogniser::new().context("the signatures")?;
@@ -110,6 +115,10 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
         if length.with_context(|| format!("reading {source}"))? == 0 {
             break;
         }
+        ensure!(
+            line > 1 || !is_wide(&piece),
+            "{source} is UTF-16, as `>` of PowerShell writes it: type `Get-Content FILE | weaver explain`"
+        );
         if let Some(finding) = recogniser.judge(&piece, || Place::line(source, line)) {
             seen.tell(&finding)?;
         }

@@ -186,7 +186,8 @@ enum Verb {
 
 /// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
 fn called(program: Option<&OsStr>) -> &'static str {
-    let name = program.and_then(|path| Path::new(path).file_name());
+    // Without the `.exe` of Windows.
+    let name = program.and_then(|path| Path::new(path).file_stem());
     if name.is_some_and(|name| name == "kubectl-weaver") { "kubectl weaver" } else { "weaver" }
 }
 
@@ -254,6 +255,7 @@ mod tests {
             ("weaver", "weaver"),
             ("/usr/local/bin/kubectl-weaver", "kubectl weaver"),
             ("./kubectl-weaver", "kubectl weaver"),
+            ("kubectl-weaver.exe", "kubectl weaver"),
             ("/opt/kubectl-weaver/weaver", "weaver"),
         ] {
             assert_eq!(called(Some(OsStr::new(program))), expected, "{program}");

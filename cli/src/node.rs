@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
+use weaver_host::platform::{CAN_BE_NODE, run_instead};
 
 /// The program that knows the node.
 const AGENT: &str = "weaver-node-agent";
@@ -172,11 +172,14 @@ pub struct How {
 
 /// Becomes the agent, whose exit status and signals are then its own.
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
-    let error = Command::new(AGENT).args(words(verb)).exec();
+    let elsewhere =
+        || anyhow!("{AGENT} is not on this machine: run this on the node, `ssh NODE sudo weaver node …`");
+    if !CAN_BE_NODE {
+        return Err(elsewhere());
+    }
+    let error = run_instead(Command::new(AGENT).args(words(verb)));
     Err(match error.kind() {
-        io::ErrorKind::NotFound => {
-            anyhow!("{AGENT} is not on this machine: run this on the node, `ssh NODE sudo weaver node …`")
-        }
+        io::ErrorKind::NotFound => elsewhere(),
         _ => anyhow!(error).context(format!("cannot run {AGENT}")),
     })
 }

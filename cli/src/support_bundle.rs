@@ -3,16 +3,19 @@
 //! Guarantees: only what is named here is read; every text is redacted before it is written; the file is new and 0600.
 //! What cannot be read is said so in the bundle, in its place.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
+use tokio::process::Command;
+use tokio::time::timeout;
 use weaver_diagnostics::tokens::redacted;
+use weaver_host::platform;
 
 use crate::doctor;
 use crate::stdout::note;
@@ -20,7 +23,11 @@ use crate::stdout::note;
 /// No text of the bundle is longer; of a longer output the end is kept, of a longer file the beginning.
 const LONGEST: usize = 1024 * 1024;
 
-/// Files that say how the host was started, and what the agent made of it.
+/// For each command.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Files that say how the host was started, and what the agent made of it; on a system that can be no node they are
+/// another's.
 const FILES: [&str; 9] = [
     "/etc/os-release",
     "/proc/cmdline",
@@ -32,6 +39,13 @@ const FILES: [&str; 9] = [
     "/run/weaver/report.json",
     "/etc/hosts",
 ];
+
+/// What is run on a laptop that can be no node.
+const ELSEWHERE: [(&str, &[&str]); 1] = [if cfg!(windows) {
+    ("system.txt", &["cmd", "/D", "/C", "ver"])
+} else {
+    ("uname.txt", &["uname", "-a"])
+}];
 
 /// What is run, and what its output is called.
 const COMMANDS: [(&str, &[&str]); 13] = [
@@ -80,17 +94,19 @@ pub async fn run(options: &SupportBundle) -> anyhow::Result<()> {
     let usual = || format!("weaver-support-{}.tar", now.strftime("%Y%m%dT%H%M%SZ")).into();
     let path = options.output.clone().unwrap_or_else(usual);
     let what = || format!("cannot write {}", path.display());
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(what)?;
+    let file = platform::create_new(&path).with_context(what)?;
     let mut bundle = Bundle { tar: tar::Builder::new(file), time: now };
     bundle
         .add("doctor.json", &doctor::report().await.unwrap_or_else(|error| format!("{error:#}")))
         .with_context(what)?;
-    for file in FILES {
+    let (files, commands) =
+        if platform::CAN_BE_NODE { (&FILES[..], &COMMANDS[..]) } else { (&[][..], &ELSEWHERE[..]) };
+    for file in files {
         let name = file.trim_start_matches('/').replace('/', "_");
         bundle.add(&name, &read(&options.root.join(file.trim_start_matches('/')))).with_context(what)?;
     }
-    for (name, words) in COMMANDS {
-        bundle.add(name, &output(words)).with_context(what)?;
+    for (name, words) in commands {
+        bundle.add(name, &output(words).await).with_context(what)?;
     }
     bundle
         .tar
@@ -131,11 +147,12 @@ fn read(path: &Path) -> String {
     }
 }
 
-fn output(words: &[&str]) -> String {
+async fn output(words: &[&str]) -> String {
     let Some((program, arguments)) = words.split_first() else { return String::new() };
-    let ran = Command::new("timeout").args(["20", program]).args(arguments).stdin(Stdio::null()).output();
-    match ran {
-        Ok(ran) => {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
+    match timeout(PATIENCE, ran).await {
+        Err(_) => format!("({program}: no end within {} s)\n", PATIENCE.as_secs()),
+        Ok(Ok(ran)) => {
             let text =
                 String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
             let cut = text.char_indices().rev().nth(LONGEST).map_or(0, |(at, _)| at);
@@ -144,6 +161,6 @@ fn output(words: &[&str]) -> String {
                 if cut == 0 { 0 } else { text[cut..].find('\n').map_or(text.len(), |end| cut + end + 1) };
             text[begin..].to_owned()
         }
-        Err(error) => format!("({program}: {error})\n"),
+        Ok(Err(error)) => format!("({program}: {error})\n"),
     }
 }

@@ -66,5 +66,6 @@ fn recognised(container: &str, log: &[Vec<u8>]) -> Vec<Finding> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 #[path = "containers_tests.rs"]
 mod tests;

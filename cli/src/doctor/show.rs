@@ -1,19 +1,19 @@
 //! What was seen, for a person and for a program.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use anyhow::Context as _;
 use serde::Serialize;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text;
+use weaver_host::platform::colours;
 
 use super::seen::{Seen, Side};
 use crate::stdout::document;
 
 pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
-    let colours =
-        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colours = colours(&io::stdout());
     let mut out = String::new();
     for Seen { finding, .. } in seen {
         out.push_str(&painted(finding, colours));

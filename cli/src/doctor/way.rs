@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::host::load;
 use weaver_diagnostics::kubeconfig_export::lint::on_the_pi;
+use weaver_diagnostics::laptop::System;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
@@ -269,7 +270,7 @@ fn clocks(there: i64) -> Clocks {
 }
 
 fn is_in_hosts_file(name: &ServingName) -> bool {
-    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let hosts = std::fs::read_to_string(System::HERE.hosts_file()).unwrap_or_default();
     let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
     let mut names = lines.flat_map(|line| line.split_whitespace().skip(1));
     names.any(|known| known.eq_ignore_ascii_case(&name.to_string()))

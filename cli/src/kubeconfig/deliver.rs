@@ -10,6 +10,7 @@ use clap::Args;
 use jiff::Timestamp;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
+use weaver_host::platform::private_note;
 
 use super::file::{self, Merging};
 use super::refusal::refused_file;
@@ -39,6 +40,9 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
     } else if let Some(path) = &to.output {
         file::write(path, document, to.force).map_err(refused_file)?;
         note!("wrote {}: it holds {}", path.display(), credential);
+        if let Some(more) = private_note(path) {
+            note!("note: {more}");
+        }
     } else {
         let mut out = io::stdout().lock();
         out.write_all(document.to_yaml().as_bytes())

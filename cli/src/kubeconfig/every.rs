@@ -1,7 +1,5 @@
 //! `weaver kubeconfig export-all`: a file for each name that the server's certificate has, ready to be carried away.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -9,6 +7,7 @@ use clap::Args;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::Source;
 use weaver_diagnostics::san::{ServingName, is_inner};
+use weaver_host::platform;
 use weaver_tenant::Account;
 
 use super::account::account;
@@ -63,10 +62,7 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
     if let Some(there) = names.iter().map(file_of).find(|file| !arguments.force && file.exists()) {
         return Err(refusal(format!("{} exists; --force replaces such files", there.display())));
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
+    platform::create_directories(directory, 0o700)
         .with_context(|| format!("cannot make {}", directory.display()))?;
     for name in names {
         let file = file_of(&name);

@@ -19,6 +19,7 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::shell::quoted;
 use weaver_diagnostics::text_file::TextFile;
+use weaver_host::platform::SSH_MISSING;
 use weaver_tenant::Account;
 
 use super::account::account;
@@ -139,8 +140,9 @@ async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<Strin
     let done = match remote::answer(ssh, from, Limits::default()).await {
         Ok(done) => done,
         Err(Failed::Run(error)) => {
-            return Err(error)
-                .context("ssh cannot be run: install it, or export on the Pi and copy the file");
+            return Err(error).with_context(|| {
+                format!("ssh cannot be run: {SSH_MISSING}, or export on the Pi and copy the file")
+            });
         }
         Err(failed) => return Err(refusal(format!("{from} {failed}: its output is not used"))),
     };

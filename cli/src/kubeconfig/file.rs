@@ -6,18 +6,19 @@
 //! and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its content.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::authority::{NewAuthority, new_authority};
 use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
-use weaver_diagnostics::text_file::TextFile;
+use weaver_diagnostics::text_file::{TextFile, decoded};
 use weaver_host::durable_file::{self, How};
+use weaver_host::platform;
 
 use super::authority;
 
@@ -37,7 +38,7 @@ pub struct Merging {
 pub fn default_kubeconfig() -> Option<PathBuf> {
     let named = env::var_os("KUBECONFIG");
     let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
-    first.or_else(|| Some(env::home_dir()?.join(".kube/config")))
+    first.or_else(|| Some(platform::home()?.join(".kube").join("config")))
 }
 
 /// Why a kubeconfig was not read or written.
@@ -51,6 +52,9 @@ pub enum FileError {
         /// The operating system's words.
         source: io::Error,
     },
+    /// k3s does not run on this system: whose file that is, no one knows.
+    #[error("{} is a file of k3s, which runs on Linux only: fetch one, `weaver kubeconfig fetch USER@HOST`, or name one with --kubeconfig", path.display())]
+    NoNode { path: PathBuf },
     /// It is too large to be one.
     #[error("{} is larger than 4 MiB, too large for a kubeconfig", path.display())]
     TooLarge { path: PathBuf },
@@ -66,7 +70,7 @@ pub enum FileError {
     },
     /// The merge would have kubectl trust a CA that it does not yet trust for this server.
     #[error("{}", authority::refused(path, new))]
-    Authority { path: PathBuf, new: NewAuthority },
+    Authority { path: PathBuf, new: Box<NewAuthority> },
     /// There is something that may not be replaced.
     #[error("{} exists: name another file, or replace it with --force", path.display())]
     Exists { path: PathBuf },
@@ -97,9 +101,13 @@ impl FileError {
 
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
+        ErrorKind::PermissionDenied if cfg!(windows) => {
+            "close what has it open and make it writable, or name another file"
+        }
         ErrorKind::PermissionDenied => "run this as the owner of its directory, or name another file",
         ErrorKind::NotFound => "create its directory first",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space, or name a file elsewhere",
+        ErrorKind::InvalidFilename => "name another file",
         _ => "name a file elsewhere",
     }
 }
@@ -118,24 +126,29 @@ pub fn read(path: &Path, denied: &'static str) -> Result<TextFile, FileError> {
     let fault = |source: io::Error| FileError::Read {
         path: path.to_owned(),
         remedy: match source.kind() {
-            ErrorKind::PermissionDenied => denied,
+            // What Windows says of a directory.
+            ErrorKind::PermissionDenied if !path.is_dir() => denied,
             ErrorKind::NotFound if path.ends_with("k3s.yaml") => {
                 "k3s writes it when it starts; is it running here, or is there another file?"
             }
             ErrorKind::NotFound => {
                 "name one that is there, or fetch one: `weaver kubeconfig fetch USER@HOST`"
             }
-            ErrorKind::InvalidData => "a kubeconfig is UTF-8 text: name one",
+            ErrorKind::InvalidData => "a kubeconfig is text: name one",
             _ => "name a kubeconfig",
         },
         source,
     };
+    if path == Path::new(K3S_KUBECONFIG) && !platform::CAN_BE_NODE {
+        return Err(FileError::NoNode { path: path.to_owned() });
+    }
     let file = File::open(path).map_err(fault)?;
-    let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(fault)?;
-    if text.len() as u64 > LARGEST {
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(fault)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(FileError::TooLarge { path: path.to_owned() });
     }
+    let text = decoded(&bytes).ok_or_else(|| fault(ErrorKind::InvalidData.into()))?;
     Ok(TextFile::new(path.display().to_string(), text))
 }
 
@@ -157,7 +170,7 @@ pub fn merge_into(
     now: Timestamp,
 ) -> Result<Merged, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(directory_of(path)).map_err(failed)?;
+    platform::create_directories(directory_of(path), 0o700).map_err(failed)?;
     let _lock = Lock::take(path)?;
     let (target, old) = target(path)?;
     let text = old.as_ref().map(|_| read(path, "run this as its owner, or name another file")).transpose()?;
@@ -168,7 +181,7 @@ pub fn merge_into(
     }
     // Before anything else that --force allows: anyone who types it has seen this, if it is so.
     if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {
-        return Err(FileError::Authority { path: path.to_owned(), new });
+        return Err(FileError::Authority { path: path.to_owned(), new: Box::new(new) });
     }
     if let Some(collision) = collision(&whole, exported, how.force) {
         return Err(FileError::Collision { path: path.to_owned(), collision });
@@ -178,7 +191,7 @@ pub fn merge_into(
         replace(&target, &merged.to_yaml(), None)?;
         return Ok(Merged { backup: None, changed: true });
     };
-    let is_private = metadata.mode() & 0o777 & !0o700 == 0;
+    let is_private = platform::owner(&metadata).mode.is_none_or(|mode| mode & 0o777 & !0o700 == 0);
     if merged == theirs && is_private {
         return Ok(Merged { backup: None, changed: false });
     }
@@ -192,8 +205,11 @@ pub fn merge_into(
 /// The file behind symlinks, and what is there.
 fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
+    platform::possible(path).map_err(failed)?;
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Ok((fs::canonicalize(path).map_err(failed)?, Some(metadata))),
+        Ok(metadata) if metadata.is_file() => {
+            Ok((platform::canonicalize(path).map_err(failed)?, Some(metadata)))
+        }
         Ok(_) => Err(FileError::NotRegular { path: path.to_owned() }),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
         Err(_) if fs::symlink_metadata(path).is_ok() => Err(FileError::Dangling { path: path.to_owned() }),
@@ -204,9 +220,10 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
 /// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets
 /// the group.
 fn private(old: Option<&Metadata>) -> How<'static> {
+    let owner = old.map(platform::owner);
     How {
-        uid: old.map(Metadata::uid),
-        gid: old.map(Metadata::gid),
+        uid: owner.and_then(|owner| owner.uid),
+        gid: owner.and_then(|owner| owner.gid),
         suffix: ".weaver-new",
         ..How::mode(0o600)
     }
@@ -243,7 +260,7 @@ struct Lock(PathBuf);
 impl Lock {
     fn take(path: &Path) -> Result<Self, FileError> {
         let lock = with_suffix(path, ".lock");
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lock) {
+        match platform::create_new(&lock) {
             Ok(_) => Ok(Self(lock)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 Err(FileError::Locked { path: path.to_owned(), lock })

@@ -1,7 +1,6 @@
 //! `weaver kubeconfig lint`: what is wrong with a kubeconfig, without connecting.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,6 +18,7 @@ use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::kubeconfig_export::references::{self, Surroundings};
 use weaver_diagnostics::text_file::TextFile;
 use weaver_host::key_pair::{self, Pair, PairFault};
+use weaver_host::platform::{self, CAN_BE_NODE};
 
 use super::file;
 use super::refusal::refused_file;
@@ -29,13 +29,13 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let file = file.or_else(connection::kubeconfig_file).context("name a kubeconfig")?;
     let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(refused_file)?;
     // Where k3s has its own, this is the machine that it runs on.
-    let is_server = Path::new(K3S_KUBECONFIG).exists();
+    let is_server = CAN_BE_NODE && Path::new(K3S_KUBECONFIG).exists();
     let mut findings = lint(&text, is_server);
     let is_k3s_own = fs::canonicalize(&file).is_ok_and(|path| path == Path::new(K3S_KUBECONFIG));
     let whose = if is_k3s_own { Whose::K3s } else { Whose::Copy };
     findings.extend(of_dates(&text, whose, Timestamp::now()));
-    let mode = fs::metadata(&file).map(|metadata| metadata.permissions().mode());
-    findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
+    let mode = fs::metadata(&file).ok().and_then(|metadata| platform::owner(&metadata).mode);
+    findings.extend(mode.and_then(|mode| exposed(&text.path, mode)));
     for finding in &findings {
         show(finding_text::text(finding) + "\n");
     }
@@ -91,10 +91,7 @@ impl Surroundings for Here {
     }
 
     fn is_program(&self, name: &str) -> bool {
-        let is_there = |directory: PathBuf| {
-            let metadata = fs::metadata(directory.join(name));
-            metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-        };
+        let is_there = |directory: PathBuf| platform::is_program(&directory, name);
         std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(is_there))
     }
 }

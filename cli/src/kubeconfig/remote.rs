@@ -98,12 +98,14 @@ async fn show(from: impl AsyncRead + Unpin, most: usize, mut tell: impl FnMut(&s
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     async fn asked(script: &str, limits: Limits) -> Result<Answer, Failed> {
         let mut sh = Command::new("sh");
         sh.args(["-c", script]);
         answer(sh, "pi", limits).await
     }
 
+    #[cfg(unix)]
     #[tokio::test]
     async fn an_answer_beyond_a_limit_is_none() {
         let limits = Limits { answer: 100, messages: 10, time: Duration::from_secs(20) };

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 use weaver_api::marks::FINALIZER;
 use weaver_api::names::{dns_label, dns_subdomain};
+use weaver_diagnostics::text_file::decoded;
 
 use super::kind::Kind;
 use crate::stdout::Lines;
@@ -38,14 +39,15 @@ pub fn shown(file: &Path) -> String {
 /// The documents of a file; `-` is standard input.
 pub fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     let shown = shown(file);
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = if is_stdin(file) {
-        std::io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
+        std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(file).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))
+        std::fs::File::open(file).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes))
     };
     let size = read.with_context(|| format!("cannot read {shown}"))?;
     ensure!(size as u64 <= LIMIT, "{shown} is larger than {} MiB", LIMIT >> 20);
+    let text = decoded(&bytes).with_context(|| format!("{shown} is not text in UTF-8 or UTF-16"))?;
     let documents = parse(&text).map_err(|why| anyhow!("{shown}: {why}"))?;
     ensure!(!documents.is_empty(), "{shown} holds no object");
     Ok(documents)

@@ -1,6 +1,5 @@
 //! An object as text in a person's hands: in a private file, in their editor, and read back.
 
-use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use weaver_client::merge_patch::content;
+use weaver_host::platform;
 
 use super::kind::Kind;
 use super::manifest::{self, field};
@@ -37,15 +37,14 @@ impl Text {
             .tempfile()
             .context("cannot make a private file for the text")?;
         file.write_all(shown(kind, object)?.as_bytes()).context("cannot write the text to a private file")?;
-        Ok(Self { file, command: command.unwrap_or_else(|| "vi".to_owned()) })
+        Ok(Self { file, command: command.unwrap_or_else(|| platform::EDITOR.to_owned()) })
     }
 
     /// Waits until the person has closed the editor.
     pub async fn open(&self) -> anyhow::Result<()> {
         // As git and kubectl do it: the variable may hold flags.
-        let status = tokio::process::Command::new("sh")
-            .args(["-c", &format!("{} \"$1\"", self.command), "sh"])
-            .arg(self.file.path())
+        let editor = platform::in_editor(&self.command, self.file.path().as_os_str());
+        let status = tokio::process::Command::from(editor)
             .status()
             .await
             .with_context(|| format!("cannot start the editor {:?} (VISUAL, EDITOR)", self.command))?;
@@ -62,11 +61,8 @@ impl Text {
     pub fn keep(self) -> anyhow::Result<PathBuf> {
         let path = self.file.path().to_owned();
         // An editor that replaced it may have given the new one other rights.
-        if let Ok(metadata) = fs::metadata(&path) {
-            use std::os::unix::fs::PermissionsExt as _;
-            let mut rights = metadata.permissions();
-            rights.set_mode(0o600);
-            fs::set_permissions(&path, rights)
+        if path.exists() {
+            platform::set_path_mode(&path, 0o600)
                 .with_context(|| format!("{} stays readable", path.display()))?;
         }
         self.file.into_temp_path().keep().map_err(|error| anyhow!("cannot keep the text: {error}"))

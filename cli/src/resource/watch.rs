@@ -5,8 +5,6 @@
 //! said to a broken watch goes to standard error, once for each new reason. Ends well on Ctrl-C and when no one
 //! reads any more; fails only where the very first list is refused.
 
-use std::io;
-use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::process::ExitCode;
 
@@ -17,10 +15,9 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use kube::runtime::watcher;
 use serde_json::json;
-use tokio::io::Interest;
-use tokio::net::unix::pipe::Sender;
 use weaver_client::{Change, Why};
 use weaver_diagnostics::finding_text::clean_json;
+use weaver_host::platform::stdout_reader_gone;
 
 use super::kind::Kind;
 use super::list;
@@ -127,7 +124,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     };
 
     let mut batches = pin!(store.objects.watch(config));
-    let mut no_one = pin!(no_one_reads());
+    let mut no_one = pin!(stdout_reader_gone());
     // One for all rounds: a Ctrl-C while a change is printed is not missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
@@ -165,18 +162,6 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             None => anyhow::bail!("the watch has ended: run it again"),
         }
     }
-}
-
-/// Ends when the reader of a pipe has gone. What is no pipe, such as a file, has a reader always.
-async fn no_one_reads() {
-    // Nothing is written through it, so it need not be made one that does not block: others hold that pipe, too.
-    let out = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
-    if let Ok(out) = out
-        && out.ready(Interest::ERROR).await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

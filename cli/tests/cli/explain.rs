@@ -1,7 +1,11 @@
 //! `weaver explain` as a person runs it.
 
+#[cfg(unix)]
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
+#[cfg(unix)]
+use std::io::{BufRead as _, BufReader};
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
@@ -124,6 +128,7 @@ fn anyone_who_has_read_enough_may_go() {
 }
 
 /// A `journalctl` of the test's own, which runs this script.
+#[cfg(unix)]
 fn with_journal(script: &str, arguments: &[&str]) -> (tempfile::TempDir, Command) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("journalctl");
@@ -134,6 +139,7 @@ fn with_journal(script: &str, arguments: &[&str]) -> (tempfile::TempDir, Command
     (dir, command)
 }
 
+#[cfg(unix)]
 #[test]
 fn the_journal_of_a_unit_is_followed() {
     // Ends when no one reads any more.
@@ -151,6 +157,7 @@ fn the_journal_of_a_unit_is_followed() {
     child.wait().unwrap();
 }
 
+#[cfg(unix)]
 #[test]
 fn the_journal_of_a_unit_is_read_to_its_end() {
     let script = "case \"$*\" in *--follow*|*--lines*) exec sleep 100;; esac; echo leaderelection lost";
@@ -160,6 +167,7 @@ fn the_journal_of_a_unit_is_read_to_its_end() {
     assert_eq!(done.status.code(), Some(2), "there is no journal to follow");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_journal_that_cannot_be_read_is_an_error() {
     let (_dir, mut command) = with_journal("echo No journal files were found. >&2; exit 1", &[]);

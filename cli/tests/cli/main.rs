@@ -5,11 +5,15 @@
 mod config;
 mod crd_lint;
 mod explain;
+#[cfg(unix)]
 mod fetch;
 mod kubeconfig;
+mod laptop;
 mod merge;
 mod pipes;
+#[cfg(unix)]
 mod registry;
 mod support;
+#[cfg(unix)]
 mod support_bundle;
 mod verify;

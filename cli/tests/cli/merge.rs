@@ -179,7 +179,7 @@ fn a_name_in_the_file_of_another_context_of_kubeconfig_is_not_shadowed() {
     fs::write(laptop.path("raspi.yaml"), carried().replace("raspi\n", "work\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
         .args(["kubeconfig", "merge", "raspi.yaml"])
-        .env("KUBECONFIG", format!("{}:{}", laptop.path("config").display(), laptop.path("second").display()))
+        .env("KUBECONFIG", std::env::join_paths([laptop.path("config"), laptop.path("second")]).unwrap())
         .current_dir(laptop.0.path())
         .output()
         .unwrap();

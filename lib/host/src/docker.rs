@@ -4,6 +4,7 @@
 //! [`weaver_diagnostics::k3d::cluster`].
 
 mod registries;
+mod sockets;
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -23,25 +24,14 @@ use weaver_diagnostics::k3d::cluster::{
 };
 use weaver_diagnostics::text_file::TextFile;
 
+pub use self::sockets::EngineError;
+
 /// Seconds for an answer.
 const PATIENCE: u64 = 5;
 /// Bytes of a file or a log.
 const LIMIT: usize = 1 << 20;
 /// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and its own place.
 const KUBECONFIGS: [&str; 2] = ["/output/kubeconfig.yaml", "/etc/rancher/k3s/k3s.yaml"];
-/// Where an engine listens that root or a group of this machine may ask.
-const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
-/// The same below the runtime directory of a user without rights of its own.
-const ROOTLESS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
-
-/// The engine cannot be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct EngineError {
-    /// Its socket, or what stands for it.
-    pub socket: String,
-    pub why: String,
-}
 
 /// An engine that listens on this machine.
 #[derive(Debug, Clone)]
@@ -61,10 +51,13 @@ impl Engine {
         real: impl Fn(&Path) -> PathBuf,
     ) -> Result<Option<Self>, EngineError> {
         let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let found = socket(docker_host, runtime_dir.as_deref(), |path| real(path).exists())?;
+        let desktop = sockets::HERE.desktop.and_then(|below| Some(crate::platform::home()?.join(below)));
+        let found = sockets::socket(&sockets::HERE, docker_host, runtime_dir.as_deref(), desktop, |path| {
+            real(path).exists()
+        })?;
         let Some(socket) = found else { return Ok(None) };
         let socket = real(&socket).display().to_string();
-        let docker = bollard::Docker::connect_with_unix(&socket, PATIENCE, API_DEFAULT_VERSION);
+        let docker = bollard::Docker::connect_with_socket(&socket, PATIENCE, API_DEFAULT_VERSION);
         match docker {
             Ok(docker) => Ok(Some(Self { docker, socket })),
             Err(error) => Err(EngineError { why: why(&error), socket }),
@@ -192,27 +185,6 @@ fn why(error: &Error) -> String {
     }
 }
 
-/// Where the engine listens, by what exists.
-fn socket(
-    docker_host: Option<&str>,
-    runtime_dir: Option<&Path>,
-    exists: impl Fn(&Path) -> bool,
-) -> Result<Option<PathBuf>, EngineError> {
-    let failed = |why: &str, host: &str| EngineError { socket: host.to_owned(), why: why.to_owned() };
-    if let Some(host) = docker_host.filter(|host| !host.is_empty()) {
-        let path = host
-            .strip_prefix("unix://")
-            .ok_or_else(|| failed("DOCKER_HOST is not a socket of this machine: write unix:///PATH", host))?;
-        return if exists(Path::new(path)) {
-            Ok(Some(path.into()))
-        } else {
-            Err(failed("DOCKER_HOST names it, but it does not exist", host))
-        };
-    }
-    let rootless = runtime_dir.into_iter().flat_map(|dir| ROOTLESS.map(|socket| dir.join(socket)));
-    Ok(SYSTEM.map(PathBuf::from).into_iter().chain(rootless).find(|path| exists(path)))
-}
-
 /// The name that the engine shows, without the slash before it.
 fn name(listed: &ContainerSummary) -> &str {
     let name = listed.names.iter().flatten().next();
@@ -291,29 +263,6 @@ fn only_file(archive: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn the_engine_that_is_named_else_the_first_that_listens() {
-        let all =
-            ["/var/run/docker.sock", "/run/podman/podman.sock", "/run/user/1000/docker.sock", "/x.sock"];
-        for (host, there, want) in [
-            (None, &all[..], Ok(Some("/var/run/docker.sock"))),
-            (Some(""), &all[1..], Ok(Some("/run/podman/podman.sock"))),
-            (None, &all[2..], Ok(Some("/run/user/1000/docker.sock"))),
-            (None, &all[3..], Ok(None)),
-            (Some("unix:///x.sock"), &all[..], Ok(Some("/x.sock"))),
-            (Some("unix:///x.sock"), &all[..3], Err("does not exist")),
-            (Some("tcp://pi:2375"), &all[..], Err("not a socket of this machine")),
-            (Some("ssh://pi"), &all[..], Err("not a socket of this machine")),
-        ] {
-            let exists = |path: &Path| there.iter().any(|there| Path::new(there) == path);
-            match (socket(host, Some(Path::new("/run/user/1000")), exists), want) {
-                (Ok(found), Ok(want)) => assert_eq!(found.as_deref(), want.map(Path::new), "{host:?}"),
-                (Err(error), Err(want)) => assert!(error.why.contains(want), "{host:?}: {error}"),
-                (found, want) => panic!("{host:?}: {found:?}, not {want:?}"),
-            }
-        }
-    }
 
     /// As Docker 20.10 shows a server of k3d 5.9.
     fn shown() -> (ContainerSummary, ContainerInspectResponse) {

@@ -1,9 +1,10 @@
 //! Replaces a file whole: a reader sees the old content or the new, after a power cut too.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
+
+use crate::platform;
 
 /// The file could not be replaced; the old one is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +62,15 @@ pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), Writ
 }
 
 fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+    platform::possible(path)?;
     // Made again rather than emptied: what was left behind may be open to more readers than a key should be.
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     create(temporary, content, how)?;
-    fs::rename(temporary, path)?;
-    File::open(directory_of(path))?.sync_all()
+    platform::rename(temporary, path)?;
+    platform::flush_directory(directory_of(path))
 }
 
 /// Makes a file that is not there yet, and flushes it. A failure may leave a part of it.
@@ -76,16 +78,16 @@ fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>)
 /// # Errors
 /// It exists, or a step failed.
 pub fn create(path: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = platform::create_new(path)?;
     file.write_all(content)?;
-    let made = file.metadata()?;
+    let made = platform::owner(&file.metadata()?);
     // Not asked for where nothing changes: some file systems refuse even that.
-    let uid = how.uid.filter(|uid| *uid != made.uid());
-    let gid = how.gid.filter(|gid| *gid != made.gid());
+    let uid = how.uid.filter(|uid| Some(*uid) != made.uid);
+    let gid = how.gid.filter(|gid| Some(*gid) != made.gid);
     if uid.is_some() || gid.is_some() {
-        fchown(&file, uid, gid)?;
+        platform::give(&file, uid, gid)?;
     }
-    file.set_permissions(Permissions::from_mode(how.mode))?;
+    platform::set_mode(&file, how.mode)?;
     file.sync_all()
 }
 
@@ -96,6 +98,9 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use super::*;
 
     #[test]
@@ -105,7 +110,8 @@ mod tests {
         replace(&path, b"one", 0o640).unwrap();
         replace(&path, b"two", 0o640).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        let mode = platform::owner(&fs::metadata(&path).unwrap()).mode;
+        assert_eq!(mode, cfg!(unix).then_some(0o640));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -117,19 +123,20 @@ mod tests {
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inner"), "x").unwrap();
         let error = replace(&path, b"x", 0o640).unwrap_err();
-        assert!(error.to_string().contains("/d"), "{error}");
+        assert!(error.to_string().ends_with(&path.display().to_string()), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
+    #[cfg(unix)]
     #[test]
     fn what_a_killed_writer_left_is_neither_used_nor_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (path, left) = (dir.path().join("f"), dir.path().join("f.new"));
         fs::write(&left, "half of an old ke").unwrap();
-        fs::set_permissions(&left, Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o666)).unwrap();
         let inode = fs::metadata(&left).unwrap().ino();
         // Held open, so that the number is not given to the new file.
-        let _held = File::open(&left).unwrap();
+        let _held = fs::File::open(&left).unwrap();
         replace(&path, b"new", 0o600).unwrap();
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!((fs::read(&path).unwrap(), metadata.mode() & 0o7777), (b"new".to_vec(), 0o600));
@@ -137,6 +144,7 @@ mod tests {
         assert!(!left.exists());
     }
 
+    #[cfg(unix)]
     #[test]
     fn the_group_is_the_one_asked_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -144,6 +152,50 @@ mod tests {
         let own = fs::metadata(dir.path()).unwrap().gid();
         replace_as(&path, b"x", &How { gid: Some(own), ..How::mode(0o640) }).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().gid(), own);
+    }
+
+    #[test]
+    fn a_name_with_spaces_and_letters_beyond_ascii_is_replaced_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("J\u{f6} Doe \u{1f347}.yaml");
+        replace(&path, b"one", 0o600).unwrap();
+        replace(&path, b"two", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+    }
+
+    /// As an editor or a virus scanner has it.
+    #[cfg(windows)]
+    #[test]
+    fn a_file_that_another_program_holds_for_a_moment_is_replaced() {
+        use std::os::windows::fs::OpenOptionsExt as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let (path, new) = (dir.path().join("f"), dir.path().join("f.new"));
+        fs::write(&path, "old").unwrap();
+        // Others may read it, and not replace it.
+        let held = fs::OpenOptions::new().read(true).share_mode(1).open(&path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let held = held;
+                while !new.exists() {
+                    std::thread::yield_now();
+                }
+                drop(held);
+            });
+            replace(&path, b"new", 0o600).unwrap();
+        });
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_device_a_stream_or_a_name_that_windows_changes_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["NUL", "con.yaml", "pi:6443.yaml", "pi.", "pi "] {
+            let error = replace(&dir.path().join(name), b"x", 0o600).unwrap_err();
+            assert_eq!(error.source.kind(), io::ErrorKind::InvalidFilename, "{name}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

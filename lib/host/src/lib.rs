@@ -1,4 +1,4 @@
-//! What a long-running program needs of its host, for the operator, its webhook and the node agent.
+//! What a program needs of its host: the operator, its webhook, the node agent, and `weaver` on laptops.
 //!
 //! - [`backoff`]: how long to wait before something is tried again.
 //! - [`docker`]: the container engine, and the clusters of k3d in it.
@@ -7,8 +7,11 @@
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
+//! - [`platform`]: what differs between Linux, macOS and Windows.
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
 //! - [`table`]: columns of text under each other.
+//!
+//! What only a daemon needs is left out on Windows, where `weaver` alone runs.
 
 pub mod backoff;
 pub mod code;
@@ -17,9 +20,14 @@ pub mod durable_file;
 pub mod handshake;
 pub mod http_server;
 pub mod key_pair;
+#[cfg(unix)]
 pub mod log;
 pub mod metrics_page;
+#[cfg(unix)]
 pub mod open_files;
+pub mod platform;
+#[cfg(unix)]
 pub mod service_manager;
+#[cfg(unix)]
 pub mod signals;
 pub mod table;

@@ -1,4 +1,6 @@
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+#[cfg(unix)]
+use std::os::unix::fs::{chown, symlink};
+#[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
@@ -47,7 +49,7 @@ fn file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
     fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    platform::set_path_mode(&path, mode).unwrap();
     (dir, path)
 }
 
@@ -58,8 +60,13 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().mode() & 0o7777
+/// `None` where files have none.
+fn mode(path: &Path) -> Option<u32> {
+    platform::owner(&fs::metadata(path).unwrap()).mode
+}
+
+const fn unix(mode: u32) -> Option<u32> {
+    if cfg!(unix) { Some(mode) } else { None }
 }
 
 /// The merge is refused, the words are these, and nothing has changed.
@@ -75,8 +82,9 @@ fn refused(path: &Path, want: &str) {
 fn a_merge_keeps_all_else_and_the_old_file() {
     let (dir, path) = file(THEIRS, 0o644);
     // Only root can give it away; whose it is must not change either way.
+    #[cfg(unix)]
     let _ = chown(&path, Some(65534), Some(65534));
-    let before = fs::metadata(&path).unwrap();
+    let before = platform::owner(&fs::metadata(&path).unwrap());
     let done = merged(&path, false).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let want = merge(&document(THEIRS), &document(PI), false);
@@ -87,8 +95,8 @@ fn a_merge_keeps_all_else_and_the_old_file() {
     assert_eq!(fs::read_to_string(&backup).unwrap(), THEIRS);
     assert_eq!(names(dir.path()), ["config", "config.bak-20260102T030405Z"]);
     for file in [&path, &backup] {
-        let after = fs::metadata(file).unwrap();
-        assert_eq!((after.uid(), after.gid(), mode(file)), (before.uid(), before.gid(), 0o600));
+        let after = platform::owner(&fs::metadata(file).unwrap());
+        assert_eq!((after.uid, after.gid, after.mode), (before.uid, before.gid, unix(0o600)));
     }
 }
 
@@ -104,11 +112,12 @@ fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
     assert_eq!(names(dir.path()), ["config", first, &format!("{first}.1")]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_file_open_to_others_is_closed_even_without_a_change() {
     let (_dir, path) = file(&merge(&document(THEIRS), &document(PI), false).to_yaml(), 0o640);
     assert!(merged(&path, false).unwrap().changed);
-    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path), unix(0o600));
 }
 
 #[test]
@@ -137,7 +146,7 @@ fn a_file_that_is_not_there_is_made_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".kube/config");
     assert_eq!(merged(&path, false).unwrap(), Merged { backup: None, changed: true });
-    assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (0o600, 0o700));
+    assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (unix(0o600), unix(0o700)));
     assert!(!fs::read_to_string(&path).unwrap().contains("current-context"));
     assert_eq!(names(&dir.path().join(".kube")), ["config"]);
 }
@@ -149,6 +158,7 @@ fn an_empty_file_is_filled() {
     assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
 }
 
+#[cfg(unix)]
 #[test]
 fn a_symlink_stays_and_its_target_is_replaced() {
     let (dir, path) = file(THEIRS, 0o600);
@@ -178,7 +188,7 @@ fn what_is_no_kubeconfig_is_left_alone() {
     }
     let (_dir, path) = file("", 0o600);
     fs::write(&path, b"kind: Config\n\xff").unwrap();
-    refused(&path, "a kubeconfig is UTF-8 text");
+    refused(&path, "a kubeconfig is text: name one");
     fs::write(&path, "#".repeat((LARGEST + 1).try_into().unwrap())).unwrap();
     refused(&path, "larger than 4 MiB");
 }
@@ -188,8 +198,15 @@ fn what_is_no_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     fs::create_dir(&path).unwrap();
-    refused(&path, "/d is not a regular file");
-    assert!(write(&path, &document(PI), true).unwrap_err().to_string().contains("/d is not a regular file"));
+    let want = format!("{} is not a regular file", path.display());
+    refused(&path, &want);
+    assert!(write(&path, &document(PI), true).unwrap_err().to_string().contains(&want));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_symlink_to_nothing_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("l");
     symlink(dir.path().join("nothing"), &link).unwrap();
     refused(&link, "/l is a symlink that points to nothing: name its target");
@@ -209,16 +226,18 @@ fn a_file_that_another_program_changes_is_left_alone() {
 fn an_unwritable_place_is_named_with_a_way_out() {
     let (dir, path) = file(THEIRS, 0o600);
     // A file where a directory is needed: refused to root too.
+    let is_shown =
+        |words: &str| words.contains("elsewhere") || cfg!(windows) && words.contains("create its directory");
     let below = path.join("config");
     for error in [merged(&below, false).unwrap_err(), write(&below, &document(PI), false).unwrap_err()] {
         let words = error.to_string();
-        assert!(words.contains("/config/config") && words.contains("name a file elsewhere"), "{words}");
+        assert!(words.contains(&below.display().to_string()) && is_shown(&words), "{words}");
         assert!(!error.is_refusal());
     }
     let error = write(&dir.path().join("no/config"), &document(PI), false).unwrap_err().to_string();
     assert!(error.contains("create its directory first"), "{error}");
     for (kind, want) in [
-        (ErrorKind::PermissionDenied, "run this as the owner of its directory, or name another file"),
+        (ErrorKind::PermissionDenied, "or name another file"),
         (ErrorKind::StorageFull, "free space"),
         (ErrorKind::ReadOnlyFilesystem, "name a file elsewhere"),
     ] {
@@ -239,12 +258,14 @@ fn what_a_killed_run_left_is_neither_used_nor_kept() {
     let (dir, path) = file(THEIRS, 0o600);
     let left = dir.path().join("config.weaver-new");
     fs::write(&left, "half").unwrap();
-    fs::set_permissions(&left, fs::Permissions::from_mode(0o666)).unwrap();
+    platform::set_path_mode(&left, 0o666).unwrap();
     merged(&path, false).unwrap();
-    assert_eq!((mode(&path), left.exists()), (0o600, false));
+    assert_eq!((mode(&path), left.exists()), (unix(0o600), false));
     assert!(fs::read_to_string(&path).unwrap().contains("hunter3"));
 }
 
+/// On Windows a reader may be in the way for a moment: [`durable_file`] tries again.
+#[cfg(unix)]
 #[test]
 fn a_reader_sees_the_old_file_or_the_new() {
     let (_dir, path) = file(THEIRS, 0o600);
@@ -279,7 +300,7 @@ fn an_existing_file_is_replaced_only_with_force() {
     let new = dir.path().join("new");
     write(&new, &document(PI), false).unwrap();
     for file in [&path, &new] {
-        assert_eq!((mode(file), document(&fs::read_to_string(file).unwrap())), (0o600, document(PI)));
+        assert_eq!((mode(file), document(&fs::read_to_string(file).unwrap())), (unix(0o600), document(PI)));
     }
     assert_eq!(names(dir.path()), ["config", "new"]);
 }
@@ -288,7 +309,46 @@ fn an_existing_file_is_replaced_only_with_force() {
 fn a_source_that_cannot_be_read_is_named_with_a_way_out() {
     let dir = tempfile::tempdir().unwrap();
     let error = read(&dir.path().join("k3s.yaml"), "use sudo").unwrap_err().to_string();
-    assert!(error.contains("/k3s.yaml") && error.contains("k3s writes it when it starts"), "{error}");
+    assert!(error.contains("k3s.yaml") && error.contains("k3s writes it when it starts"), "{error}");
     let error = read(dir.path(), "use sudo").unwrap_err().to_string();
     assert!(error.contains("name a kubeconfig"), "{error}");
+}
+
+#[test]
+fn a_file_by_whatever_editor_is_read_and_merged_into() {
+    let lines = THEIRS.replace('\n', "\r\n");
+    let wide = [0xff, 0xfe].into_iter().chain(lines.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    for bytes in [lines.clone().into_bytes(), format!("\u{feff}{lines}").into_bytes(), wide] {
+        let (_dir, path) = file("", 0o600);
+        fs::write(&path, &bytes).unwrap();
+        let backup = merged(&path, false).unwrap().backup.unwrap();
+        assert_eq!(fs::read_to_string(backup).unwrap(), lines);
+        let want = merge(&document(THEIRS), &document(PI), false);
+        assert_eq!(document(&fs::read_to_string(&path).unwrap()), want);
+    }
+}
+
+#[test]
+fn a_path_with_spaces_and_letters_beyond_ascii_is_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("J\u{f6} Doe \u{1f347}").join("my config");
+    merged(&path, false).unwrap();
+    let before = fs::read_to_string(&path).unwrap();
+    let backup = merged(&path, true).unwrap().backup.unwrap();
+    assert_eq!(backup, with_suffix(&platform::canonicalize(&path).unwrap(), ".bak-20260102T030405Z"));
+    assert_eq!(fs::read_to_string(&backup).unwrap(), before);
+}
+
+/// `NUL` would swallow it, and `pi:6443.yaml` be a hidden stream of `pi`.
+#[cfg(windows)]
+#[test]
+fn a_device_or_a_name_that_windows_changes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["NUL", "con.yaml", "pi:6443.yaml", "pi."] {
+        let path = dir.path().join(name);
+        for error in [merged(&path, false).unwrap_err(), write(&path, &document(PI), true).unwrap_err()] {
+            assert!(error.to_string().contains("indows"), "{name}: {error}");
+        }
+    }
+    assert_eq!(names(dir.path()), [""; 0]);
 }

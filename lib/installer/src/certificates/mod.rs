@@ -12,12 +12,9 @@ pub mod secret;
 mod verdict;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
-};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +32,7 @@ use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{How, WriteError, replace, replace_as};
 use weaver_host::key_pair::{Pair, PairFault};
+use weaver_host::platform;
 
 pub use self::verdict::Reason;
 
@@ -157,7 +155,9 @@ pub fn ensure(
     let _lock = lock(dir, options.patience)?;
     let (rights, group) = match options.readers {
         Readers::Group(group) => (0o640, Some(group)),
-        Readers::DirectoryGroup => (0o640, Some(fs::metadata(dir).map_err(failed("look at", dir))?.gid())),
+        Readers::DirectoryGroup => {
+            (0o640, platform::owner(&fs::metadata(dir).map_err(failed("look at", dir))?).gid)
+        }
         Readers::OwnerOnly => (0o600, None),
     };
     let (authority, ca_bundle, made) = authority(&dir.join(CA))?;
@@ -275,10 +275,10 @@ fn make_directory(dir: &Path, readers: Readers) -> Result<(), CertificateError> 
     let missing: Vec<_> = dir.ancestors().take_while(|path| is_missing(path)).collect();
     for path in missing.into_iter().rev() {
         let mode = if path == dir { 0o750 } else { 0o755 };
-        match DirBuilder::new().mode(mode).create(path) {
+        match platform::create_directories(path, mode) {
             // Whatever the umask is.
             Ok(()) => {
-                let opened = fs::set_permissions(path, Permissions::from_mode(mode));
+                let opened = platform::set_path_mode(path, mode);
                 opened.map_err(failed("set the mode of", path))?;
             }
             // Another installer was faster.
@@ -301,12 +301,12 @@ fn is_missing(path: &Path) -> bool {
 
 /// Gives a file or directory the mode and group that it should have, if it has others.
 fn open_to(path: &Path, mode: u32, group: Option<u32>) -> Result<(), CertificateError> {
-    let metadata = fs::metadata(path).map_err(failed("look at", path))?;
-    if group.is_some_and(|group| group != metadata.gid()) {
-        chown(path, None, group).map_err(failed("give to the webhook's group", path))?;
+    let owner = platform::owner(&fs::metadata(path).map_err(failed("look at", path))?);
+    if let Some(group) = group.filter(|group| Some(*group) != owner.gid) {
+        platform::give_path(path, group).map_err(failed("give to the webhook's group", path))?;
     }
-    if metadata.mode() & 0o7777 != mode {
-        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of", path))?;
+    if owner.mode != Some(mode) {
+        platform::set_path_mode(path, mode).map_err(failed("set the mode of", path))?;
     }
     Ok(())
 }
@@ -314,8 +314,7 @@ fn open_to(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Certificate
 /// Held until the file is closed, by the kernel's hand if need be.
 fn lock(dir: &Path, patience: Duration) -> Result<File, CertificateError> {
     let path = dir.join(".lock");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(failed("write", &path))?;
+    let file = platform::open_or_create(&path).map_err(failed("write", &path))?;
     let begun = Instant::now();
     loop {
         match file.try_lock() {

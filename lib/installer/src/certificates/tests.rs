@@ -1,3 +1,5 @@
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::sync::Barrier;
 
 use super::*;

@@ -1,0 +1,185 @@
+//! Windows.
+//!
+//! A file gets the permissions of its directory: in a profile that are its owner, the administrators and the system.
+//! Modes, users and groups of Unix are not there, and what would set them does nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::windows::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::owner::Owner;
+use super::windows_names::{self, file_name_fault, without_prefix};
+
+/// The editor of who has named none.
+pub const EDITOR: &str = "notepad";
+/// What to do where there is no `ssh`.
+pub const SSH_MISSING: &str = "install it (Settings, Optional features, OpenSSH Client)";
+
+/// A new file.
+///
+/// # Errors
+/// It exists, cannot be made, or its name is a device's.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    possible(path)?;
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// A file which may be there already and is not emptied.
+///
+/// # Errors
+/// It cannot be opened or made, or its name is a device's.
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    possible(path)?;
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)
+}
+
+/// Whether a file of this name is what it says.
+///
+/// # Errors
+/// It is a device, or the file would have another name.
+pub fn possible(path: &Path) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    file_name_fault(&name).map_or(Ok(()), |why| Err(io::Error::new(io::ErrorKind::InvalidFilename, why)))
+}
+
+/// Makes a directory, and those above it, where they are missing.
+///
+/// # Errors
+/// One cannot be made.
+pub fn create_directories(path: &Path, _mode: u32) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// What to say of a private file besides that it was written: who can read it, outside of the user's profile.
+#[must_use]
+pub fn private_note(path: &Path) -> Option<&'static str> {
+    let is_in_profile = std::env::home_dir()
+        .is_some_and(|home| std::path::absolute(path).is_ok_and(|path| path.starts_with(home)));
+    (!is_in_profile).then_some(
+        "Windows gave it the permissions of its directory, which may let other accounts read it: keep it below \
+         your profile",
+    )
+}
+
+/// Nothing is known of it.
+#[must_use]
+pub const fn owner(_: &Metadata) -> Owner {
+    Owner { uid: None, gid: None, mode: None }
+}
+
+/// Does nothing.
+///
+/// # Errors
+/// Never.
+pub const fn give(_: &File, _uid: Option<u32>, _gid: Option<u32>) -> io::Result<()> {
+    Ok(())
+}
+
+/// Does nothing.
+///
+/// # Errors
+/// Never.
+pub const fn give_path(_: &Path, _gid: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Does nothing.
+///
+/// # Errors
+/// Never.
+pub const fn set_mode(_: &File, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Does nothing.
+///
+/// # Errors
+/// Never.
+pub const fn set_path_mode(_: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// How often a rename is tried, and the time between two.
+const RENAMES: usize = 20;
+const BETWEEN_RENAMES: Duration = Duration::from_millis(50);
+
+/// Replaces `to`, where it is there. Tries again for a second: what another program has open, such as a virus scanner,
+/// cannot be replaced.
+///
+/// # Errors
+/// One of the two may not be changed, or the disk failed.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    for _ in 1..RENAMES {
+        match fs::rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !to.is_dir() => {
+                std::thread::sleep(BETWEEN_RENAMES);
+            }
+            done => return done,
+        }
+    }
+    fs::rename(from, to)
+}
+
+/// Does nothing: Windows flushes no directory, and NTFS keeps the order of its own changes.
+///
+/// # Errors
+/// Never.
+pub const fn flush_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The path without symlinks, as people write it.
+///
+/// # Errors
+/// Nothing is there.
+pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
+    let path = fs::canonicalize(path)?;
+    Ok(path.to_str().and_then(without_prefix).map_or_else(|| path.clone(), PathBuf::from))
+}
+
+/// Where kubectl looks for `.kube`.
+#[must_use]
+pub fn home() -> Option<PathBuf> {
+    let candidates = windows_names::homes(|name| std::env::var_os(name));
+    windows_names::home(&candidates, |path| path.join(".kube").join("config").exists(), Path::is_dir)
+}
+
+/// Whether the directory has a program of this name.
+#[must_use]
+pub fn is_program(directory: &Path, name: &str) -> bool {
+    let endings = std::env::var("PATHEXT").unwrap_or_default();
+    windows_names::programs(name, &endings).iter().any(|name| directory.join(name).is_file())
+}
+
+/// Windows has no such thing.
+#[must_use]
+pub fn run_instead(_: &mut Command) -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}
+
+/// As kubectl starts an editor: `command` may hold flags.
+#[must_use]
+pub fn in_editor(command: &str, file: &OsStr) -> Command {
+    let mut cmd = Command::new("cmd");
+    // It has rules of its own for quotes: those around the whole go.
+    let mut line = OsString::from(format!("/D /S /C \"{command} \""));
+    line.push(file);
+    line.push("\"\"");
+    cmd.raw_arg(line);
+    cmd
+}
+
+/// Whether the console shows colours; it is asked to.
+#[must_use]
+pub fn shows_colours() -> bool {
+    nu_ansi_term::enable_ansi_support().is_ok()
+}
+
+/// Never ends: the next line that is written finds that the reader has gone.
+pub async fn stdout_reader_gone() {
+    std::future::pending::<()>().await;
+}
