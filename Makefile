@@ -45,6 +45,10 @@ fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 
 bench: ## What operator and node agent cost, and how fast the operator is next to a bare client; half an hour
 	@tests/devstack/bench.sh $(BENCH)
 
+.PHONY: laptops
+laptops: ## The tests of `weaver` for Windows, under wine; ten minutes
+	@tests/devstack/laptops.sh
+
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
 	@tests/devstack/cross.sh

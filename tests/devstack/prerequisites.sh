@@ -2,6 +2,7 @@
 # What a recipe of the Makefile needs on this machine.
 #
 #   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb apt release
+#                                                        windows wine (after rust)
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
@@ -238,6 +239,24 @@ check_deb() {
   have lintian || packages+=(lintian)
 }
 
+# What builds weaver for Windows, and what runs it.
+check_windows() {
+  have x86_64-w64-mingw32-gcc || packages+=(gcc-mingw-w64-x86-64)
+  check_targets x86_64-pc-windows-gnu
+}
+
+check_wine() { have wine || packages+=(wine wine64); }
+
+# check_targets TRIPLE...: further targets of the toolchain that check_rust has looked at.
+check_targets() {
+  local target
+  for target in "$@"; do
+    "${rustup[@]}" target list --installed --toolchain "$rust_version" 2>/dev/null | grep -qx "$target" ||
+      wanted_rust+=(--target "$target")
+  done
+  if ((${#wanted_rust[@]} > 0)) && [[ " ${bring[*]} " != *' rust '* ]]; then bring+=(rust); fi
+}
+
 # What makes an apt repository.
 check_apt() {
   have apt-ftparchive || packages+=(apt-utils)
@@ -297,9 +316,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | windows | wine) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release windows wine" >&2
       exit 2
       ;;
   esac

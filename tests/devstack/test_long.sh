@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fuzz targets, the libraries with other versions of Kubernetes, clean machines, the Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
+# The fuzz targets, the libraries with other versions of Kubernetes, `weaver` compiled for Windows, clean machines, the Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
@@ -11,6 +11,8 @@ tests/devstack/prerequisites.sh rust cc cross go curl
 tool cargo-nextest "$nextest_version"
 tests/devstack/fuzz.sh replay
 tests/devstack/other_kubernetes.sh
+echo "== weaver for Windows, compiled ($SECONDS s so far)"
+tests/devstack/laptops.sh check
 echo "== clean machines ($SECONDS s so far)"
 tests/devstack/clean_roots.sh
 echo "== Debian packages ($SECONDS s so far)"
