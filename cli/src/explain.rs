@@ -106,8 +106,22 @@ fn is_wide(piece: &[u8]) -> bool {
 
 /// Tells what is recognised in `input`, each thing once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
-    let recogniser = Recogniser::new().context("the signatures")?;
     let mut seen = Seen { output, counts: BTreeMap::new() };
+    let lines = recognise(input, source, |finding| seen.tell(&finding))?;
+    seen.sum_up(lines);
+    Ok(())
+}
+
+/// Hands on what is recognised in each line of `input`; returns how many lines there are.
+///
+/// # Errors
+/// It cannot be read, or the receiver fails.
+pub fn recognise(
+    input: &mut impl BufRead,
+    source: &str,
+    mut each: impl FnMut(Finding) -> Result<()>,
+) -> Result<u64> {
+    let recogniser = Recogniser::new().context("the signatures")?;
     let (mut piece, mut last, mut line) = (Vec::new(), (0, Vec::new()), 1);
     loop {
         piece.clear();
@@ -120,7 +134,7 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
             "{source} is UTF-16, as `>` of PowerShell writes it: type `Get-Content FILE | weaver explain`"
         );
         if let Some(finding) = recogniser.judge(&piece, || Place::line(source, line)) {
-            seen.tell(&finding)?;
+            each(finding)?;
         }
         let ends = piece.ends_with(b"\n");
         if !piece.trim_ascii().is_empty() {
@@ -130,11 +144,10 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
         line += u64::from(ends);
     }
     if let Some(finding) = Recogniser::judge_last(&last.1, Place::line(source, last.0)) {
-        seen.tell(&finding)?;
+        each(finding)?;
     }
     // The last line may lack its end.
-    seen.sum_up((line - 1).max(last.0));
-    Ok(())
+    Ok((line - 1).max(last.0))
 }
 
 /// What was recognised, and how often.

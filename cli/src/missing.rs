@@ -17,7 +17,7 @@ use weaver_tenant::review::denied;
 use crate::review;
 
 /// Where to say what is worth a line next to the answer.
-pub type Tell = fn(&str);
+pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// What an account lacks.
 pub struct Missing {
@@ -38,7 +38,7 @@ pub async fn named(
     account: &Account,
     spec: &ValidSync,
     targets: &BTreeSet<String>,
-    tell: Tell,
+    tell: Tell<'_>,
 ) -> anyhow::Result<Missing> {
     let missing = denied(needed(spec, targets), |right| review::allowed(client, account, right)).await?;
     Ok(of(client, missing, tell).await)
@@ -53,7 +53,7 @@ pub async fn to_grant(
     account: &Account,
     spec: &ValidSync,
     targets: &Targets,
-    tell: Tell,
+    tell: Tell<'_>,
 ) -> anyhow::Result<BTreeSet<Right>> {
     let (targets, kept_out) = granted(spec, targets)?;
     for line in &kept_out {
@@ -100,7 +100,7 @@ fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<Stri
 }
 
 /// Says of a namespace that does not exist that there is nothing to grant in it.
-async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell) -> Missing {
+async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missing {
     let any = !missing.is_empty();
     let presence = presence(client, &missing).await;
     for (namespace, presence) in &presence {
@@ -164,7 +164,7 @@ pub struct Targets {
 }
 
 /// Those of a ConfigMapSync in the namespace `tenant`.
-pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell) -> Targets {
+pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> Targets {
     let mut targets = Targets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
     if !spec.has_selection() {
         return targets;

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy};
@@ -25,7 +25,7 @@ use weaver_copies::plan::{Before, CopyStep, Takes, by_object};
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
-use crate::missing::{self, Missing, Targets};
+use crate::missing::{self, Missing, Targets, Tell};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
@@ -74,76 +74,93 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
         let first = condition.message.lines().next().unwrap_or_default();
         say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
     }
+    // What is found on the way is part of the answer.
+    let tell: Tell<'_> = &|line: &str| say(line);
+    let Some(compared) = compare(&client, &sync, tell).await else { return Ok(()) };
+    if let Some(yes) = grants {
+        return mend(&client, &compared, name, yes, tell).await;
+    }
+    if let Some(role) = name_missing(&client, &compared, tell).await? {
+        show(role);
+    }
+    Ok(())
+}
+
+/// A ConfigMapSync of which it was said what there is.
+pub struct Compared {
+    account: Account,
+    spec: ValidSync,
+    targets: Targets,
+}
+
+/// Says what there is, with the rights of the person; `None` where the spec breaks a rule, which is said instead.
+pub async fn compare(client: &Client, sync: &ConfigMapSync, tell: Tell<'_>) -> Option<Compared> {
     match validate(sync.desired()) {
         Ok(spec) => {
+            let namespace = sync.namespace().unwrap_or_default();
             let account = Account { namespace, name: spec.account.clone() };
-            let targets = missing::targets(&client, &account.namespace, &spec, tell).await;
-            compare(&client, &sync, &spec, &targets.all).await;
-            match grants {
-                Some(yes) => mend(&client, &account, &spec, &targets, name, yes).await,
-                None => name_missing(&client, &account, &spec, &targets.all).await,
-            }
+            let targets = missing::targets(client, &account.namespace, &spec, tell).await;
+            tell_copies(client, sync, &spec, &targets.all, tell).await;
+            Some(Compared { account, spec, targets })
         }
         Err(faults) => {
             for fault in faults {
-                say(fault);
+                tell(&fault.to_string());
             }
-            Ok(())
+            None
         }
     }
 }
 
-/// What is found on the way is part of the answer.
-fn tell(line: &str) {
-    say(line);
-}
-
-/// Says what there is.
-async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync, targets: &BTreeSet<String>) {
+async fn tell_copies(
+    client: &Client,
+    sync: &ConfigMapSync,
+    spec: &ValidSync,
+    targets: &BTreeSet<String>,
+    tell: Tell<'_>,
+) {
     let owner = owner(sync);
     let place = ObjectKey::of_source(spec);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {
-            say(format_args!("source {place} exists"));
+            tell(&format!("source {place} exists"));
             match Content::of(&source).chosen(&spec.keys) {
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
                     let copy = Desired::new(owner, place.kind, &spec.copy_name, metadata, content);
                     for target in targets {
-                        say(format_args!(
-                            "{}: {}",
-                            copy.place(target),
-                            of_target(client, &copy, spec, target).await
-                        ));
+                        let state = of_target(client, &copy, spec, target).await;
+                        tell(&format!("{}: {state}", copy.place(target)));
                     }
                 }
-                Err(clash) => say(clash),
+                Err(clash) => tell(&clash.to_string()),
             }
         }
-        Ok(None) => say(format_args!("source {place} does not exist")),
-        Err(error) => say(format_args!("source {place} could not be read with your rights: {error}")),
+        Ok(None) => tell(&format!("source {place} does not exist")),
+        Err(error) => tell(&format!("source {place} could not be read with your rights: {error}")),
     }
 }
 
-async fn name_missing(
+/// Says whether rights are missing; returns which, and the Role that grants them.
+///
+/// # Errors
+/// The API server cannot be asked, or does not let the person ask.
+pub async fn name_missing(
     client: &Client,
-    account: &Account,
-    spec: &ValidSync,
-    targets: &BTreeSet<String>,
-) -> anyhow::Result<()> {
-    let asked = targets.iter().take(EXPLAINED).cloned().collect();
+    compared: &Compared,
+    tell: Tell<'_>,
+) -> anyhow::Result<Option<String>> {
+    let Compared { account, spec, targets } = compared;
+    let asked = targets.all.iter().take(EXPLAINED).cloned().collect();
     let Missing { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
-    let there = part_of(targets.len());
+    let there = part_of(targets.all.len());
     if !any {
-        say(format_args!("{account} holds every right that is needed{there}"));
+        tell(&format!("{account} holds every right that is needed{there}"));
     } else if !there.is_empty() {
-        say(format_args!("rights were checked{there}"));
+        tell(&format!("rights were checked{there}"));
     }
-    if !rights.is_empty() {
-        show(rights::explain(account, &rights, exist));
-    }
-    Ok(())
+    Ok((!rights.is_empty()).then(|| rights::explain(account, &rights, exist)))
 }
 
 /// In which of so many targets rights are checked, if not in all.
@@ -159,12 +176,12 @@ fn part_of(targets: usize) -> String {
 /// not be who grants: so that is shown and asked.
 async fn mend(
     client: &Client,
-    account: &Account,
-    spec: &ValidSync,
-    targets: &Targets,
+    compared: &Compared,
     name: &str,
     yes: bool,
+    tell: Tell<'_>,
 ) -> anyhow::Result<()> {
+    let Compared { account, spec, targets } = compared;
     let missing = missing::to_grant(client, account, spec, targets, tell).await?;
     let parts = grant::lacking(client, account, &missing).await?;
     if parts.is_empty() {

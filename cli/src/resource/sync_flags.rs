@@ -160,7 +160,7 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     let lacks_namespace = create::lacks_namespace(store, &options.create).await?;
     let client = store.client();
     // What a dry run prints is for another program.
-    let tell = |line: &str| note!("{line}");
+    let tell: missing::Tell<'_> = &|line: &str| note!("{line}");
     let targets = missing::targets(client, &namespace, &spec, tell).await;
     let account = Account { namespace: namespace.clone(), name: spec.account.clone() };
     let missing = missing::to_grant(client, &account, &spec, &targets, tell).await?;
