@@ -82,14 +82,15 @@ fn is_by_k3s(variable: Option<&OsStr>, own: Option<&Path>, exists: impl Fn(&Path
 
 /// A client with the rights of the person.
 pub async fn client() -> anyhow::Result<Client> {
+    client_by(config().await?)
+}
+
+/// How the person reaches the API server.
+pub async fn config() -> anyhow::Result<Config> {
     let path = kubeconfig();
     let config = weaver_client::connection::config(path.as_deref(), context(), LONGEST, USER_AGENT).await;
     let of_k3s = path.is_some_and(|path| path == Path::new(K3S_KUBECONFIG));
-    client_by(if of_k3s {
-        config.context("only root can read it: use sudo, or pass --kubeconfig")
-    } else {
-        config
-    }?)
+    if of_k3s { config.context("only root can read it: use sudo, or pass --kubeconfig") } else { config }
 }
 
 /// A client by this kubeconfig.
@@ -97,7 +98,8 @@ pub async fn client_of(kubeconfig: &Path) -> anyhow::Result<Client> {
     client_by(weaver_client::connection::config(Some(kubeconfig), None, LONGEST, USER_AGENT).await?)
 }
 
-fn client_by(mut config: Config) -> anyhow::Result<Client> {
+/// A client that reaches the API server in this way.
+pub fn client_by(mut config: Config) -> anyhow::Result<Client> {
     // A person tries once; an API server that is asked too much, or that ends, answers the next time.
     config.default_retry = true;
     weaver_client::connection::client(&config)

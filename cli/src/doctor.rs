@@ -13,7 +13,7 @@ mod pods;
 mod policies;
 mod reports;
 mod resources;
-mod seen;
+pub mod seen;
 mod show;
 mod way;
 
@@ -28,6 +28,7 @@ use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_host::platform::CAN_BE_NODE;
 
 use crate::stdout::print;
+pub use reports::of_node;
 use seen::Seen;
 
 /// The agent's report on a Pi.
@@ -74,8 +75,12 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// It could not be written as JSON.
 pub async fn report() -> anyhow::Result<String> {
-    let named = std::env::var_os("WEAVER_REPORT").map(PathBuf::from);
-    show::json(&look(named.as_deref()).await)
+    show::json(&look(named_report().as_deref()).await)
+}
+
+/// The file that the environment names for the report of this machine's agent.
+pub fn named_report() -> Option<PathBuf> {
+    std::env::var_os("WEAVER_REPORT").map(PathBuf::from)
 }
 
 /// Whether the machine that k3s runs on is known to be busy, by its agent.
@@ -85,7 +90,9 @@ fn is_overloaded(seen: &[Seen]) -> bool {
     })
 }
 
-async fn look(report: Option<&Path>) -> Vec<Seen> {
+/// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else where it usually
+/// is.
+pub async fn look(report: Option<&Path>) -> Vec<Seen> {
     let may_be_here = report.is_some() || CAN_BE_NODE;
     let mut seen =
         if may_be_here { node::report(report, Path::new(REPORT), node::check) } else { Vec::new() };

@@ -30,6 +30,7 @@ mod support_bundle;
 mod sync;
 mod tenant;
 mod token;
+mod ui;
 mod uninstall;
 mod verify;
 mod version;
@@ -155,6 +156,15 @@ enum Verb {
         #[command(subcommand)]
         verb: token::Verb,
     },
+    /// Show syncs, tokens, nodes and findings in a browser on this machine
+    ///
+    /// Read-only: with the rights of your kubeconfig, and it changes nothing in the cluster. The pages are served on
+    /// 127.0.0.1, to a browser that has opened the printed address, until Ctrl-C. The address works once; other
+    /// users of this machine but root, and other web pages, cannot read the pages.
+    ///
+    /// Exit status: 0 ended by Ctrl-C; 1 could not be served; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
+    Ui(ui::Ui),
     /// Remove Config Weaver from the cluster; keeps the copies unless `--copies delete`
     ///
     /// Lists what exists, asks, then removes all ConfigMapSyncs, ServiceTokens and NodeReports, the rights of
@@ -227,6 +237,7 @@ async fn main() -> ExitCode {
         Verb::Sync { verb } => sync::run(verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Token { verb } => token::run(verb).await,
+        Verb::Ui(options) => ui::run(&options).await,
         Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Verify(options) => verify::run(&options),
         Verb::Version(options) => version::run(&options).await.map(|()| ExitCode::SUCCESS),

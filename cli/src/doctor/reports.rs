@@ -39,7 +39,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
 }
 
 /// The findings of a node; `None` stands for a report that is not understood.
-fn of_node(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
+pub fn of_node(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let place = Place::file(format!("NodeReport {node}"));
     let not_shown =
         |why: String| Finding::new(Code::NodeReportNotShown, format!("on the node {node}, {why}"));

@@ -17,8 +17,20 @@ pub enum Side {
     Cluster,
 }
 
+impl Side {
+    /// Whose it is, as a sentence ends with it.
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Here => "on this machine",
+            Self::Network => "between this machine and the server",
+            Self::Node => "on the machine that k3s runs on",
+            Self::Cluster => "in the cluster",
+        }
+    }
+}
+
 /// A finding and its side.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     pub side: Side,
     #[serde(flatten)]

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text;
 use weaver_host::platform::colours;
 
-use super::seen::{Seen, Side};
+use super::seen::Seen;
 use crate::stdout::document;
 
 pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
@@ -54,12 +54,7 @@ fn verdict(seen: &[Seen]) -> String {
             open => format!("No failure was found; check the {open} findings above.\n"),
         };
     };
-    let whose = match first.side {
-        Side::Here => "on this machine",
-        Side::Network => "between this machine and the server",
-        Side::Node => "on the machine that k3s runs on",
-        Side::Cluster => "in the cluster",
-    };
+    let whose = first.side.place();
     let others = seen.iter().filter(|seen| seen.is_bad()).count() - 1;
     let then = if others > 0 {
         ", then run it again: other findings may be consequences"
@@ -86,6 +81,7 @@ pub fn json(seen: &[Seen]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::seen::Side;
     use weaver_diagnostics::finding::{Code, Place};
 
     fn seen(side: Side, severity: Severity) -> Seen {

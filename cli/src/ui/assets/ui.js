@@ -1,0 +1,110 @@
+"use strict";
+// Copy buttons, and a page that loads itself again when something has changed. All can be read without this.
+
+function decorate(root) {
+  for (const pre of root.querySelectorAll("pre[data-copy]")) {
+    const button = document.createElement("button");
+    const text = pre.textContent;
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(text);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Not allowed";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    pre.append(button);
+  }
+}
+
+// What a person has opened, is typing or has marked is not taken away.
+function isBusy() {
+  const active = document.activeElement;
+  const types = active && ["INPUT", "TEXTAREA", "SELECT"].includes(active.tagName);
+  return types || String(document.getSelection()) !== "";
+}
+
+function keyOf(details) {
+  const heading = details.closest("section, article")?.querySelector("h2, h3")?.textContent ?? "";
+  return heading + "|" + (details.querySelector("summary")?.textContent ?? "");
+}
+
+async function load() {
+  if (isBusy()) {
+    return false;
+  }
+  const answer = await fetch(location.href, { credentials: "same-origin" });
+  const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const [main, there] = [next.querySelector("main"), document.querySelector("main")];
+  if (!main || isBusy()) {
+    return false;
+  }
+  const open = new Map([...there.querySelectorAll("details")].map((one) => [keyOf(one), one.open]));
+  for (const one of main.querySelectorAll("details")) {
+    one.open = open.get(keyOf(one)) ?? one.open;
+  }
+  const scrolled = [...there.querySelectorAll(".scroll, .targets")].map((one) => [one.scrollLeft, one.scrollTop]);
+  const focused = [...there.querySelectorAll("a, summary, button, [tabindex]")].indexOf(document.activeElement);
+  there.replaceChildren(...main.childNodes);
+  decorate(there);
+  there.querySelectorAll(".scroll, .targets").forEach((one, at) => {
+    [one.scrollLeft, one.scrollTop] = scrolled[at] ?? [0, 0];
+  });
+  if (focused >= 0) {
+    there.querySelectorAll("a, summary, button, [tabindex]")[focused]?.focus({ preventScroll: true });
+  }
+  const [time, before] = [next.querySelector("footer time"), document.querySelector("footer time")];
+  if (time && before) {
+    before.replaceWith(time);
+  }
+  return true;
+}
+
+function follow(address) {
+  const live = document.getElementById("live");
+  let source = null;
+  let waiting = null;
+  const reload = async () => {
+    clearTimeout(waiting);
+    waiting = null;
+    let done = false;
+    try {
+      done = await load();
+    } catch {
+      // The next change tries again; that the program has ended is said below.
+      return;
+    }
+    if (!done) {
+      waiting = setTimeout(reload, 2000);
+    }
+  };
+  const begin = () => {
+    source = new EventSource(address);
+    source.addEventListener("open", () => { live.textContent = "Live."; });
+    source.addEventListener("change", () => { if (!waiting) { reload(); } });
+    source.addEventListener("error", () => {
+      live.textContent = "Not live: is weaver ui still running?";
+    });
+  };
+  // A browser has few connections for one host: a page that is not seen needs none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+    } else if (!source) {
+      begin();
+      reload();
+    }
+  });
+  if (!document.hidden) {
+    begin();
+  }
+}
+
+decorate(document);
+if (document.body.dataset.events) {
+  follow(document.body.dataset.events);
+}

@@ -1,0 +1,127 @@
+//! What the cluster has, kept up to date by watches with the rights of the person, and by `weaver doctor` while someone
+//! looks. It writes nothing.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep};
+use weaver_api::v1beta1::NodeReport;
+use weaver_diagnostics::finding_text::clean;
+
+use super::view::node::NodeView;
+use super::view::overview::{FirstSeen, remember};
+use super::view::snapshot::Snapshot;
+use super::view::sync::SyncView;
+use super::view::token::TokenView;
+use crate::doctor;
+use crate::doctor::seen::Seen;
+
+/// Between two looks of doctor, at least: each asks the API server a few dozen things, and on a node its agent too. One
+/// that took long is repeated the more rarely.
+const PAUSE: Duration = Duration::from_secs(20);
+/// The same, as a multiple of what a look took.
+const SHARE: u32 = 10;
+
+/// What a look of doctor found.
+#[derive(Debug, Default)]
+pub struct Looked {
+    pub seen: Vec<Seen>,
+    pub first_seen: FirstSeen,
+    /// When; `None` before the first is done.
+    pub at: Option<Timestamp>,
+}
+
+/// All that pages are made from.
+pub struct Live {
+    pub client: Client,
+    /// `None` stands for all.
+    pub namespace: Option<String>,
+    pub syncs: watch::Sender<Snapshot<SyncView>>,
+    pub tokens: watch::Sender<Snapshot<TokenView>>,
+    pub nodes: watch::Sender<Snapshot<NodeView>>,
+    pub looked: watch::Sender<Looked>,
+    asked: Notify,
+}
+
+impl Live {
+    /// Begins to watch, until the process ends.
+    pub fn start(client: Client, namespace: Option<String>) -> Arc<Self> {
+        let live = Arc::new(Self {
+            client: client.clone(),
+            namespace,
+            syncs: watch::Sender::default(),
+            tokens: watch::Sender::default(),
+            nodes: watch::Sender::default(),
+            looked: watch::Sender::default(),
+            asked: Notify::new(),
+        });
+        let namespace = live.namespace.as_deref();
+        tokio::spawn(follow(within(&client, namespace), live.syncs.clone(), SyncView::of));
+        tokio::spawn(follow(within(&client, namespace), live.tokens.clone(), TokenView::of));
+        let nodes: Api<DeserializeGuard<NodeReport>> = Api::all(client);
+        tokio::spawn(follow(nodes, live.nodes.clone(), NodeView::of));
+        tokio::spawn(look_again(Arc::clone(&live)));
+        live
+    }
+
+    /// Someone looks: doctor shall look soon.
+    pub fn ask(&self) {
+        self.asked.notify_one();
+    }
+}
+
+fn within<K>(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals.
+async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        into.send_if_modified(|snapshot| match event {
+            Ok(event) => snapshot.take(event, view),
+            Err(error) => snapshot.fail(said(&error)),
+        });
+    }
+}
+
+/// The API server's own words where it refuses.
+fn said(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => clean(&status.message),
+        error => clean(&error.to_string()),
+    }
+}
+
+async fn look_again(live: Arc<Live>) {
+    loop {
+        live.asked.notified().await;
+        let begun = Instant::now();
+        let seen = doctor::look(doctor::named_report().as_deref()).await;
+        let now = Timestamp::now();
+        live.looked.send_modify(|looked| {
+            let first_seen = remember(&looked.first_seen, &seen, now);
+            *looked = Looked { seen, first_seen, at: Some(now) };
+        });
+        sleep(PAUSE.max(begun.elapsed() * SHARE)).await;
+    }
+}

@@ -1,0 +1,89 @@
+//! Opens the page in the person's browser.
+//!
+//! The arguments of a program are seen by every user of the machine, so the browser is not given the address, which has
+//! the token, but a file that only this user can read, and that leads there.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use maud::{DOCTYPE, html};
+use tempfile::{Builder, NamedTempFile};
+
+/// What opens a file as the desktop does.
+const OPENER: &str = "xdg-open";
+
+/// Is there a desktop? Without one, `xdg-open` would take the terminal for a browser of text.
+fn is_desktop(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| variable(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Has the page opened. `None` where there is no desktop; else the file that leads there, to be kept until it was read.
+///
+/// # Errors
+/// The file cannot be written, or the browser cannot be started.
+pub fn browser(address: &str) -> anyhow::Result<Option<NamedTempFile>> {
+    if !is_desktop(|name| env::var_os(name)) {
+        return Ok(None);
+    }
+    let directory = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|directory| directory.is_dir());
+    let file = leading(address, &directory.unwrap_or_else(env::temp_dir))?;
+    let mut opener = Command::new(OPENER);
+    opener.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    opener.spawn().with_context(|| format!("{OPENER} cannot be run"))?;
+    Ok(Some(file))
+}
+
+/// A file that leads a browser to `address`, for this user alone.
+fn leading(address: &str, directory: &Path) -> anyhow::Result<NamedTempFile> {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="refresh" content=(format!("0; url={address}"));
+                title { "Config Weaver" }
+            }
+            body { a href=(address) { "Config Weaver" } }
+        }
+    };
+    // A temporary file of this crate has mode 0600.
+    let file = Builder::new().prefix("weaver-ui-").suffix(".html").tempfile_in(directory);
+    let mut file = file.context("writing the file that leads the browser to the page")?;
+    file.write_all(page.into_string().as_bytes())
+        .context("writing the file that leads the browser to the page")?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_this_user_can_read_the_file_with_the_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = leading("http://127.0.0.1:1/p/?token=a&b", directory.path()).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains("content=\"0; url=http://127.0.0.1:1/p/?token=a&amp;b\""), "{text}");
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_terminal_is_not_taken_for_a_browser() {
+        for (name, value, expected) in [
+            ("DISPLAY", ":0", true),
+            ("WAYLAND_DISPLAY", "w", true),
+            ("DISPLAY", "", false),
+            ("TERM", "x", false),
+        ] {
+            let variable = |asked: &str| (asked == name).then(|| OsString::from(value));
+            assert_eq!(is_desktop(variable), expected, "{name}={value}");
+        }
+    }
+}

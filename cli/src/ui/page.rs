@@ -1,0 +1,263 @@
+//! The pages as HTML. Guarantees: all text of others is escaped (maud does it), there is neither a script nor a style in a
+//! page, and each can be read without JavaScript.
+
+pub mod explain;
+mod finding;
+pub mod nodes;
+pub mod overview;
+pub mod refused;
+pub mod sync;
+pub mod syncs;
+pub mod tokens;
+
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+
+use super::view::health::{ConditionView, Health, Summary};
+use super::view::time::{distance, exact};
+
+/// What is around every page.
+pub struct Frame<'a> {
+    /// Of every address; begins and ends with `/`.
+    pub prefix: &'a str,
+    pub now: Timestamp,
+    /// The API server, as the person's kubeconfig has it.
+    pub server: &'a str,
+    /// The only namespace that is shown.
+    pub namespace: Option<&'a str>,
+}
+
+/// The pages of the menu.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tab {
+    Overview,
+    Syncs,
+    Tokens,
+    Nodes,
+    Explain,
+}
+
+impl Tab {
+    const ALL: [Self; 5] = [Self::Overview, Self::Syncs, Self::Tokens, Self::Nodes, Self::Explain];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Syncs => "Syncs",
+            Self::Tokens => "Tokens",
+            Self::Nodes => "Nodes",
+            Self::Explain => "Explain",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "",
+            Self::Syncs => "syncs",
+            Self::Tokens => "tokens",
+            Self::Nodes => "nodes",
+            Self::Explain => "explain",
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// A whole page. One that `is_live` is loaded again when something has changed.
+    pub fn page(&self, tab: Tab, title: &str, is_live: bool, content: &Markup) -> Markup {
+        let prefix = self.prefix;
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " · Config Weaver" }
+                    link rel="icon" type="image/svg+xml" href={ (prefix) "icon.svg" };
+                    link rel="stylesheet" href={ (prefix) "ui.css" };
+                    script src={ (prefix) "ui.js" } defer {}
+                }
+                body data-events=[is_live.then(|| format!("{prefix}events"))] {
+                    a.skip href="#main" { "Skip to the content" }
+                    header {
+                        strong { "Config Weaver" }
+                        nav aria-label="Pages" {
+                            @for other in Tab::ALL {
+                                a href={ (prefix) (other.path()) } aria-current=[(other == tab).then_some("page")] {
+                                    (other.title())
+                                }
+                            }
+                        }
+                    }
+                    main #main tabindex="-1" {
+                        h1 { (title) }
+                        (content)
+                    }
+                    footer {
+                        p {
+                            "Read-only, with the rights of your kubeconfig at " code { (self.server) }
+                            @if let Some(namespace) = self.namespace { ", namespace " code { (namespace) } }
+                            ". As of " time datetime=(self.now.to_string()) { (exact(self.now)) } ". "
+                            span #live role="status" {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// How long ago, with the exact time on hover.
+    pub fn time(&self, then: Timestamp) -> Markup {
+        html! { time datetime=(then.to_string()) title=(exact(then)) { (distance(then, self.now)) } }
+    }
+
+    pub fn since(&self, then: Option<Timestamp>) -> Markup {
+        html! { @if let Some(then) = then { (self.time(then)) } }
+    }
+
+    pub fn sync_path(&self, namespace: &str, name: &str) -> String {
+        format!("{}syncs/{}/{}", self.prefix, encoded(namespace), encoded(name))
+    }
+
+    fn conditions(&self, conditions: &[ConditionView]) -> Markup {
+        html! {
+            @if conditions.is_empty() {
+                p.empty { "No conditions yet: the operator has not reconciled it. Check with " code { "weaver doctor" } "." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label="Conditions" {
+                    table {
+                        thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" }
+                            th scope="col" { "Since" } th scope="col" { "Message" } } }
+                        tbody {
+                            @for condition in conditions {
+                                tr {
+                                    th scope="row" { (condition.kind) }
+                                    td { (condition.status) }
+                                    td { (condition.reason) }
+                                    td { (self.time(condition.since)) }
+                                    td { (lines(&condition.message)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A part of a path, or a value of a query.
+fn encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// A message: its first line, and the others, such as a Role, as text to copy.
+fn lines(message: &str) -> Markup {
+    let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
+    html! {
+        (first)
+        @if !rest.is_empty() { (code_block(rest)) }
+    }
+}
+
+/// Text to copy; the script adds the button.
+fn code_block(text: &str) -> Markup {
+    html! { pre data-copy tabindex="0" { code { (text) } } }
+}
+
+fn health(summary: &Summary) -> Markup {
+    badge(health_class(summary.health), summary.health.words())
+}
+
+fn health_class(health: Health) -> &'static str {
+    match health {
+        Health::Bad => "bad",
+        Health::Pending | Health::Deleting | Health::Paused => "warn",
+        Health::Ready => "ok",
+    }
+}
+
+/// A word with a colour, which says nothing that the word does not.
+fn badge(class: &str, words: &str) -> Markup {
+    html! { span class={ "badge " (class) } { (words) } }
+}
+
+/// That what follows may be old, or that nothing is known.
+fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
+    html! {
+        @if let Some(error) = error {
+            p.trouble role="alert" {
+                @if is_known { "The watch of " (what) " failed and is retried; what follows may be old: " }
+                @else { "The " (what) " could not be listed with your rights: " }
+                (error)
+            }
+            @if !is_known {
+                p { "To see one namespace: end this program with Ctrl-C, and type" }
+                (code_block("weaver ui -n NAMESPACE"))
+            }
+        } @else if !is_known {
+            p.empty { "Asking the API server…" }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::ui) mod tests {
+    use super::*;
+
+    pub fn frame() -> Frame<'static> {
+        let now = "2026-01-01T00:10:00Z".parse().unwrap();
+        Frame { prefix: "/p/", now, server: "https://pi.test:6443", namespace: None }
+    }
+
+    #[test]
+    fn text_of_others_is_escaped_wherever_it_stands() {
+        let evil = "<script>alert(1)</script>\n\"'><img src=x onerror=y>";
+        let condition = ConditionView {
+            kind: evil.into(),
+            status: evil.into(),
+            reason: evil.into(),
+            message: evil.into(),
+            since: Timestamp::UNIX_EPOCH,
+        };
+        let frame = Frame { server: evil, namespace: Some(evil), ..frame() };
+        let content =
+            html! { (frame.conditions(&[condition])) (trouble(Some(evil), evil, true)) (badge("ok", evil)) };
+        let page = frame.page(Tab::Syncs, evil, true, &content).into_string();
+        assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
+        assert_eq!(page.matches("<script").count(), 1, "{page}");
+        assert!(frame.sync_path(evil, "..").starts_with("/p/syncs/%3Cscript%3E"));
+    }
+
+    #[test]
+    fn a_page_has_neither_script_nor_style_in_it() {
+        let page = frame().page(Tab::Overview, "Overview", true, &html! { p { "x" } }).into_string();
+        assert!(!page.contains(" style=") && !page.contains("<style") && !page.contains(" on"), "{page}");
+        assert!(page.contains("<script src=\"/p/ui.js\" defer></script>"), "{page}");
+        assert!(page.contains("data-events=\"/p/events\"") && page.contains("<html lang=\"en\">"), "{page}");
+        assert!(!frame().page(Tab::Explain, "x", false, &html! {}).into_string().contains("data-events"));
+    }
+
+    #[test]
+    fn a_time_has_the_exact_one_on_hover() {
+        let then = "2026-01-01T00:05:00Z".parse().unwrap();
+        let time = frame().time(then).into_string();
+        assert_eq!(
+            time,
+            "<time datetime=\"2026-01-01T00:05:00Z\" title=\"2026-01-01 00:05:00 UTC\">5 min ago</time>"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_says_why_and_what_to_do() {
+        let refused = trouble(Some("forbidden"), "ConfigMapSyncs", false).into_string();
+        assert!(refused.contains("weaver ui -n NAMESPACE") && refused.contains("forbidden"), "{refused}");
+        let old = trouble(Some("gone"), "ConfigMapSyncs", true).into_string();
+        assert!(old.contains("may be old: gone") && !old.contains("-n NAMESPACE"), "{old}");
+        assert!(trouble(None, "ConfigMapSyncs", false).into_string().contains("Asking the API server"));
+        assert_eq!(trouble(None, "ConfigMapSyncs", true).into_string(), "");
+    }
+}

@@ -1,0 +1,84 @@
+//! Each node, as its agent reports it.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+
+use super::super::view::node::NodeView;
+use super::finding::finding;
+use super::{Frame, Tab, badge, code_block, trouble};
+
+/// Nodes on the page.
+const SHOWN: usize = 100;
+
+pub fn nodes(frame: &Frame<'_>, nodes: &[Arc<NodeView>], error: Option<&str>, is_known: bool) -> Markup {
+    let mut sorted: Vec<&Arc<NodeView>> = nodes.iter().collect();
+    sorted.sort_by_key(|node| (!node.is_bad(), node.findings.is_empty()));
+    let content = html! {
+        @if error.is_some() && !is_known {
+            p.trouble role="alert" {
+                "NodeReports could not be listed with your rights: " (error.unwrap_or_default()) ". A tenant needs them for nothing."
+            }
+        } @else { (trouble(error, "NodeReports", is_known)) }
+        @if is_known && nodes.is_empty() {
+            p.empty { "No node has reported. On a node with Config Weaver, see whether its agent runs:" }
+            (code_block("systemctl status weaver-node-agent"))
+        }
+        @for node in sorted.iter().take(SHOWN) { (one(frame, node)) }
+        @if sorted.len() > SHOWN {
+            p.quiet { (sorted.len() - SHOWN) " more are not shown: " code { "kubectl get nodereports" } }
+        }
+    };
+    frame.page(Tab::Nodes, "Nodes", true, &content)
+}
+
+fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
+    let (class, words) = match (node.is_bad(), node.findings.is_empty()) {
+        (true, _) => ("bad", "Has a failure"),
+        (false, false) => ("warn", "Worth a look"),
+        (false, true) => ("ok", "Nothing found"),
+    };
+    html! {
+        section.card {
+            h2 { (node.name) }
+            p { (badge(class, words)) @if let Some(booted) = node.booted { " · booted " (frame.time(booted)) } }
+            @for found in &node.findings { (finding(found, &html! {})) }
+            @if !node.facts.is_empty() {
+                dl { @for (title, value) in &node.facts { dt { (title) } dd { (value) } } }
+            }
+            details { summary { "Conditions" } (frame.conditions(&node.conditions)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::view::node::tests::node;
+    use super::super::tests::frame;
+    use super::*;
+
+    #[test]
+    fn a_node_shows_what_was_found_on_it_with_our_remedy() {
+        let found = node(&json!({
+            "board": "<b>Pi</b>", "system": {"temperatureCelsius": 55},
+            "findings": [{"code": "N-01", "severity": "fail", "message": "<i>", "remedy": "curl evil"}],
+        }));
+        let page = nodes(&frame(), &[Arc::new(found)], None, true).into_string();
+        for part in
+            ["<h2>raspi</h2>", "&lt;b&gt;Pi", "55 °C", "<code>N-01</code>", "Has a failure", "What helps: "]
+        {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(!page.contains("curl evil"), "{page}");
+    }
+
+    #[test]
+    fn without_any_and_without_the_right_it_says_so() {
+        let none = nodes(&frame(), &[], None, true).into_string();
+        assert!(none.contains("systemctl status weaver-node-agent"), "{none}");
+        let refused = nodes(&frame(), &[], Some("forbidden"), false).into_string();
+        assert!(refused.contains("A tenant needs them for nothing"), "{refused}");
+    }
+}

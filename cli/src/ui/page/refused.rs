@@ -1,0 +1,58 @@
+//! What is answered instead of a page.
+
+use maud::{DOCTYPE, Markup, html};
+
+/// Without anything that tells what these pages are about.
+pub fn refused(why: &str) -> Markup {
+    bare(
+        "Not allowed",
+        &html! {
+            p { "Not allowed: " (why) "." }
+            p { "Open the address that the program has printed in its terminal." }
+        },
+    )
+}
+
+/// To the first request: it has the cookie now, and leads to the page without the token in its address. A redirect would
+/// not do: it belongs to the page that began it, and the browser sends the cookie only to what these pages begin.
+pub fn entered(prefix: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="refresh" content=(format!("0; url={prefix}"));
+                title { "Config Weaver" }
+            }
+            body { p { a href=(prefix) { "Continue" } } }
+        }
+    }
+}
+
+/// A page or an object that is not there, or something that failed.
+pub fn bare(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+            }
+            body { h1 { (title) } (content) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_answer_leads_on_without_the_token() {
+        let page = entered("/p/").into_string();
+        assert!(page.contains("content=\"0; url=/p/\"") && page.contains("<a href=\"/p/\">"), "{page}");
+        assert!(!refused("no").into_string().contains("href"));
+    }
+}

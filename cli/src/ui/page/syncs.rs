@@ -1,0 +1,196 @@
+//! All ConfigMapSyncs, and how each copy is.
+
+use maud::{Markup, html};
+
+use super::super::view::matrix::{Matrix, MatrixRow, Part, Selection};
+use super::super::view::sync::{CopyState, TargetView};
+use super::{Frame, Tab, encoded, health, trouble};
+
+pub fn syncs(
+    frame: &Frame<'_>,
+    matrix: &Matrix,
+    selection: &Selection,
+    error: Option<&str>,
+    is_known: bool,
+) -> Markup {
+    let is_filtered = !(selection.q.is_empty() && selection.to.is_empty() && selection.problems.is_empty());
+    let content = html! {
+        (trouble(error, "ConfigMapSyncs", is_known))
+        (filter(frame, selection))
+        @if is_known && matrix.rows.is_empty() {
+            @if is_filtered {
+                p.empty { "No ConfigMapSync is selected. " a href={ (frame.prefix) "syncs" } { "Show all" } }
+            } @else {
+                p.empty { "There is no ConfigMapSync yet. Create one:" }
+                (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
+            }
+        }
+        @if !matrix.rows.is_empty() { (table(frame, matrix, selection)) }
+    };
+    frame.page(Tab::Syncs, "Syncs", true, &content)
+}
+
+fn filter(frame: &Frame<'_>, selection: &Selection) -> Markup {
+    html! {
+        form.filter method="get" action={ (frame.prefix) "syncs" } role="search" {
+            label { "Sync " input type="search" name="q" value=(selection.q) placeholder="name, source or reason"; }
+            label { "Target namespace " input type="search" name="to" value=(selection.to); }
+            label { input type="checkbox" name="problems" value="1" checked[!selection.problems.is_empty()]; " Only problems" }
+            button { "Show" }
+        }
+    }
+}
+
+fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
+    html! {
+        (parts(frame, "Syncs", matrix.row_part, |page| Selection { row: page, ..selection.clone() }))
+        (parts(frame, "Namespaces", matrix.column_part, |page| Selection { column: page, ..selection.clone() }))
+        div.scroll tabindex="0" role="region" aria-label="Syncs and namespaces" {
+            table.matrix {
+                thead { tr {
+                    th scope="col" { "Sync" } th scope="col" { "State" } th scope="col" { "Since" } th scope="col" { "Synced" }
+                    @for column in &matrix.columns { th scope="col" { (column) } }
+                } }
+                tbody { @for row in &matrix.rows { (line(frame, row)) } }
+            }
+        }
+        p.quiet {
+            "A cell is empty where the sync has no copy in that namespace. A status names 128 targets, those with a problem \
+             first: an asterisk marks a sync that has more."
+        }
+    }
+}
+
+fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
+    let (sync, summary) = (&row.sync, &row.sync.summary);
+    html! {
+        tr {
+            th scope="row" {
+                a href=(frame.sync_path(&summary.namespace, &summary.name)) { (summary.namespace) "/" (summary.name) }
+                @if !sync.source.is_empty() { br; small { (sync.source) } }
+            }
+            td { (health(summary)) @if summary.health != super::Health::Ready { " " small { (summary.reason) } } }
+            td { (frame.since(summary.since)) }
+            td { (sync.counts.synced) "/" (sync.counts.desired) @if sync.is_truncated { "*" } }
+            @for cell in &row.cells { td { @if let Some(target) = cell { (mark(target)) } } }
+        }
+    }
+}
+
+/// A sign for the eye, and the word for everyone else.
+fn mark(target: &TargetView) -> Markup {
+    let title = if target.reason.is_empty() {
+        target.state.words().to_owned()
+    } else {
+        format!("{} ({})", target.state.words(), target.reason)
+    };
+    html! {
+        span class={ "mark " (state_class(target.state)) } title=(title) {
+            span aria-hidden="true" { (sign(target.state)) }
+            span.hidden { (title) }
+        }
+    }
+}
+
+fn sign(state: CopyState) -> &'static str {
+    match state {
+        CopyState::Failed => "✗",
+        CopyState::Conflict => "!",
+        CopyState::Waiting => "…",
+        CopyState::Other => "?",
+        CopyState::Synced => "✓",
+    }
+}
+
+pub fn state_class(state: CopyState) -> &'static str {
+    match state {
+        CopyState::Failed | CopyState::Conflict => "bad",
+        CopyState::Waiting | CopyState::Other => "warn",
+        CopyState::Synced => "ok",
+    }
+}
+
+/// Where in a long list, and the way to its other pages.
+fn parts(frame: &Frame<'_>, what: &str, part: Part, of: impl Fn(usize) -> Selection) -> Markup {
+    let link = |page: usize, words: &str| html! { a href=(address(frame, &of(page))) { (words) } };
+    html! {
+        @if part.pages > 1 {
+            nav.parts aria-label=(what) {
+                (what) ": page " (part.page + 1) " of " (part.pages) ", " (part.all) " in all "
+                @if part.page > 0 { (link(part.page - 1, "← previous")) " " }
+                @if part.page + 1 < part.pages { (link(part.page + 1, "next →")) }
+            }
+        }
+    }
+}
+
+fn address(frame: &Frame<'_>, selection: &Selection) -> String {
+    let Selection { q, to, problems, row, column } = selection;
+    let [q, to, problems] = [q, to, problems].map(|text| encoded(text));
+    format!("{}syncs?q={q}&to={to}&problems={problems}&row={row}&column={column}", frame.prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::view::matrix::matrix;
+    use super::super::super::view::sync::SyncView;
+    use super::super::super::view::sync::tests::sync;
+    use super::super::tests::frame;
+    use super::*;
+
+    fn page(all: &[Arc<SyncView>], selection: &Selection) -> String {
+        syncs(&frame(), &matrix(all, selection), selection, None, true).into_string()
+    }
+
+    #[test]
+    fn each_cell_says_its_state_in_words() {
+        let all = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("bar", "Synced")]))];
+        let page = page(&all, &Selection::default());
+        for part in [
+            "<a href=\"/p/syncs/team-a/a\">team-a/a</a>",
+            "<th scope=\"col\">foo</th><th scope=\"col\">bar</th>",
+            "<span class=\"mark bad\" title=\"Failed (Why)\"><span aria-hidden=\"true\">✗</span><span class=\"hidden\">Failed (Why)</span></span>",
+            "<span class=\"badge bad\">Not ready</span> <small>Reason</small>",
+            "10 min ago",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(!page.contains("class=\"parts\""), "{page}");
+    }
+
+    #[test]
+    fn the_way_to_another_page_keeps_the_selection() {
+        let all: Vec<_> = (0..120)
+            .map(|number| Arc::new(sync(&format!("s{number}"), "True", &[("foo", "Synced")])))
+            .collect();
+        let selection = Selection { q: "S&\"<b>".into(), row: 1, ..Selection::default() };
+        let empty = page(&all, &selection);
+        assert!(empty.contains("No ConfigMapSync is selected"), "{empty}");
+        assert!(empty.contains("value=\"S&amp;&quot;&lt;b&gt;\""), "{empty}");
+        let page = page(&all, &Selection { q: "s".into(), to: "foo".into(), ..selection });
+        assert!(page.contains("page 2 of 3, 120 in all"), "{page}");
+        for row in [0, 2] {
+            assert!(
+                page.contains(&format!("/p/syncs?q=s&amp;to=foo&amp;problems=&amp;row={row}&amp;column=0")),
+                "{page}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_thousand_syncs_in_128_namespaces_each_is_small() {
+        let namespaces: Vec<String> = (0..128).map(|number| format!("n-{number:03}")).collect();
+        let targets: Vec<(&str, &str)> = namespaces.iter().map(|name| (name.as_str(), "Failed")).collect();
+        let all: Vec<_> =
+            (0..1_000).map(|number| Arc::new(sync(&format!("s{number}"), "False", &targets))).collect();
+        let size = page(&all, &Selection::default()).len();
+        assert!(size < 400_000, "{size}");
+    }
+
+    #[test]
+    fn where_there_are_none_the_first_one_is_a_command_away() {
+        assert!(page(&[], &Selection::default()).contains("weaver sync create settings"));
+    }
+}

@@ -1,0 +1,14 @@
+//! What the pages show, made from objects of the API server. Pure.
+//!
+//! Guarantees: text of others has no character that hides or turns other text around, and nothing here has the content of
+//! a `ConfigMap` or a `Secret`.
+
+pub mod event;
+pub mod health;
+pub mod matrix;
+pub mod node;
+pub mod overview;
+pub mod snapshot;
+pub mod sync;
+pub mod time;
+pub mod token;

@@ -1,0 +1,165 @@
+//! How a resource of ours is, by its conditions.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use weaver_api::conditions::{PAUSED, READY};
+use weaver_diagnostics::finding_text::{clean, clean_lines};
+
+/// The worst first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Health {
+    Bad,
+    /// Its latest change was not reconciled yet.
+    Pending,
+    Deleting,
+    Paused,
+    Ready,
+}
+
+impl Health {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Bad => "Not ready",
+            Self::Pending => "Not reconciled yet",
+            Self::Deleting => "Being deleted",
+            Self::Paused => "Paused",
+            Self::Ready => "Ready",
+        }
+    }
+}
+
+/// A condition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConditionView {
+    pub kind: String,
+    pub status: String,
+    pub reason: String,
+    /// Lines.
+    pub message: String,
+    pub since: Timestamp,
+}
+
+/// What every page says of a resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Summary {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub health: Health,
+    pub reason: String,
+    /// The first line of its message.
+    pub message: String,
+    /// Since when it is so.
+    pub since: Option<Timestamp>,
+    pub conditions: Vec<ConditionView>,
+}
+
+impl Summary {
+    /// Of an object with this status.
+    pub fn of(metadata: &ObjectMeta, observed: Option<i64>, conditions: &[Condition]) -> Self {
+        let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
+        let (ready, is_paused) = (find(READY), find(PAUSED).is_some_and(|paused| paused.status == "True"));
+        let health = if metadata.deletion_timestamp.is_some() {
+            Health::Deleting
+        } else if ready.is_none() || observed < metadata.generation {
+            Health::Pending
+        } else if is_paused {
+            Health::Paused
+        } else if ready.is_some_and(|ready| ready.status == "True") {
+            Health::Ready
+        } else {
+            Health::Bad
+        };
+        let message = ready.map(|ready| ready.message.lines().next().unwrap_or_default());
+        Self {
+            health,
+            reason: ready.map(|ready| clean(&ready.reason)).unwrap_or_default(),
+            message: message.map(clean).unwrap_or_default(),
+            since: ready.map(|ready| ready.last_transition_time.0),
+            conditions: conditions.iter().map(view).collect(),
+            ..Self::named(metadata)
+        }
+    }
+
+    /// Of an object that this version cannot read, and why.
+    pub fn unreadable(metadata: &ObjectMeta, why: &str) -> Self {
+        Self {
+            reason: "NotUnderstood".into(),
+            message: clean(&format!("this version of weaver cannot read it: {why}")),
+            ..Self::named(metadata)
+        }
+    }
+
+    fn named(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            health: Health::Bad,
+            reason: String::new(),
+            message: String::new(),
+            since: None,
+            conditions: Vec::new(),
+        }
+    }
+}
+
+pub fn view(condition: &Condition) -> ConditionView {
+    ConditionView {
+        kind: clean(&condition.type_),
+        status: clean(&condition.status),
+        reason: clean(&condition.reason),
+        message: clean_lines(condition.message.trim_end()),
+        since: condition.last_transition_time.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn summary(metadata: Value, observed: Option<i64>, conditions: Value) -> Summary {
+        let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
+        let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
+        Summary::of(&metadata, observed, &conditions)
+    }
+
+    fn condition(kind: &str, status: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": "Why", "message": "a\u{202e}\nb",
+               "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    #[test]
+    fn health_is_that_of_the_latest_change() {
+        let going = json!({"generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let there = json!({"generation": 2});
+        for (metadata, observed, ready, paused, expected) in [
+            (&there, Some(2), Some("True"), "False", Health::Ready),
+            (&there, Some(2), Some("False"), "False", Health::Bad),
+            (&there, Some(2), Some("Unknown"), "False", Health::Bad),
+            (&there, Some(2), Some("False"), "True", Health::Paused),
+            (&there, Some(1), Some("True"), "False", Health::Pending),
+            (&there, None, Some("True"), "False", Health::Pending),
+            (&there, Some(2), None, "False", Health::Pending),
+            (&going, Some(2), Some("True"), "False", Health::Deleting),
+        ] {
+            let ready = ready.map(|status| condition("Ready", status));
+            let conditions: Vec<Value> = ready.into_iter().chain([condition("Paused", paused)]).collect();
+            let found = summary(metadata.clone(), observed, json!(conditions));
+            assert_eq!(found.health, expected, "{metadata} {observed:?} {conditions:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_write_is_shown_clean_and_on_its_own_lines() {
+        let found = summary(json!({"name": "a"}), None, json!([condition("Ready", "False")]));
+        assert_eq!((found.reason.as_str(), found.message.as_str()), ("Why", "a\\u{202e}"));
+        assert_eq!(found.conditions[0].message, "a\\u{202e}\nb");
+        assert!(found.since.is_some());
+        let unread = Summary::unreadable(&ObjectMeta::default(), "missing\nfield");
+        assert_eq!(unread.health, Health::Bad);
+        assert_eq!(unread.message, "this version of weaver cannot read it: missing\\nfield");
+    }
+}

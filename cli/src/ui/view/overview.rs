@@ -1,0 +1,219 @@
+//! What is red, since when, whose fault it is and what to do: the findings of `weaver doctor`, and how many resources are
+//! ready.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use weaver_diagnostics::finding::{Finding, Severity};
+
+use super::health::{Health, Summary};
+use super::node::NodeView;
+use super::sync::SyncView;
+use super::token::TokenView;
+use crate::doctor::seen::Seen;
+
+/// A finding on the page.
+#[derive(Clone, Debug)]
+pub struct FindingView {
+    pub seen: Seen,
+    pub since: Since,
+    /// The page of the resource that it is about: kind, namespace and name.
+    pub about: Option<(AboutKind, String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AboutKind {
+    Sync,
+    Token,
+}
+
+/// Since when it is so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Since {
+    /// By the resource itself.
+    Changed(Timestamp),
+    /// These pages have seen it since then; it may be older.
+    FirstSeen(Timestamp),
+}
+
+/// When this program saw each finding first, by what stays equal while it lasts.
+pub type FirstSeen = BTreeMap<String, Timestamp>;
+
+/// Takes over the findings of a look: new ones are seen first now, and what is gone is forgotten.
+pub fn remember(before: &FirstSeen, seen: &[Seen], now: Timestamp) -> FirstSeen {
+    let keys = seen.iter().map(|seen| identity(&seen.finding));
+    keys.map(|key| {
+        let first = before.get(&key).copied().unwrap_or(now);
+        (key, first)
+    })
+    .collect()
+}
+
+/// The message of a finding may have a number in it that changes with each look.
+fn identity(finding: &Finding) -> String {
+    let place = finding.evidence.first().map(|evidence| evidence.place.to_string());
+    format!("{} {}", finding.code.id(), place.unwrap_or_default())
+}
+
+/// What is known of the resources.
+pub struct Resources<'a> {
+    pub syncs: &'a [Arc<SyncView>],
+    pub tokens: &'a [Arc<TokenView>],
+    pub nodes: &'a [Arc<NodeView>],
+}
+
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Tally {
+    pub all: usize,
+    pub ready: usize,
+    pub paused: usize,
+}
+
+#[derive(Debug)]
+pub struct Overview {
+    /// One sentence.
+    pub verdict: String,
+    pub worst: Severity,
+    /// What someone should look at, the failures first, in the order in which they were found.
+    pub open: Vec<FindingView>,
+    /// What is fine.
+    pub fine: Vec<Finding>,
+    pub syncs: Tally,
+    pub tokens: Tally,
+    /// All, and those that are known bad.
+    pub nodes: (usize, usize),
+}
+
+/// The page, from what a look has found.
+pub fn overview(
+    seen: &[Seen],
+    first_seen: &FirstSeen,
+    resources: &Resources<'_>,
+    now: Timestamp,
+) -> Overview {
+    let (fine, open): (Vec<&Seen>, Vec<&Seen>) =
+        seen.iter().partition(|seen| seen.finding.severity() == Severity::Ok);
+    let mut open: Vec<FindingView> =
+        open.into_iter().map(|seen| finding(seen, first_seen, resources, now)).collect();
+    open.sort_by_key(|found| std::cmp::Reverse(found.seen.finding.severity()));
+    let worst = open.first().map_or(Severity::Ok, |found| found.seen.finding.severity());
+    Overview {
+        verdict: verdict(&open),
+        worst,
+        open,
+        fine: fine.into_iter().map(|seen| seen.finding.clone()).collect(),
+        syncs: tally(resources.syncs.iter().map(|sync| &sync.summary)),
+        tokens: tally(resources.tokens.iter().map(|token| &token.summary)),
+        nodes: (resources.nodes.len(), resources.nodes.iter().filter(|node| node.is_bad()).count()),
+    }
+}
+
+fn verdict(open: &[FindingView]) -> String {
+    let is_bad = |found: &&FindingView| found.seen.is_bad();
+    match (open.iter().find(is_bad), open.len()) {
+        (Some(first), _) => {
+            let others = open.iter().filter(is_bad).count() - 1;
+            let then = if others > 0 { " Other things may follow from it." } else { "" };
+            format!("The fault is {}: {}.{then}", first.seen.side.place(), first.seen.finding.code)
+        }
+        (None, 0) => "All is well.".to_owned(),
+        (None, 1) => "No problem was found; one finding is worth a look.".to_owned(),
+        (None, count) => format!("No problem was found; {count} findings are worth a look."),
+    }
+}
+
+fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: Timestamp) -> FindingView {
+    let about = about(&seen.finding);
+    let summary = about.as_ref().and_then(|(kind, namespace, name)| {
+        let is_it = |summary: &&Summary| summary.namespace == *namespace && summary.name == *name;
+        match kind {
+            AboutKind::Sync => resources.syncs.iter().map(|sync| &sync.summary).find(is_it),
+            AboutKind::Token => resources.tokens.iter().map(|token| &token.summary).find(is_it),
+        }
+    });
+    let since = summary.and_then(|summary| summary.since).map_or_else(
+        || Since::FirstSeen(first_seen.get(&identity(&seen.finding)).copied().unwrap_or(now)),
+        Since::Changed,
+    );
+    FindingView { seen: seen.clone(), since, about }
+}
+
+/// The resource that a finding of doctor is about: it names kind, namespace and name as where it was seen.
+fn about(finding: &Finding) -> Option<(AboutKind, String, String)> {
+    let place = &finding.evidence.first()?.place.file;
+    let (kind, key) = place.split_once(' ')?;
+    let (namespace, name) = key.split_once('/')?;
+    let kind = match kind {
+        "ConfigMapSync" => AboutKind::Sync,
+        "ServiceToken" => AboutKind::Token,
+        _ => return None,
+    };
+    Some((kind, namespace.to_owned(), name.to_owned()))
+}
+
+fn tally<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Tally {
+    summaries.fold(Tally::default(), |tally, summary| Tally {
+        all: tally.all + 1,
+        ready: tally.ready + usize::from(summary.health == Health::Ready),
+        paused: tally.paused + usize::from(summary.health == Health::Paused),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::finding::{Code, Place};
+
+    use super::super::node::tests::node;
+    use super::super::sync::tests::sync;
+    use super::super::token::tests::token;
+    use super::*;
+    use crate::doctor::seen::Side;
+
+    fn seen(side: Side, code: Code, severity: Severity, place: &str) -> Seen {
+        let finding = Finding::new(code, format!("renewed {} s ago", place.len())).milder(severity);
+        Seen { side, finding: finding.saw(Place::file(place), "s") }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn the_first_failure_is_whose_fault_it_is_and_what_is_fine_stands_apart() {
+        let all = [
+            seen(Side::Here, Code::Reached, Severity::Ok, ""),
+            seen(Side::Cluster, Code::SyncNotReady, Severity::Warn, "ConfigMapSync team-a/b"),
+            seen(Side::Cluster, Code::DefinitionDiffers, Severity::Fail, "x.weaver.example.com"),
+            seen(Side::Node, Code::NameNotFound, Severity::Fail, "NodeReport raspi"),
+        ];
+        let (syncs, tokens) = ([Arc::new(sync("b", "False", &[]))], [Arc::new(token("t"))]);
+        let nodes = [Arc::new(node(&serde_json::Value::Null))];
+        let resources = Resources { syncs: &syncs, tokens: &tokens, nodes: &nodes };
+        let of = |seen: &[Seen]| overview(seen, &FirstSeen::new(), &resources, at(5));
+        let found = of(&all);
+        assert!(found.verdict.starts_with("The fault is in the cluster: C-"), "{}", found.verdict);
+        assert!(found.verdict.ends_with("Other things may follow from it."));
+        assert_eq!((found.fine.len(), found.open.len(), found.worst), (1, 3, Severity::Fail));
+        assert_eq!(found.open[2].seen.finding.severity(), Severity::Warn);
+        assert_eq!(found.open[2].about, Some((AboutKind::Sync, "team-a".into(), "b".into())));
+        assert_eq!(found.open[2].since, Since::Changed("2026-01-01T00:00:00Z".parse().unwrap()));
+        assert_eq!((found.open[1].about.as_ref(), found.open[1].since), (None, Since::FirstSeen(at(5))));
+        assert_eq!(found.syncs, Tally { all: 1, ready: 0, paused: 0 });
+        assert_eq!(found.nodes, (1, 0));
+        assert_eq!(of(&all[..2]).verdict, "No problem was found; one finding is worth a look.");
+        assert_eq!((of(&all[..1]).verdict.as_str(), of(&all[..1]).worst), ("All is well.", Severity::Ok));
+    }
+
+    #[test]
+    fn a_finding_is_remembered_while_it_lasts_whatever_number_is_in_its_message() {
+        let one = |place: &str| vec![seen(Side::Here, Code::NameNotFound, Severity::Warn, place)];
+        let first = remember(&FirstSeen::new(), &one("/f"), at(1));
+        let mut again = one("/f");
+        again[0].finding.message = "renewed 99 s ago".into();
+        let second = remember(&first, &again, at(2));
+        assert_eq!(second.values().copied().collect::<Vec<_>>(), [at(1)]);
+        let other = remember(&second, &one("/g"), at(3));
+        assert_eq!(other.values().copied().collect::<Vec<_>>(), [at(3)]);
+    }
+}
