@@ -10,5 +10,6 @@ mod hostile_card;
 mod hostile_node;
 mod hostile_pi;
 mod neighbour;
+mod other_page;
 mod threat_model;
 mod withstands;

@@ -49,6 +49,7 @@ mod service_tokens_refused;
 mod shape;
 mod syncing;
 mod tenant_example;
+mod ui;
 mod uninstall_own_server;
 mod upgrade_own_server;
 mod versions;

@@ -34,5 +34,6 @@ pub mod tenant;
 pub mod tokens;
 #[cfg(test)]
 mod type_names;
+pub mod ui;
 pub mod wire;
 pub mod world;

@@ -1,0 +1,159 @@
+//! `weaver ui`: its pages show what the cluster has, and follow it.
+
+use serde_json::json;
+use weaver_tests::audit;
+use weaver_tests::cli::program;
+use weaver_tests::person;
+use weaver_tests::proxy::Hooks;
+use weaver_tests::ui::Ui;
+use weaver_tests::world::{World, eventually, given};
+
+#[tokio::test]
+async fn a_page_shows_a_sync_follows_its_changes_and_leads_to_the_missing_right() {
+    let world = World::new("ui").await;
+    let (team, foo) = world.synced().await;
+    let baz = world.namespace("baz").await;
+    let ui = Ui::entered(&[]).await;
+    let of_team = format!("syncs?q={team}");
+    let page = ui.shows(&of_team, &format!("{team}/sync")).await;
+    assert!(page.contains(&format!("<th scope=\"col\">{foo}</th>")), "{page}");
+    assert!(page.contains("class=\"mark ok\"") && page.contains("1/1"), "{page}");
+    assert!(page.contains(&format!("data-events=\"{}events\"", ui.prefix)), "{page}");
+
+    let mut changes = ui.changes().await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    // Other tests change other things: one of the changes is this one.
+    let path = format!("syncs/{team}/sync");
+    let page = loop {
+        changes.next().await;
+        let page = ui.page(&path).await;
+        if page.contains("MissingRights") {
+            break page;
+        }
+    };
+    let compare = format!("{}{path}/compare", ui.prefix);
+    assert!(page.contains(&format!("<a class=\"button\" href=\"{compare}\">Find out why</a>")), "{page}");
+    assert!(page.contains(&format!("<code>{baz}</code>")), "{page}");
+    let page = ui.page(&format!("{path}/compare")).await;
+    for part in [
+        format!("ConfigMap {foo}/settings: holds the copy"),
+        format!("ConfigMap {baz}/settings: does not exist"),
+        format!("may not create, delete, get, list, update, watch ConfigMaps in namespace {baz}"),
+        "kind: RoleBinding".to_owned(),
+        format!("weaver sync explain sync -n {team} --grant"),
+    ] {
+        assert!(page.contains(&part), "{part} is not in {page}");
+    }
+
+    world.delete_sync(&team, "sync").await;
+    eventually("it is gone from the page", || async {
+        let answer = ui.get(&path).await;
+        if answer.status == 404 { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_overview_says_what_doctor_says_and_an_error_is_explained() {
+    let world = World::new("ui-overview").await;
+    let (team, _) = world.synced().await;
+    let ui = Ui::entered(&[]).await;
+    let page = ui.shows("", "checks found nothing wrong").await;
+    assert!(page.contains("<code>K-00</code>"), "{page}");
+    // The first look of doctor was asked for by the page itself.
+    assert!(!page.contains("Checking…"), "{page}");
+
+    let pasted = format!(
+        "text=x509%3A+certificate+is+valid+for+kubernetes%2C+not+pi.lan%0A%3Cscript%3Ealert({team})%3C%2Fscript%3E"
+    );
+    let answer = ui.post("explain", &pasted).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.contains("1 known in 2 lines") && answer.body.contains("What helps:"), "{answer:?}");
+    assert!(!answer.body.contains("<script>alert"), "{answer:?}");
+    assert_eq!(ui.post("explain", "other=field").await.status, 400);
+    assert_eq!(ui.get("syncs?row=-1").await.status, 400);
+    assert_eq!(ui.get("nothing").await.status, 404);
+    world.finish().await;
+}
+
+/// The other tenants' resources are not theirs to list; of their own namespace they see all, and nothing is written.
+#[tokio::test]
+async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_written() {
+    let world = World::new("ui-tenant").await;
+    let (team, foo) = world.synced().await;
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = person::proxy(Hooks::none()).await;
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    let start = async |options: &[&str]| {
+        let mut command = program("weaver", &[&["ui", "--no-browser"], options].concat());
+        command.env("KUBECONFIG", &kubeconfig);
+        let mut ui = Ui::by(command).await;
+        ui.enter().await;
+        ui
+    };
+    let all = start(&[]).await;
+    let page = all.shows("syncs", "could not be listed with your rights").await;
+    assert!(page.contains("weaver ui -n NAMESPACE") && !page.contains(&format!("{team}/sync")), "{page}");
+    let own = start(&["-n", &team]).await;
+    own.shows("syncs", &format!("{team}/sync")).await;
+    own.shows("nodes", "A tenant needs them for nothing").await;
+    own.shows("tokens", "There is no ServiceToken yet").await;
+    let page = own.page(&format!("syncs/{team}/sync/compare")).await;
+    assert!(page.contains("could not be read with your rights"), "{page}");
+    own.shows("", "Checked ").await;
+
+    let account = kubeconfig.file_stem().unwrap().to_str().unwrap().to_owned();
+    let user = format!("system:serviceaccount:{team}:{account}");
+    let log = given("WEAVER_TEST_AUDIT_LOG");
+    let events = eventually("the audit log has seen this person", || async {
+        let mut events = audit::events(&log);
+        events.retain(|event| event["user"]["username"] == user.as_str());
+        if events.is_empty() { Err(()) } else { Ok(events) }
+    })
+    .await;
+    for event in events {
+        let verb = event["verb"].as_str().unwrap();
+        let is_dry = event["requestURI"].as_str().unwrap().contains("dryRun=All");
+        let is_question = event["objectRef"]["apiGroup"] == "authorization.k8s.io";
+        assert!(["get", "list", "watch"].contains(&verb) || is_dry || is_question, "{event:#}");
+    }
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
+    let world = World::new("ui-secret").await;
+    let (team, foo) = world.synced().await;
+    world.grant_writer(&team, "tokens").await;
+    world.robot(&team, "robot").await;
+    world.service_token(&team, "tokens", &[("api", "robot")]).await;
+    let tokens = world.fresh(&team, "tokens").await;
+    world.secret(&team, "password", "Opaque", &[("key", b"hunter2-of-the-ui")]).await;
+    let mut spec = world.spec(&team, &[&foo]);
+    spec["source"] = json!({"kind": "Secret", "name": "password", "namespace": team});
+    world.sync(&team, "secret", spec).await;
+    world.condition(&team, "secret", "Ready", "False", "MissingRights").await;
+
+    let ui = Ui::entered(&[]).await;
+    ui.shows("tokens", &format!("{team}/tokens")).await;
+    ui.shows("", "Checked ").await;
+    let paths = [
+        String::new(),
+        "tokens".into(),
+        "nodes".into(),
+        format!("syncs?q={team}"),
+        format!("syncs/{team}/secret"),
+        format!("syncs/{team}/secret/compare"),
+    ];
+    for path in paths {
+        let page = ui.page(&path).await;
+        // Raw, in base64, and the token.
+        for secret in ["hunter2-of-the-ui", "aHVudGVyMi1vZi10aGUtdWk", tokens["api"].as_str(), "eyJ"] {
+            assert!(!page.contains(secret), "{path}: {page}");
+        }
+    }
+    world.finish().await;
+}
