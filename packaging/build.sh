@@ -54,8 +54,7 @@ config-weaver ($version) stable; urgency=medium
 
  -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date --utc --date "@$SOURCE_DATE_EPOCH" --rfc-email)
 EOF
-  ln -s "$PWD/systemd" "$PWD/deploy" "$work/man" "$work/completion" "$tree"
-  ln -s "$PWD/image/overlay" "$tree/overlay"
+  ln -s "$PWD/systemd" "$PWD/deploy" "$PWD/packaging/card" "$work/man" "$work/completion" "$tree"
   ln -s "$programs" "$tree/programs"
   # Not how this machine happens to be set up.
   (cd "$tree" && umask 022 && env -i PATH="$PATH" HOME=/nonexistent LC_ALL="$LC_ALL" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" \

@@ -68,7 +68,7 @@ lint() {
   step "Rust format" rust_format
   step "Go format" go_format
   step "words" tests/devstack/words.sh
-  step "shell scripts" shellcheck -x .ci/run packaging/*.sh tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
+  step "shell scripts" shellcheck -x .ci/run packaging/*.sh tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh packaging/card/usr/lib/weaver/*
   step "actionlint $actionlint_version, once per machine" actionlint
   step "workflows" workflows
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"

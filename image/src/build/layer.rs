@@ -1,6 +1,6 @@
 //! What is put on top of Debian: our programs, k3s, units, configuration. Everything is root's.
 //!
-//! The tree of the repository decides: `image/overlay/` is copied as it is, `systemd/` to where systemd looks,
+//! The tree of the repository decides: `image/overlay/` and `packaging/card/` are copied as they are, `systemd/` to where systemd looks,
 //! and a unit that the preset enables gets the links that `systemctl enable` would make; nothing is enabled at
 //! the first boot, since nothing knows which boot that is (the machine-id is empty, not absent). Failure: a unit
 //! that the preset does not name, or names and is not there.
@@ -39,7 +39,9 @@ pub struct Built<'a> {
 /// See the module.
 pub fn layer(source: &Path, built: &Built<'_>) -> Result<Layer> {
     let mut layer = Layer::new();
-    copy_tree(&source.join("image/overlay"), Path::new(""), &mut layer)?;
+    for tree in ["image/overlay", "packaging/card"] {
+        copy_tree(&source.join(tree), Path::new(""), &mut layer)?;
+    }
     systemd(&source.join("systemd"), &mut layer)?;
     for crds in ["deploy/crds", "deploy/samples"] {
         let to = Path::new("usr/share/weaver").join(Path::new(crds).file_name().unwrap_or_default());

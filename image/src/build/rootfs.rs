@@ -23,24 +23,29 @@ use super::{packages, place};
 pub const EPOCH: u64 = 1_795_219_200;
 const SUITE: &str = "trixie";
 /// What dpkg leaves out, on the card and here.
-const DPKG: &str = "image/overlay/etc/dpkg/dpkg.cfg.d/10-weaver";
-/// Accounts that the packages of Debian have to know of.
-const ACCOUNTS: [&str; 2] = ["systemd/sysusers.d/weaver.conf", "systemd/sysusers.d/weaver-card.conf"];
+const DPKG: &str = "packaging/card/etc/dpkg/dpkg.cfg.d/10-weaver";
+/// Files of our own packages that those of Debian read while they are installed: here, and on the card.
+const READ_EARLY: [(&str, &str); 5] = [
+    (DPKG, "/etc/dpkg/dpkg.cfg.d/10-weaver"),
+    ("systemd/sysusers.d/weaver.conf", "/usr/lib/sysusers.d/weaver.conf"),
+    ("systemd/sysusers.d/weaver-card.conf", "/usr/lib/sysusers.d/weaver-card.conf"),
+    // Copied to the end of config.txt.
+    ("packaging/card/etc/default/raspi-firmware-custom", "/etc/default/raspi-firmware-custom"),
+    // Asked of the build machine, initramfs-tools would find no type, and no fsck would ever check the root.
+    ("packaging/card/etc/initramfs-tools/conf.d/10-weaver", "/etc/initramfs-tools/conf.d/10-weaver"),
+];
 /// Bytes that another root file system takes in the cache, and that mmdebstrap takes for the tree it packs, at most.
 pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 /// Unused entries of the cache are removed after this.
 const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// The files that decide what comes out, below the checkout.
-const INPUTS: [&str; 10] = [
+const INPUTS: [&str; 7] = [
     "image/packages",
     "image/rootfs/before.sh",
     "image/rootfs/essential.sh",
     "image/rootfs/after.sh",
     "image/overlay/etc/apt/sources.list.d/debian.sources",
-    DPKG,
-    ACCOUNTS[0],
-    ACCOUNTS[1],
     "image/src/build/rootfs.rs",
     "image/src/build/debian_kernel.rs",
 ];
@@ -184,10 +189,7 @@ fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
                 .map(|line| format!("--dpkgopt={line}")),
         )
         .arg(hook("setup", &read("image/rootfs/before.sh")?))
-        .args(ACCOUNTS.map(|file| {
-            let name = file.trim_start_matches("systemd/");
-            hook("setup", &format!("upload {file} /usr/lib/{name}"))
-        }))
+        .args(READ_EARLY.map(|(file, to)| hook("setup", &format!("upload {file} {to}"))))
         .arg(hook("essential", &read("image/rootfs/essential.sh")?))
         .arg(hook("customize", &read("image/rootfs/after.sh")?))
         .arg(hook("customize", &format!("sync-out /weaver-out '{}'", out.display())))
@@ -200,7 +202,7 @@ fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
 }
 
 /// A script by its text, which runs even where a user's namespace cannot read his files; or one of mmdebstrap's own.
-fn hook(stage: &str, script: &str) -> String {
+pub(super) fn hook(stage: &str, script: &str) -> String {
     format!("--{stage}-hook={script}")
 }
 
@@ -208,7 +210,8 @@ fn hook(stage: &str, script: &str) -> String {
 fn key(source: &Path, kernel: DebianKernel) -> Result<String> {
     let mut hash = Sha256::new();
     // The sources of another kernel are what asks for it.
-    for input in INPUTS.into_iter().chain(kernel.sources()) {
+    let early = READ_EARLY.map(|(file, _)| file);
+    for input in INPUTS.into_iter().chain(early).chain(kernel.sources()) {
         let mut bytes = Vec::new();
         let path = source.join(input);
         File::open(&path)

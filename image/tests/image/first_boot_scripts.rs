@@ -1,4 +1,4 @@
-//! `grow-root` and `ssh-hostkeys` of the overlay: the first with fakes for what touches a disk, the second with the
+//! `grow-root` and `ssh-hostkeys` of the card: the first with fakes for what touches a disk, the second with the
 //! real ssh-keygen (needs openssh-client).
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("overlay/usr/lib/weaver").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/card/usr/lib/weaver").join(name)
 }
 
 fn said(output: &Output) -> String {

@@ -41,7 +41,7 @@ fn source(path: &str) -> Option<PathBuf> {
     if path.starts_with("programs/") || path.starts_with("completion/") {
         return None;
     }
-    let in_checkout = if path.starts_with("overlay/") { format!("image/{path}") } else { path.to_owned() };
+    let in_checkout = if path.starts_with("card/") { format!("packaging/{path}") } else { path.to_owned() };
     Some(checkout().join(in_checkout))
 }
 

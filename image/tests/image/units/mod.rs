@@ -1,4 +1,4 @@
-//! What the units, drop-ins and settings in `systemd/` and `image/overlay/` promise each other (docs of the boot
+//! What the units, drop-ins and settings in `systemd/` and `packaging/card/` promise each other (docs of the boot
 //! order: systemd/README.md). Each assertion says what would break on a Pi without it.
 //!
 //! `systemd-analyze` runs here where the machine has it; the version that counts, Debian 13's, runs it inside the
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use unit_file::{Unit, names, overlay, repository, systemd, units, units_and_drop_ins};
+use unit_file::{Unit, card, names, repository, systemd, units, units_and_drop_ins};
 
 /// Ours that run for as long as the machine does.
 const DAEMONS: [&str; 3] = ["weaver-node-agent.service", "weaver-webhook.service", "weaver-operator.service"];
@@ -287,7 +287,7 @@ fn every_command_is_one_of_our_programs() {
         } else if K3S.contains(&name.as_str()) {
             assert_eq!(program, "/usr/local/bin/k3s", "{name}");
         } else {
-            let mode = fs::metadata(overlay(program.trim_start_matches('/'))).unwrap().permissions().mode();
+            let mode = fs::metadata(card(program.trim_start_matches('/'))).unwrap().permissions().mode();
             assert_eq!(mode & 0o111, 0o111, "{name}: {program} cannot be executed");
         }
     }

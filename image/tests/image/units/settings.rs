@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::unit_file::{Unit, names, overlay, systemd, units};
+use super::unit_file::{Unit, card, names, repository, systemd, units};
 
 #[test]
 fn directories_and_accounts_are_as_the_programs_expect() {
@@ -139,8 +139,8 @@ fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
 }
 
 #[test]
-fn the_overlay_lets_no_one_in_by_password_and_mounts_the_card() {
-    let sshd = fs::read_to_string(overlay("etc/ssh/sshd_config.d/10-weaver.conf")).unwrap();
+fn the_card_lets_no_one_in_by_password_and_mounts_the_card() {
+    let sshd = fs::read_to_string(card("etc/ssh/sshd_config.d/10-weaver.conf")).unwrap();
     for line in [
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
@@ -149,10 +149,10 @@ fn the_overlay_lets_no_one_in_by_password_and_mounts_the_card() {
     ] {
         assert!(sshd.lines().any(|is| is == line), "{line}");
     }
-    let sudoers = fs::read_to_string(overlay("etc/sudoers.d/weaver-admin")).unwrap();
+    let sudoers = fs::read_to_string(card("etc/sudoers.d/weaver-admin")).unwrap();
     assert!(sudoers.lines().any(|line| line == "weaver-admin ALL=(ALL:ALL) NOPASSWD: ALL"));
 
-    let fstab = fs::read_to_string(overlay("etc/fstab")).unwrap();
+    let fstab = fs::read_to_string(repository().join("image/overlay/etc/fstab")).unwrap();
     let mounts: Vec<Vec<&str>> = fstab
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -163,7 +163,7 @@ fn the_overlay_lets_no_one_in_by_password_and_mounts_the_card() {
     assert_eq!(mounts[1], ["LABEL=WEAVERBOOT", "/boot/firmware", "vfat", options, "0", "2"]);
     assert_eq!(mounts.len(), 2, "no swap on the card");
 
-    let cloud = fs::read_to_string(overlay("etc/cloud/cloud.cfg.d/99-weaver.cfg")).unwrap();
+    let cloud = fs::read_to_string(card("etc/cloud/cloud.cfg.d/99-weaver.cfg")).unwrap();
     for line in [
         "datasource_list: [NoCloud, None]",
         "    seedfrom: file:///boot/firmware/",

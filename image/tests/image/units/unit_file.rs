@@ -57,8 +57,9 @@ pub fn systemd(path: &str) -> PathBuf {
     repository().join("systemd").join(path)
 }
 
-pub fn overlay(path: &str) -> PathBuf {
-    repository().join("image/overlay").join(path)
+/// A file that only the card has.
+pub fn card(path: &str) -> PathBuf {
+    repository().join("packaging/card").join(path)
 }
 
 pub fn names(directory: &Path) -> BTreeSet<String> {

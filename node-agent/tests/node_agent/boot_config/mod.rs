@@ -429,7 +429,7 @@ fn a_clash_with_user_data_names_both_lines_and_weaver_toml_wins() {
 
 #[test]
 fn cloud_init_of_the_card_leaves_etc_hosts_alone_whatever_user_data_says() {
-    let card = include_str!("../../../../image/overlay/etc/cloud/cloud.cfg.d/99-weaver.cfg");
+    let card = include_str!("../../../../packaging/card/etc/cloud/cloud.cfg.d/99-weaver.cfg");
     let modules: Vec<_> = card.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
     assert!(modules.contains(&"set_hostname") && !modules.contains(&"update_etc_hosts"), "{modules:?}");
 }
