@@ -2,7 +2,8 @@
 # Makes the Debian packages by debhelper: config-weaver, weaver and config-weaver-card, for amd64 and arm64.
 #
 #   packaging/build.sh                    release programs, built here, into out/
-#   packaging/build.sh of PROGRAMS OUT    of programs for this machine that are there, not compressed: for tests
+#   packaging/build.sh of PROGRAMS OUT    of programs that are there, for this machine or for the card, not compressed: for tests
+#                                         and for the card image
 #
 # WEAVER_DEB_VERSION takes the place of the workspace's version. The same sources give the same bytes: every date is
 # SOURCE_DATE_EPOCH or else that of the last commit.
@@ -25,7 +26,40 @@ usage() {
   exit 2
 }
 
-# generated PROGRAMS: man pages and completions, in man/ and completion/ of $work. The programs run here.
+# architecture PROGRAM: the one that it is for, by its ELF header.
+architecture() {
+  case $(od -An -tx1 -j18 -N2 "$1") in
+    ' 3e 00') echo amd64 ;;
+    ' b7 00') echo arm64 ;;
+    *)
+      echo "packaging: $1 is no program for amd64 or arm64" >&2
+      return 1
+      ;;
+  esac
+}
+
+# started ARCHITECTURE PROGRAMS: a directory in which the programs start here, those of the card by the emulator, as in
+# image/src/programs/emulation.rs.
+started() {
+  local emulator program
+  if [[ $1 == "$native" ]]; then
+    echo "$2"
+    return
+  fi
+  emulator=$(command -v qemu-aarch64 qemu-aarch64-static | head -n 1)
+  if [[ $1 != arm64 || -z $emulator ]]; then
+    echo "packaging: nothing here starts programs for $1; qemu-aarch64 (Debian package qemu-user) starts those for arm64" >&2
+    return 1
+  fi
+  mkdir -p "$work/started"
+  for program in weaver weaver-node-agent weaver-operator; do
+    printf '#!/bin/sh\nexec %q -L /usr/aarch64-linux-gnu %q "$@"\n' "$emulator" "$2/$program" >"$work/started/$program"
+    chmod +x "$work/started/$program"
+  done
+  echo "$work/started"
+}
+
+# generated PROGRAMS: man pages and completions, in man/ and completion/ of $work. The programs start here.
 generated() {
   local daemon
   rm -rf "$work/man" "$work/completion"
@@ -71,9 +105,15 @@ case ${1-} in
   of)
     (($# == 3)) || usage
     out=$3
+    # Builds into two places do not meet.
+    work=$(realpath -m "$out")/work
+    rm -rf "$work"
+    mkdir -p "$work"
     compression=-Znone
-    generated "$2"
-    package "$native" "$(realpath "$2")" --build=binary
+    programs=$(realpath "$2")
+    architecture=$(architecture "$programs/weaver")
+    generated "$(started "$architecture" "$programs")"
+    package "$architecture" "$programs" --build=binary
     ;;
   '')
     [[ $native == amd64 ]] || {
@@ -97,4 +137,5 @@ esac
 mkdir -p "$out"
 rm -f "$out"/{config-weaver,config-weaver-card,weaver}_*.deb
 mv "$work"/*/*.deb "$out"
+[[ ${1-} != of ]] || rm -r "$work"
 find "$out" -name '*.deb' -printf '  %9s bytes  %p\n' | sort -k 3

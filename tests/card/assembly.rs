@@ -38,8 +38,8 @@ fn assembled_again_after_a_kill_the_image_has_the_same_bytes() {
     let out = home.path();
 
     let mut first = build(out).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_mins(5);
-    while found(out).0 < 2 {
+    let deadline = Instant::now() + Duration::from_mins(10);
+    while found(out).0 < 3 {
         assert!(
             first.try_wait().unwrap().is_none() && Instant::now() < deadline,
             "nothing half-made was seen"

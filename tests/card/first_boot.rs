@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use weaver_image::boot::machine::Machine;
 use weaver_image::booted::{API_NAME, machine};
+use weaver_image::build::own_packages;
 
 use crate::node::apply_sample;
 use crate::poll::until;
@@ -180,6 +181,40 @@ fn the_node_made_its_own_identity_and_took_its_owners_settings() {
     assert_eq!(run("findmnt -no OPTIONS /boot/firmware | grep -c dirsync"), "1");
     assert_eq!(run("runuser -u weaver-admin -- ping -c 1 127.0.0.1 | grep -c ' 0% packet loss'"), "1");
     assert_eq!(run("cat /sys/class/watchdog/watchdog0/timeout"), "14");
+}
+
+/// A source of newer packages, as weaver.toml would name it: of which a look reads the list alone.
+const NEWER: &str = r"mkdir /run/newer
+for package in config-weaver config-weaver-card weaver; do
+    printf 'Package: %s\nVersion: 99\nArchitecture: arm64\nFilename: x.deb\nSize: 1\nSHA256: %064d\nDescription: x\n\n' $package 0
+done > /run/newer/Packages
+printf 'Types: deb\nURIs: file:/run/newer\nSuites: ./\nTrusted: yes\n' > /etc/apt/sources.list.d/config-weaver.sources";
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn dpkg_finds_our_files_as_they_came_and_apt_would_replace_them() {
+    let machine = machine().unwrap();
+    let packages = own_packages::NAMES.join(" ");
+    let verified = machine.run(&format!("dpkg --verify {packages} || true")).unwrap();
+    // Manuals are left out.
+    let is_left_out = |line: &&str| {
+        line.starts_with("missing")
+            && ["/usr/share/man/", "/usr/share/doc/"].iter().any(|place| line.contains(place))
+    };
+    let changed: Vec<_> = verified.lines().filter(|line| !is_left_out(line)).collect();
+    assert!(changed.is_empty(), "{changed:#?}");
+    assert_eq!(machine.run("dpkg --audit").unwrap(), "");
+    assert_eq!(
+        machine.run("dpkg -S /usr/bin/weaver /usr/bin/weaver-node-agent").unwrap(),
+        "weaver: /usr/bin/weaver\nconfig-weaver: /usr/bin/weaver-node-agent\n"
+    );
+
+    machine.run(NEWER).unwrap();
+    let looked = machine.attempt("weaver node update --dry-run", std::time::Duration::from_mins(2)).unwrap();
+    for name in own_packages::NAMES {
+        let line = looked.stdout.lines().find(|line| line.split_whitespace().next() == Some(name));
+        assert!(line.is_some_and(|line| line.contains("→ 99,")), "{name}: {looked:?}");
+    }
 }
 
 #[test]

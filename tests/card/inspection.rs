@@ -6,7 +6,7 @@ use std::process::Command;
 use weaver_diagnostics::kept_cmdline::GENERATED;
 use weaver_image::boot::partition;
 use weaver_image::build::disk::{FAT_LABEL, FAT_START, ROOT_LABEL, ROOT_START};
-use weaver_image::build::{boot_files, packages};
+use weaver_image::build::{boot_files, own_packages, packages};
 use weaver_image::elf;
 
 use crate::root::{Root, extract, image, kernel};
@@ -104,7 +104,7 @@ fn nothing_of_a_builder_or_of_another_card_is_on_it() {
         "/etc/apt/sources.list",
         "/usr/bin/qemu-aarch64-static",
         "/var/lib/rancher",
-        "/var/lib/weaver/webhook",
+        "/weaver-packages",
         "/etc/rancher/k3s/k3s.yaml",
     ] {
         assert!(!card.has(absent), "{absent} is on the card");
@@ -116,6 +116,7 @@ fn nothing_of_a_builder_or_of_another_card_is_on_it() {
         assert!(!name.ends_with(".dpkg-dist") && !name.ends_with(".dpkg-new"), "{path}");
         assert!(!path.starts_with("/var/cache/apt/archives/") || entry.is_dir || name == "lock", "{path}");
         assert!(!path.starts_with("/boot/firmware/"), "below the mount point: {path}");
+        assert!(!path.starts_with("/var/lib/weaver/webhook/"), "of a webhook that ran: {path}");
     }
 }
 
@@ -290,6 +291,12 @@ fn packages_are_those_that_were_reviewed() {
         })
         .collect();
     let installed = packages::installed(&lines.concat(), "").unwrap();
+    let (ours, installed): (Vec<_>, Vec<_>) =
+        installed.into_iter().partition(|package| own_packages::NAMES.contains(&package.name.as_str()));
+    let ours: Vec<_> = ours.iter().map(|package| (package.name.as_str(), package.version.as_str())).collect();
+    // For dpkg a pre-release comes before the release by this sign.
+    let version = env!("CARGO_PKG_VERSION").replacen('-', "~", 1);
+    assert_eq!(ours, own_packages::NAMES.map(|name| (name, version.as_str())));
     let more = kernel().installed().map(source).unwrap_or_default();
     packages::compare(&(source("image/packages.installed") + &more), &installed).unwrap();
     for package in &installed {
@@ -309,6 +316,49 @@ fn packages_are_those_that_were_reviewed() {
     for unwanted in ["containerd", "docker.io", "fake-hwclock", "kubernetes-client"] {
         assert!(!names.contains(unwanted), "{unwanted}");
     }
+}
+
+/// Whether packages' scripts write it by themselves.
+fn is_generated(path: &str) -> bool {
+    ["/usr/lib/udev/hwdb.bin", "/usr/share/info/dir"].contains(&path)
+        || path.starts_with("/etc/pam.d/common-")
+        || path.starts_with("/usr/lib/modules/") && path.contains("/modules.")
+        || path.contains("/__pycache__/")
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn each_file_of_the_system_belongs_to_a_package() {
+    let card = Root::read();
+    let files_of = |name: &str| card.text(&format!("/var/lib/dpkg/info/{name}.list"));
+    for (name, file) in [
+        ("config-weaver", "/usr/bin/weaver-node-agent"),
+        ("config-weaver", "/usr/lib/systemd/system/weaver-operator.service"),
+        ("config-weaver-card", "/usr/lib/systemd/system/k3s.service"),
+        ("config-weaver-card", "/etc/netplan/10-wired.yaml"),
+        ("weaver", "/usr/bin/weaver"),
+    ] {
+        assert!(files_of(name).lines().any(|line| line == file), "{name} has no {file}");
+    }
+    let name =
+        |path: &String| Some(path.strip_prefix("/var/lib/dpkg/info/")?.strip_suffix(".list")?.to_owned());
+    let lists: String = card.entries.keys().filter_map(name).map(|name| files_of(&name)).collect();
+    let owned: BTreeSet<_> = lists.lines().collect();
+    let is_system =
+        |path: &str| path.starts_with("/usr/") || path.starts_with("/etc/") && path.contains(".d/");
+    let others: Vec<_> = card
+        .entries
+        .iter()
+        .filter(|(_, entry)| entry.is_file)
+        .map(|(path, _)| path.as_str())
+        .filter(|path| is_system(path) && !owned.contains(path) && !is_generated(path))
+        // Of an image that is no release, and of one with another kernel.
+        .filter(|path| !["05-variant.issue", "backports.sources"].iter().any(|name| path.ends_with(name)))
+        .collect();
+    assert_eq!(
+        others,
+        ["/etc/apt/sources.list.d/debian.sources", "/usr/lib/clock-epoch", "/usr/local/bin/k3s"]
+    );
 }
 
 #[test]

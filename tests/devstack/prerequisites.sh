@@ -214,6 +214,14 @@ check_image() {
   newer qemu-system-aarch64 8.2 qemu-system-arm
   have qemu-img || backports+=(qemu-utils)
   have qemu-aarch64-static || have qemu-aarch64 || backports+=(qemu-user-static)
+  check_debhelper
+}
+
+# The image is assembled of packages of ours.
+check_debhelper() {
+  have dh || packages+=(debhelper)
+  have dpkg-buildpackage || packages+=(dpkg-dev)
+  have help2man || packages+=(help2man)
 }
 
 # Its name in this release: apt may know both, and have but one.
@@ -233,9 +241,7 @@ check_lint() {
 
 # What makes Debian packages, and judges them.
 check_deb() {
-  have dh || packages+=(debhelper)
-  have dpkg-buildpackage || packages+=(dpkg-dev)
-  have help2man || packages+=(help2man)
+  check_debhelper
   have lintian || packages+=(lintian)
 }
 

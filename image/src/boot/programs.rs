@@ -79,6 +79,8 @@ pub(crate) fn package(program: &str) -> Option<&'static str> {
         "mkfs.vfat" => "dosfstools",
         "sfdisk" => "fdisk",
         "xz" => "xz-utils",
+        "dh" => "debhelper",
+        "dpkg-buildpackage" => "dpkg-dev",
         "fdtput" => "device-tree-compiler",
         "ssh" | "ssh-keygen" => "openssh-client",
         "setpriv" | "unshare" => "util-linux",

@@ -1,11 +1,11 @@
 //! `weaver-image build`: from a checkout and Debian's archive to `out/`.
 //!
-//! Packages are made into a root next to the compilers; our layer is put on top while the file system is written;
-//! the result gets its name when it is whole. Failure: a step names its log; what was made before stays in the
-//! cache, and an interrupted build leaves nothing that looks finished.
+//! Debian's packages are made into a root next to the compilers, our own are installed in it, and what no package brings is
+//! put on top while the file system is written; the result gets its name when it is whole. Failure: a step names its log;
+//! what was made before stays in the cache, and an interrupted build leaves nothing that looks finished.
 //!
 //! - [`rootfs`], [`packages`], [`debian_kernel`], [`prerequisites`]: Debian's part.
-//! - [`layer`], [`merge`]: ours, and both as one.
+//! - [`own_packages`]: ours. [`layer`], [`merge`]: what is the image's alone, and both as one.
 //! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
 //! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies next to it.
 //! - [`place`]: where all of it is written.
@@ -19,6 +19,7 @@ pub mod merge;
 pub mod named;
 mod options;
 pub mod os_list;
+pub mod own_packages;
 pub mod packages;
 pub mod place;
 pub mod prerequisites;
@@ -36,7 +37,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use weaver_devstack::choice::cache_root;
 use weaver_devstack::files;
 use weaver_devstack::steps::{Steps, say};
@@ -49,10 +50,22 @@ use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, K3sChoice};
 use crate::programs::{self, Profile, Program};
 
-/// What `out/` takes at most: image, packed image, boot files, symbols.
-const SPACE_FOR_OUT: u64 = 2 << 30;
+/// What `out/` takes at most: image, packed image, root, boot files, packages, symbols.
+const SPACE_FOR_OUT: u64 = 3 << 30;
 /// What a build starts, but for the compilers.
-const TOOLS: [&str; 8] = ["mmdebstrap", "mke2fs", "mkfs.vfat", "mmd", "mcopy", "sfdisk", "zstd", "xz"];
+const TOOLS: [&str; 11] = [
+    "mmdebstrap",
+    "mke2fs",
+    "mkfs.vfat",
+    "mmd",
+    "mcopy",
+    "sfdisk",
+    "zstd",
+    "xz",
+    "dpkg-buildpackage",
+    "dh",
+    "help2man",
+];
 
 #[derive(Debug)]
 pub struct Image {
@@ -108,7 +121,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let profile =
         if choice_of_k3s == K3sChoice::Testbed && !options.release { Profile::Dev } else { Profile::Release };
     let origin = announced(cached.as_ref(), &logs);
-    let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
+    let (root, k3s) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {
             Some(root) => Ok(root),
             None => rootfs::make(source, *kernel, &cache, options.fresh, &logs),
@@ -121,19 +134,23 @@ pub fn build(options: &Options) -> Result<Image> {
                 say(format_args!("            {:5} KiB  {name}", size >> 10));
             }
             steps.done("programs", "stripped, symbols next to the image");
-            Ok((k3s, programs))
+            Ok(k3s)
         };
         let others = others();
         let root = root.join().map_err(|_| anyhow!("making the root file system panicked"))?;
-        let (k3s, programs) = others?;
-        Ok((root?, k3s, programs))
+        let k3s = others?;
+        Ok((root?, k3s))
     })?;
     steps.done("root file system", origin);
 
     let named = Named::of(k3s.variant, *kernel);
     let lists = publish::lists(options, &root, &k3s)?;
     steps.done("bill of materials", format_args!("{} packages", lists.packages));
-    let image = put_together(options, &named, &root, &programs, &k3s, epoch, &logs)?;
+    let work = partial_directory(out)?;
+    let tar = own_packages::install(source, &root, &programs_at, work.path(), epoch, &logs)?;
+    steps.done("own packages", own_packages::NAMES.join(", "));
+    let image = put_together(options, &named, &root, &tar, &k3s, epoch, &logs)?;
+    drop(work);
     let name = &named.stem;
     steps.done("image", format_args!("{name}.img"));
     let packed = if options.raw {
@@ -171,30 +188,30 @@ fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
 fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
     let temporary = std::env::temp_dir();
     let mut needs = needs.to_vec();
+    needs.push((&temporary, rootfs::SPACE.1));
     if !has_root {
-        needs.extend([(cache, rootfs::SPACE.0), (temporary.as_path(), rootfs::SPACE.1)]);
+        needs.push((cache, rootfs::SPACE.0));
     }
     place::require(&needs)?;
     crate::boot::programs::require(&TOOLS)?;
-    if has_root { Ok(()) } else { prerequisites::check() }
+    prerequisites::check()
 }
 
 fn put_together(
     options: &Options,
     named: &Named,
     root: &RootFs,
-    programs: &[Program],
+    tar: &Path,
     k3s: &K3s,
     epoch: u64,
     logs: &Logs,
 ) -> Result<NamedTempFile> {
     let Options { source, out, kernel, .. } = options;
-    let work = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(out);
-    let work = work.with_context(|| format!("cannot write to {}", out.display()))?;
+    let work = partial_directory(out)?;
     let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
-    boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?, *kernel)?;
+    boot_files::verify(&boot, &boot_files::Kernel::in_root(tar)?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
     // What is on the card is what the bill says, anyone who changes the file meanwhile.
     let own_k3s = work.path().join("k3s");
@@ -202,7 +219,6 @@ fn put_together(
 
     let os_release = fs::read_to_string(root.os_release()).context("reading os-release in the cache")?;
     let built = Built {
-        programs: &programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>(),
         k3s: &own_k3s,
         os_release: &os_release,
         version: env!("CARGO_PKG_VERSION"),
@@ -211,7 +227,7 @@ fn put_together(
     };
     let layer = layer::layer(source, &built)?;
     let image = partial(out)?;
-    disk::assemble(image.path(), &boot, &root.tar(), &layer, epoch, logs)?;
+    disk::assemble(image.path(), &boot, tar, &layer, epoch, logs)?;
     Ok(image)
 }
 
@@ -227,6 +243,14 @@ fn copy_boot_overlay(from: &Path, to: &Path, epoch: u64) -> Result<()> {
 
 fn time(epoch: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(epoch)
+}
+
+/// A directory that is removed in the end.
+fn partial_directory(directory: &Path) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(place::PARTIAL)
+        .tempdir_in(directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))
 }
 
 /// A file that gets its name when it is whole.

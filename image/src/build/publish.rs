@@ -94,7 +94,7 @@ pub fn pack(image: &Path, file: NamedTempFile, logs: &Logs) -> Result<Packed> {
 fn within_budget(size: u64) -> Result<()> {
     ensure!(
         size < BUDGET,
-        "the packed image has {} MiB, and may have less than {}; what was added to image/packages, image/overlay/ or our programs?",
+        "the packed image has {} MiB, and may have less than {}; what was added to image/packages or our programs?",
         size >> 20,
         BUDGET >> 20
     );

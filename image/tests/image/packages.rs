@@ -1,14 +1,15 @@
-//! The image puts what the Debian packages hold (packaging/debian/*.install), and both take it from the same place: there is
-//! no second list that could fall behind.
+//! What the image has of ours comes from the Debian packages, whose lists (packaging/debian/*.install) take it from the tree: no
+//! second list could fall behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use weaver_image::build::layer::{Built, layer};
-use weaver_image::build::merge::Node;
+use weaver_image::build::own_packages;
 
-/// What only the image has: it says which image that is, what is on its disk, and where its packages come from.
+/// What the image has and no package: it says which image that is, what is on its disk, where its packages come from, and
+/// which of Debian's units do not run on an image that was never installed; and k3s, which has no package.
 const IMAGE_ONLY: [&str; 13] = [
     "etc/.updated",
     "etc/apt/sources.list.d/debian.sources",
@@ -24,16 +25,12 @@ const IMAGE_ONLY: [&str; 13] = [
     "usr/local/bin/kubectl",
     "var/.updated",
 ];
-/// What only the packages have: on the card the gate is in force, and the completion goes where no one types.
-const PACKAGES_ONLY: [&str; 4] = [
-    "usr/share/bash-completion/completions/weaver",
-    "usr/share/fish/vendor_completions.d/weaver.fish",
-    "usr/share/weaver/k3s.service.d/10-weaver.conf",
-    "usr/share/zsh/vendor-completions/_weaver",
-];
+/// Where files of ours are that go onto a host; what else lies there tells people of it.
+const TREES: [&str; 4] = ["systemd", "packaging/card", "deploy/crds", "deploy/samples"];
+const FOR_PEOPLE: [&str; 2] = ["systemd/README.md", "deploy/crds/released"];
 
-fn checkout() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+fn checkout() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).canonicalize().unwrap()
 }
 
 /// Where a folder of the packages' tree is in the checkout, as packaging/build.sh links it; what is built is nowhere.
@@ -41,8 +38,7 @@ fn source(path: &str) -> Option<PathBuf> {
     if path.starts_with("programs/") || path.starts_with("completion/") {
         return None;
     }
-    let in_checkout = if path.starts_with("card/") { format!("packaging/{path}") } else { path.to_owned() };
-    Some(checkout().join(in_checkout))
+    Some(checkout().join(if path.starts_with("card/") { "packaging" } else { "" }).join(path))
 }
 
 /// Paths that a pattern with at most one `*`, in its last part, stands for.
@@ -59,79 +55,69 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn install(from: &Path, to: &Path, files: &mut BTreeMap<String, PathBuf>) {
+/// Every file below, and where it goes when `from` goes to `to`.
+fn files(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
     if from.is_dir() {
-        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-            install(&entry.path(), &to.join(entry.file_name()), files);
-        }
-    } else {
-        assert!(from.is_file(), "{} is not there", from.display());
-        files.insert(to.to_str().unwrap().to_owned(), from.to_owned());
+        let entries = fs::read_dir(from).unwrap().map(Result::unwrap);
+        return entries.flat_map(|entry| files(&entry.path(), &to.join(entry.file_name()))).collect();
     }
+    assert!(from.is_file(), "{} is not there", from.display());
+    vec![(from.to_owned(), to.to_owned())]
 }
 
 /// Each file of the packages and where it comes from; programs and completions from nowhere.
-fn packaged() -> BTreeMap<String, PathBuf> {
-    let mut files = BTreeMap::new();
+fn packaged() -> BTreeMap<PathBuf, PathBuf> {
+    let mut all = BTreeMap::new();
     for list in matching(&checkout().join("packaging/debian/*.install")) {
         for line in fs::read_to_string(&list).unwrap().lines() {
             let (pattern, to) =
                 line.split_once(' ').unwrap_or_else(|| panic!("{}: {line}: no place", list.display()));
             // debian/rules moves the units there.
-            let to = Path::new(&to.replacen(
-                "lib/systemd/",
-                "usr/lib/systemd/",
-                usize::from(to.starts_with("lib/")),
-            ))
-            .to_owned();
-            match source(pattern) {
-                None => {
-                    let path = to.join(Path::new(pattern).file_name().unwrap());
-                    files.insert(path.to_str().unwrap().to_owned(), PathBuf::new());
-                }
-                Some(pattern) => {
-                    for from in matching(&pattern) {
-                        install(&from, &to.join(from.file_name().unwrap()), &mut files);
-                    }
-                }
+            let to =
+                to.strip_prefix("lib/").map_or_else(|| to.into(), |rest| Path::new("usr/lib").join(rest));
+            let found = match source(pattern) {
+                None => vec![(PathBuf::new(), to.join(Path::new(pattern).file_name().unwrap()))],
+                Some(pattern) => matching(&pattern)
+                    .iter()
+                    .flat_map(|from| files(from, &to.join(from.file_name().unwrap())))
+                    .collect(),
+            };
+            for (from, to) in found {
+                let other = all.insert(to.clone(), from);
+                assert_eq!(other, None, "{} is in two packages", to.display());
             }
         }
     }
-    files
+    all
 }
 
 #[test]
-fn the_image_and_the_packages_hold_the_same_files_of_ours() {
-    let programs = ["weaver", "weaver-node-agent", "weaver-operator"].map(PathBuf::from);
-    let built = Built {
-        programs: &programs,
-        k3s: Path::new("k3s"),
-        os_release: "",
-        version: "1",
-        variant: None,
-        sources: None,
-    };
-    let mut image = BTreeMap::new();
-    for (path, node) in layer(checkout(), &built).unwrap() {
-        let path = path.to_str().unwrap().to_owned();
-        // Whether the packages enable the same units is seen where they are installed: tests/devstack/packages.sh.
-        if path.contains(".wants/") || IMAGE_ONLY.contains(&path.as_str()) {
-            continue;
+fn the_image_adds_only_what_is_in_no_package() {
+    let built = Built { k3s: Path::new("k3s"), os_release: "", version: "1", variant: None, sources: None };
+    let added = layer(&checkout(), &built).unwrap();
+    let paths: Vec<_> = added.keys().map(|path| path.to_str().unwrap()).collect();
+    assert_eq!(paths, IMAGE_ONLY);
+    let packaged = packaged();
+    let both: Vec<_> = added.keys().filter(|path| packaged.contains_key(*path)).collect();
+    assert!(both.is_empty(), "of a package, and replaced by the image: {both:?}");
+}
+
+#[test]
+fn each_file_of_the_tree_is_in_a_package() {
+    let packaged: BTreeSet<_> = packaged().into_values().collect();
+    let for_people = FOR_PEOPLE.map(|path| checkout().join(path));
+    for tree in TREES {
+        for (file, _) in files(&checkout().join(tree), Path::new("")) {
+            let is_told = for_people.iter().any(|other| file.starts_with(other));
+            assert_ne!(packaged.contains(&file), is_told, "{}", file.display());
         }
-        let Node::File(from, _) = node else { panic!("{path} is made by the image alone") };
-        image.insert(path, if programs.contains(&from) { PathBuf::new() } else { from });
     }
-    let mut packages = packaged();
-    for path in PACKAGES_ONLY {
-        assert!(packages.remove(path).is_some(), "{path} is in no package");
-    }
-    let missing = |one: &BTreeMap<String, PathBuf>, other: &BTreeMap<String, PathBuf>| -> Vec<String> {
-        one.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
-    };
-    assert_eq!(missing(&image, &packages), [""; 0], "on the image and in no package");
-    assert_eq!(missing(&packages, &image), [""; 0], "in a package and not on the image");
-    for (path, from) in &packages {
-        let (from, of_image) = (from.canonicalize().ok(), image[path].canonicalize().ok());
-        assert_eq!(from, of_image, "{path} comes from two places");
-    }
+}
+
+#[test]
+fn the_image_installs_each_package() {
+    let control = fs::read_to_string(checkout().join("packaging/debian/control")).unwrap();
+    let mut made: Vec<_> = control.lines().filter_map(|line| line.strip_prefix("Package: ")).collect();
+    made.sort_unstable();
+    assert_eq!(made, own_packages::NAMES);
 }
