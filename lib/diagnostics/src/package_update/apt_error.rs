@@ -38,7 +38,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "run `sudo apt-get clean`; `sudo du -xh / | sort -h | tail` shows what uses the space",
     ),
     (
-        &["is not valid yet"],
+        &["is not valid yet", "was created after the --not-after"],
         "this host's clock is before the date of the repository",
         "set the clock: timedatectl",
     ),
@@ -213,6 +213,10 @@ mod tests {
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "the disk is full"),
         (
             "E: Release file for file:/srv/apt/dists/stable/InRelease is not valid yet (invalid for another 2d 3h). Updates for this repository will not be applied.",
+            "clock is before",
+        ),
+        (
+            "W: OpenPGP signature verification failed: http://10.0.2.2:18080 stable InRelease: Sub-process /usr/bin/sqv returned an error code (1), error message is: Signature by FDC8 was created after the --not-after date.",
             "clock is before",
         ),
         (
