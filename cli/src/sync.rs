@@ -120,7 +120,7 @@ async fn tell_copies(
     tell: Tell<'_>,
 ) {
     let owner = owner(sync);
-    let place = ObjectKey::of_source(spec);
+    let place = ObjectKey::of_source(spec, &spec.source_name);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {

@@ -57,17 +57,16 @@ impl ObjectKey {
         Some(Self { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? })
     }
 
-    /// Of the source that `spec` names.
+    /// Of the source of `spec` that is called `name`.
     #[must_use]
-    pub fn of_source(spec: &ValidSync) -> Self {
-        let (kind, namespace, name) = (spec.source_kind, &spec.source_namespace, &spec.source_name);
-        Self { kind, namespace: namespace.clone(), name: name.clone() }
+    pub fn of_source(spec: &ValidSync, name: &str) -> Self {
+        Self { kind: spec.source_kind, namespace: spec.source_namespace.clone(), name: name.to_owned() }
     }
 
-    /// Of the copy that `spec` asks for in `namespace`.
+    /// Of the copy in `namespace` that `spec` asks for and that is called `name`.
     #[must_use]
-    pub fn of_copy(spec: &ValidSync, namespace: &str) -> Self {
-        Self { kind: spec.source_kind, namespace: namespace.to_owned(), name: spec.copy_name.clone() }
+    pub fn of_copy(spec: &ValidSync, namespace: &str, name: &str) -> Self {
+        Self { kind: spec.source_kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 }
 

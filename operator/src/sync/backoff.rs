@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weaver_copies::object::ObjectKey;
 use weaver_host::backoff;
 
 use super::execute::TargetState;
 
-/// Failed targets of one resource, by namespace.
+/// Copies of one resource that could not be written, by place.
 #[derive(Default)]
-pub struct Backoffs(BTreeMap<String, Backoff>);
+pub struct Backoffs(BTreeMap<ObjectKey, Backoff>);
 
 struct Backoff {
     state: TargetState,
@@ -27,8 +28,8 @@ struct Backoff {
 impl Backoffs {
     /// What became of the target when it was tried last, if it is not to be tried `now` with the copy of `digest`.
     #[must_use]
-    pub fn stands(&self, namespace: &str, digest: &str, now: Instant) -> Option<&TargetState> {
-        let backoff = self.0.get(namespace).filter(|backoff| now < backoff.until)?;
+    pub fn stands(&self, place: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
+        let backoff = self.0.get(place).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
         let mended = matches!(backoff.state, TargetState::Rejected(_)) && backoff.digest != digest;
         (!mended).then_some(&backoff.state)
@@ -37,21 +38,21 @@ impl Backoffs {
     /// Notes what became of a target that was tried `now`; the pause grows up to `longest`.
     pub fn note(
         &mut self,
-        namespace: &str,
+        place: &ObjectKey,
         state: &TargetState,
         digest: &str,
         now: Instant,
         longest: Duration,
     ) {
         if !state.backs_off() {
-            self.0.remove(namespace);
+            self.0.remove(place);
             return;
         }
-        let failures = self.0.get(namespace).map_or(0, |before| before.failures).saturating_add(1);
+        let failures = self.0.get(place).map_or(0, |before| before.failures).saturating_add(1);
         // A little shorter than that of the reconciliation which is to try again.
         let until = now + backoff::pause(failures, longest, 1.0).mul_f64(0.9);
         let backoff = Backoff { state: state.clone(), digest: digest.to_owned(), failures, until };
-        self.0.insert(namespace.to_owned(), backoff);
+        self.0.insert(place.clone(), backoff);
     }
 
     /// Everything is tried again: something has changed that may have cured it.
@@ -62,8 +63,14 @@ impl Backoffs {
 
 #[cfg(test)]
 mod tests {
+    use weaver_api::v1beta1::SourceKind;
+
     use super::super::outcome::tests::{forbidden, synced};
     use super::*;
+
+    fn at(namespace: &str) -> ObjectKey {
+        ObjectKey { kind: SourceKind::ConfigMap, namespace: namespace.to_owned(), name: "settings".into() }
+    }
 
     const LONGEST: Duration = Duration::from_mins(1);
 
@@ -72,16 +79,16 @@ mod tests {
         let (mut backoffs, mut now) = (Backoffs::default(), Instant::now());
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            backoffs.note("foo", &forbidden(), "d", now, LONGEST);
+            backoffs.note(&at("foo"), &forbidden(), "d", now, LONGEST);
             let pause =
-                (1..100).find(|s| backoffs.stands("foo", "d", now + Duration::from_secs(*s)).is_none());
+                (1..100).find(|s| backoffs.stands(&at("foo"), "d", now + Duration::from_secs(*s)).is_none());
             pauses.push(pause.unwrap());
             now += LONGEST;
         }
         assert_eq!(pauses, [1, 2, 3, 6, 11, 22, 41, 41]);
-        assert!(backoffs.stands("bar", "d", now).is_none());
-        backoffs.note("foo", &synced(), "d", now, LONGEST);
-        assert!(backoffs.stands("foo", "d", now).is_none());
+        assert!(backoffs.stands(&at("bar"), "d", now).is_none());
+        backoffs.note(&at("foo"), &synced(), "d", now, LONGEST);
+        assert!(backoffs.stands(&at("foo"), "d", now).is_none());
     }
 
     #[test]
@@ -89,11 +96,11 @@ mod tests {
         let (mut backoffs, now) = (Backoffs::default(), Instant::now());
         let rejected = TargetState::Rejected("too long".into());
         for (state, tried) in [(rejected, true), (forbidden(), false)] {
-            backoffs.note("foo", &state, "before", now, LONGEST);
-            assert_eq!(backoffs.stands("foo", "before", now), Some(&state));
-            assert_eq!(backoffs.stands("foo", "after", now).is_none(), tried, "{state:?}");
+            backoffs.note(&at("foo"), &state, "before", now, LONGEST);
+            assert_eq!(backoffs.stands(&at("foo"), "before", now), Some(&state));
+            assert_eq!(backoffs.stands(&at("foo"), "after", now).is_none(), tried, "{state:?}");
         }
         backoffs.forget();
-        assert!(backoffs.stands("foo", "before", now).is_none());
+        assert!(backoffs.stands(&at("foo"), "before", now).is_none());
     }
 }

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{Outcome, Work};
+use super::outcome::{Outcome, SourceWork, Work};
 use crate::controller::events::{
     ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
 };
@@ -58,8 +58,12 @@ fn done(work: &Work) -> Vec<Event> {
     let of = |wanted: CopyChange| -> Vec<String> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
-        let places = work.targets.iter().filter(|(_, state)| wrote(state));
-        places.map(|(namespace, _)| ObjectKey::of_copy(&work.spec, namespace).to_string()).collect()
+        let of = |source: &SourceWork| -> Vec<String> {
+            let places = source.targets.iter().filter(|(_, state)| wrote(state));
+            let place = |namespace| ObjectKey::of_copy(&work.spec, namespace, &source.copy_name).to_string();
+            places.map(|(namespace, _)| place(namespace)).collect()
+        };
+        work.sources.values().flat_map(of).collect()
     };
     [
         (

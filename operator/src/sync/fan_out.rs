@@ -1,7 +1,7 @@
 //! One copy to many targets, as the tenant.
 //!
 //! Bounded, each target for itself, and ended in the middle when what is being written is outdated. What became of the
-//! targets is remembered, for the next reconciliation to begin with.
+//! targets is remembered, for the next reconciliation to begin with. Of a resource with several sources each has its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use weaver_api::v1beta1::ConfigMapSync;
 use super::Context;
 use super::execute::{self, CopyChange, Mode, TargetState};
 use super::progress::Progress;
-use super::state::SyncState;
+use super::state::{ResumeAt, SyncState};
 use super::watches::Watches;
 use crate::metrics::Written;
 use crate::watch::Consent;
@@ -28,6 +28,8 @@ pub(super) const CONCURRENCY: usize = 16;
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     pub tenant: &'a TenantClient,
+    /// Name of the source.
+    pub source: &'a str,
     /// What each is to hold.
     pub copy: &'a Desired,
     /// What may become ours.
@@ -36,8 +38,8 @@ pub struct Job<'a> {
     pub mode: Mode,
 }
 
-/// What became of each target. `None`, if the job was `outdated` before its end, which is asked before each
-/// target with the number of those that were begun.
+/// What became of each target, and whether that is all: not, if the job was `outdated` before its end, which is asked
+/// before each target with the number of those that were begun.
 ///
 /// Every target that is served is tried, whatever the operator itself knows of its namespace: what the status says must
 /// come from answers that the tenant received.
@@ -48,9 +50,10 @@ pub async fn fan_out(
     job: Job<'_>,
     desired: &BTreeSet<String>,
     outdated: impl Fn(&Watches, usize) -> bool,
-) -> Option<BTreeMap<String, TargetState>> {
+) -> (BTreeMap<String, TargetState>, bool) {
     let now = Instant::now();
-    let order = in_order(desired, state.resume_at.as_deref());
+    let resume_at = state.resume_at.take().filter(|at| at.source == job.source);
+    let order = in_order(desired, resume_at.as_ref().map(|at| at.namespace.as_str()));
     let tries = stream::iter(order.clone())
         .enumerate()
         .map(|(begun, namespace)| {
@@ -59,7 +62,7 @@ pub async fn fan_out(
             let step = by_metadata(job.copy, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
             let consent = context.namespaces.consent(&namespace, &job.tenant.account.namespace);
-            let backoff = state.backoffs.stands(&namespace, &job.copy.digest, now);
+            let backoff = state.backoffs.stands(&place, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, backoff) {
@@ -80,22 +83,18 @@ pub async fn fan_out(
     let mut outcomes = BTreeMap::new();
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
-        state.backoffs.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
-        remember(state, job.copy.place(&namespace), &outcome);
+        let place = job.copy.place(&namespace);
+        state.backoffs.note(&place, &outcome, &job.copy.digest, now, context.options.retry);
+        remember(state, place, &outcome);
         outcomes.insert(namespace, outcome);
     }
-    let changes: Vec<Written> = outcomes.values().filter_map(written).collect();
-    if !changes.is_empty() {
-        state.common.rate_limit.spend();
-    }
-    for change in changes {
+    for change in outcomes.values().filter_map(written) {
         context.metrics.wrote(change);
     }
-    let conflicts = outcomes.iter().filter(|(_, outcome)| matches!(outcome, TargetState::Conflict(_)));
-    let conflicts: Vec<ObjectKey> = conflicts.map(|(namespace, _)| job.copy.place(namespace)).collect();
-    state.watches.wait_for(&conflicts);
-    state.resume_at = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));
-    state.resume_at.is_none().then_some(outcomes)
+    let next = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));
+    state.resume_at = next.map(|namespace| ResumeAt { source: job.source.to_owned(), namespace });
+    let is_whole = state.resume_at.is_none();
+    (outcomes, is_whole)
 }
 
 /// What is known of the copy at `place` from now on.
@@ -116,7 +115,7 @@ fn remember(state: &mut SyncState, place: ObjectKey, outcome: &TargetState) {
 }
 
 /// The change of a target, as it is counted.
-fn written(outcome: &TargetState) -> Option<Written> {
+pub(super) fn written(outcome: &TargetState) -> Option<Written> {
     let TargetState::Synced(_, change) = outcome else { return None };
     change.as_ref().map(|change| match change {
         CopyChange::Create => Written::Created,
@@ -125,9 +124,9 @@ fn written(outcome: &TargetState) -> Option<Written> {
     })
 }
 
-/// Begins where the fan-out before was cut off: else the last of many targets would get nothing for as long as the
-/// source keeps changing.
-fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> Vec<String> {
+/// Begins where the pass before was cut off: else the last of many targets, or sources, would get nothing for as long
+/// as a source keeps changing.
+pub(super) fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> Vec<String> {
     let begins = resume_at.unwrap_or_default();
     let (first, last): (Vec<&String>, Vec<&String>) =
         desired.iter().partition(|name| name.as_str() >= begins);

@@ -25,12 +25,9 @@ pub struct Work {
     pub account: Account,
     /// What was asked for.
     pub spec: ValidSync,
-    pub source: SourceState,
-    /// Keys of it that are asked for by name, and that it does not have.
-    pub absent_keys: Vec<String>,
+    /// Each source, by its name.
+    pub sources: BTreeMap<String, SourceWork>,
     pub selection: Selection,
-    /// Each target that was tried.
-    pub targets: BTreeMap<String, TargetState>,
     /// Copies that are not wanted any more.
     pub stale: StaleCopies,
     pub rights: Rights,
@@ -38,6 +35,18 @@ pub struct Work {
     pub watched: Watched,
     /// There are copies, and our finalizer does not hold the resource.
     pub unheld: bool,
+}
+
+/// One source, and what became of its copies.
+#[derive(Debug)]
+pub struct SourceWork {
+    pub state: SourceState,
+    /// Keys of it that are asked for by name, and that it does not have.
+    pub absent_keys: Vec<String>,
+    /// Name of its copies.
+    pub copy_name: String,
+    /// Each target that was tried.
+    pub targets: BTreeMap<String, TargetState>,
 }
 
 /// The namespaces that are to hold a copy.
@@ -94,12 +103,20 @@ pub enum SourceState {
     AccountToken,
 }
 
+impl SourceState {
+    /// Could it not be read, whether it is there or not?
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Forbidden(_) | Self::Failed(_))
+    }
+}
+
 impl Outcome {
     /// Is there something to write that had to wait until the resource is held by our finalizer?
     #[must_use]
     pub fn wants_finalizer(&self) -> bool {
         let unclaimed = |target: &TargetState| *target == TargetState::WithoutFinalizer;
-        self.work().is_some_and(|work| work.unheld || work.targets.values().any(unclaimed))
+        self.work().is_some_and(|work| work.unheld || work.targets().any(unclaimed))
     }
 
     /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not
@@ -107,13 +124,28 @@ impl Outcome {
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         let Some(work) = self.work() else { return false };
-        let ends = |target| work.targets.get(target).is_some_and(TargetState::ends_upgrade);
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
-        work.source == SourceState::Found && !work.spec.dry_run && work.selection.desired.iter().all(ends)
+        let ends = |source: &SourceWork| {
+            let ends = |target| source.targets.get(target).is_some_and(TargetState::ends_upgrade);
+            source.state == SourceState::Found && work.selection.desired.iter().all(ends)
+        };
+        !work.spec.dry_run && !work.sources.is_empty() && work.sources.values().all(ends)
     }
 }
 
 impl Work {
+    /// Each copy that was tried, with its source and its namespace.
+    pub(super) fn copies(&self) -> impl Iterator<Item = (&SourceWork, &str, &TargetState)> {
+        self.sources.values().flat_map(|source| {
+            source.targets.iter().map(move |(namespace, state)| (source, namespace.as_str(), state))
+        })
+    }
+
+    /// What became of each copy that was tried.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &TargetState> {
+        self.copies().map(|(_, _, state)| state)
+    }
+
     /// Is there something that another reconcile may cure without any event that would announce the cure?
     pub(super) fn may_be_cured(&self) -> bool {
         let may_do = |missing: &BTreeSet<Right>| missing.iter().all(Right::is_for_watching);
@@ -121,8 +153,8 @@ impl Work {
             || !self.stale.kept.is_empty()
             || self.stale.search_failed.is_some()
             || self.selection.failed.is_some()
-            || matches!(self.source, SourceState::Forbidden(_) | SourceState::Failed(_))
-            || !self.targets.values().all(TargetState::is_settled)
+            || self.sources.values().any(|source| source.state.is_unknown())
+            || !self.targets().all(TargetState::is_settled)
     }
 
     /// The time after which an unchanged resource is compared again.
@@ -132,7 +164,7 @@ impl Work {
             // No one tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
-        if self.targets.values().any(|target| *target == TargetState::NamespaceTerminating) {
+        if self.targets().any(|target| *target == TargetState::NamespaceTerminating) {
             // Its Roles go before it does, and then its end is no matter of the account's any more.
             period = period.min(options.retry);
         }

@@ -37,6 +37,25 @@ pub fn valid(spec: Value) -> ValidSync {
     validate(Some(&serde_json::from_value::<ConfigMapSyncSpec>(spec).unwrap())).unwrap()
 }
 
+/// The source of [`spec`], which has these targets.
+fn source(targets: &[(&str, TargetState)]) -> SourceWork {
+    SourceWork {
+        state: SourceState::Found,
+        absent_keys: Vec::new(),
+        copy_name: "settings".into(),
+        targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
+    }
+}
+
+/// What a reconciliation of [`spec`] found whose source is in this state.
+pub fn without_copies(state: SourceState) -> Work {
+    let mut work = work(&[]);
+    if let Some(source) = work.sources.get_mut("settings") {
+        source.state = state;
+    }
+    work
+}
+
 /// What a reconciliation of [`spec`] found.
 pub fn work(targets: &[(&str, TargetState)]) -> Work {
     let names: Vec<&str> = targets.iter().map(|(namespace, _)| *namespace).collect();
@@ -45,9 +64,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         account: account(),
         selection: Selection { desired: spec.targets.clone(), ..Selection::default() },
         spec,
-        source: SourceState::Found,
-        absent_keys: Vec::new(),
-        targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
+        sources: [("settings".to_owned(), source(targets))].into(),
         stale: StaleCopies::default(),
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
         watched: Watched::default(),
@@ -91,10 +108,8 @@ fn an_upgrade_ends_when_each_target_is_settled() {
 
 #[test]
 fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_written() {
-    let mut without_source = work(&[]);
-    without_source.source = SourceState::Missing;
-    let mut clashing = work(&[]);
-    clashing.source = SourceState::Clash(clash());
+    let without_source = without_copies(SourceState::Missing);
+    let clashing = without_copies(SourceState::Clash(clash()));
     let mut dry = work(&[("foo", synced())]);
     dry.spec.dry_run = true;
     for reconciled in [

@@ -24,6 +24,15 @@ pub enum Search {
     Done(String),
 }
 
+/// Where a pass was cut off, and the next one begins.
+#[derive(Debug, PartialEq)]
+pub struct ResumeAt {
+    /// Name of the source.
+    pub source: String,
+    /// The target.
+    pub namespace: String,
+}
+
 /// Memory of one resource.
 pub struct SyncState {
     /// Watches that this resource uses.
@@ -34,8 +43,8 @@ pub struct SyncState {
     pub backoffs: Backoffs,
     /// How often the failures had been forgiven when the backoffs were noted.
     pub forgiven: u32,
-    /// The namespace with which the next reconciliation begins: an outdated one ended before it.
-    pub resume_at: Option<String>,
+    /// Where the next reconciliation begins: an outdated one ended before it.
+    pub resume_at: Option<ResumeAt>,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
     /// Is what was answered about the account's rights not to be used any more?

@@ -94,19 +94,14 @@ impl State {
 
 /// Each target, by name.
 fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
-    let without_source = match work.source {
-        SourceState::Found => "NotWrittenYet",
-        SourceState::Missing => "SourceMissing",
-        SourceState::Forbidden(_) => "SourceForbidden",
-        SourceState::Failed(_) => "SourceUnknown",
-        SourceState::Clash(_) => KEYS_CLASH,
-        SourceState::AccountToken => NOT_COPIED,
-    };
     let all = work.selection.desired.iter().map(|namespace| {
-        let (state, reason, message) = match work.targets.get(namespace) {
-            None => (State::Waiting, without_source, String::new()),
-            Some(target) => judged(target, work, namespace),
-        };
+        let of_each = work.sources.values().map(|source| match source.targets.get(namespace) {
+            None => (State::Waiting, source.state.reason(), String::new()),
+            Some(target) => judged(target, work, namespace, &source.copy_name),
+        });
+        // Of several copies the first one with a problem is shown.
+        let worst = of_each.min_by_key(|(state, ..)| state.rank());
+        let (state, reason, message) = worst.unwrap_or((State::Waiting, "SourceUnknown", String::new()));
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
         (state, TargetStatus { namespace, state: state.as_str().to_owned(), reason, message })
@@ -114,7 +109,26 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     all.collect()
 }
 
-fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'static str, String) {
+impl SourceState {
+    /// Why a target was not looked at.
+    fn reason(&self) -> &'static str {
+        match self {
+            SourceState::Found => "NotWrittenYet",
+            SourceState::Missing => "SourceMissing",
+            SourceState::Forbidden(_) => "SourceForbidden",
+            SourceState::Failed(_) => "SourceUnknown",
+            SourceState::Clash(_) => KEYS_CLASH,
+            SourceState::AccountToken => NOT_COPIED,
+        }
+    }
+}
+
+fn judged(
+    target: &TargetState,
+    work: &Work,
+    namespace: &str,
+    copy_name: &str,
+) -> (State, &'static str, String) {
     match target {
         TargetState::Synced(..) => (State::Synced, "Synced", String::new()),
         TargetState::WithoutFinalizer => (State::Waiting, "NotWrittenYet", String::new()),
@@ -144,7 +158,7 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
                 Foreign::Tokens(_) => "HoldsTokens",
                 Foreign::Source => "MarkedAsSource",
             };
-            (State::Conflict, reason, untouched(&work.spec, namespace, foreign))
+            (State::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
         }
         TargetState::Forbidden(status) => (State::Failed, "Forbidden", status.message.clone()),
         TargetState::Rejected(words) => (State::Failed, "Rejected", words.clone()),

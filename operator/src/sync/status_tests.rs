@@ -3,7 +3,7 @@ use kube::core::Status;
 use weaver_api::validate::validate;
 use weaver_tenant::token::MintError;
 
-use super::super::outcome::tests::{account, clash, forbidden, synced, work};
+use super::super::outcome::tests::{account, clash, forbidden, synced, without_copies, work};
 use super::*;
 
 fn at(second: i64) -> Time {
@@ -91,8 +91,7 @@ fn without_a_source_every_target_waits() {
         (SourceState::Failed("no".into()), "SourceUnknown"),
         (SourceState::Clash(clash()), "KeysClash"),
     ] {
-        let mut work = work(&[]);
-        work.source = source;
+        let work = without_copies(source);
         let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
         assert_eq!(status.counts, Some(Counts { desired: 1, ..Counts::default() }));
         assert_eq!(shown(&status), [("foo", "Waiting", reason)]);

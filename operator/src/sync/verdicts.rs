@@ -15,7 +15,7 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{SourceState, Work};
+use super::outcome::{SourceState, SourceWork, Work};
 use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
@@ -89,12 +89,19 @@ impl Work {
     }
 
     fn source_found(&self) -> Verdict {
-        let source = ObjectKey::of_source(&self.spec);
-        match &self.source {
+        let found = self.sources.iter().map(|(name, source)| self.found(name, source));
+        // What could not be read or is not there comes first.
+        let worst = found.max_by_key(|verdict| verdict.truth != Truth::True);
+        worst.unwrap_or_else(|| Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", ""))
+    }
+
+    fn found(&self, name: &str, source: &SourceWork) -> Verdict {
+        let place = ObjectKey::of_source(&self.spec, name);
+        match &source.state {
             SourceState::Found | SourceState::Clash(_) | SourceState::AccountToken => {
-                let absent = format!("; it has no key {}", listed(&self.absent_keys));
-                let absent = if self.absent_keys.is_empty() { "" } else { &absent };
-                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{source}{absent}"))
+                let absent = format!("; it has no key {}", listed(&source.absent_keys));
+                let absent = if source.absent_keys.is_empty() { "" } else { &absent };
+                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{place}{absent}"))
             }
             SourceState::Missing => Verdict::new(
                 SOURCE_FOUND,
@@ -102,10 +109,10 @@ impl Work {
                 "SourceMissing",
                 match self.spec.source_deletion_policy {
                     SourceDeletionPolicy::Retain => {
-                        format!("{source} does not exist; existing copies stay as they are")
+                        format!("{place} does not exist; existing copies stay as they are")
                     }
                     SourceDeletionPolicy::Delete => {
-                        format!("{source} does not exist, so its copies are deleted")
+                        format!("{place} does not exist, so its copies are deleted")
                     }
                 },
             ),
@@ -120,21 +127,8 @@ impl Work {
 
     /// Why no target was looked at, where none was.
     fn unjudged(&self) -> Option<(&'static str, String)> {
-        match &self.source {
-            SourceState::Found => None,
-            SourceState::Clash(clash) => {
-                Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
-            }
-            SourceState::AccountToken => {
-                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
-                account \
-                             and is never copied; existing copies stay as they are";
-                Some((NOT_COPIED, words.to_owned()))
-            }
-            SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
-                Some(("SourceUnknown", "not checked: the source could not be read".to_owned()))
-            }
-        }
+        let unjudged: Option<Vec<_>> = self.sources.values().map(|source| source.state.unjudged()).collect();
+        unjudged?.into_iter().next()
     }
 
     fn conflicted(&self) -> Verdict {
@@ -142,10 +136,11 @@ impl Work {
             return Verdict::new(CONFLICTED, Truth::Unknown, reason, words);
         }
         let conflicts: Vec<String> = self
-            .targets
-            .iter()
-            .filter_map(|(namespace, state)| match state {
-                TargetState::Conflict(foreign) => Some(untouched(&self.spec, namespace, foreign)),
+            .copies()
+            .filter_map(|(source, namespace, state)| match state {
+                TargetState::Conflict(foreign) => {
+                    Some(untouched(&self.spec, namespace, &source.copy_name, foreign))
+                }
                 _ => None,
             })
             .collect();
@@ -154,9 +149,9 @@ impl Work {
         }
         let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
         let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
-        let remedy = if self.targets.values().any(adoptable) {
+        let remedy = if self.targets().any(adoptable) {
             "rename or delete it, take the namespace out of spec.targets, or set conflictPolicy: Adopt to take it over"
-        } else if self.targets.values().any(anothers) {
+        } else if self.targets().any(anothers) {
             "rename or delete it, or take the namespace out of spec.targets; if its ConfigMapSync no longer exists, \
             run `weaver orphans adopt` on it, then set conflictPolicy: Adopt"
         } else {
@@ -171,10 +166,10 @@ impl Work {
         }
         let (mut synced, mut absent) = (0, Vec::new());
         let (mut troubles, mut planned) = (Vec::new(), Vec::new());
-        for (namespace, state) in &self.targets {
+        for (_, namespace, state) in self.copies() {
             match state {
                 TargetState::Synced(..) => synced += 1,
-                TargetState::NamespaceMissing => absent.push(namespace.clone()),
+                TargetState::NamespaceMissing => absent.push(namespace.to_owned()),
                 TargetState::NamespaceTerminating => {}
                 TargetState::WithoutFinalizer => troubles.push(format!("{namespace}: not written yet")),
                 TargetState::Planned(change) => {
@@ -209,7 +204,7 @@ impl Work {
             troubles
                 .push(format!("could not determine which selected namespaces the account may see: {words}"));
         }
-        let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
+        let mut message = format!("{synced} of {} targets hold the copy", self.targets().count());
         if !absent.is_empty() {
             let _ = write!(message, "; waiting for namespaces that do not exist: {}", listed(&absent));
         }
@@ -230,6 +225,26 @@ impl Work {
             let _ = write!(message, "; {}", listed(more));
         }
         Verdict::new(TARGETS_SYNCED, truth, reason, message)
+    }
+}
+
+impl SourceState {
+    /// Why no target was looked at, where none was.
+    fn unjudged(&self) -> Option<(&'static str, String)> {
+        match self {
+            SourceState::Found => None,
+            SourceState::Clash(clash) => {
+                Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
+            }
+            SourceState::AccountToken => {
+                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
+                             account and is never copied; existing copies stay as they are";
+                Some((NOT_COPIED, words.to_owned()))
+            }
+            SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
+                Some(("SourceUnknown", "not checked: the source could not be read".to_owned()))
+            }
+        }
     }
 }
 
@@ -258,8 +273,8 @@ fn at_limit(account: &Account, unwatched: usize) -> String {
 }
 
 /// What is said of an object that stands where a copy is to be.
-pub(super) fn untouched(spec: &ValidSync, namespace: &str, foreign: &Foreign) -> String {
-    format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace))
+pub(super) fn untouched(spec: &ValidSync, namespace: &str, name: &str, foreign: &Foreign) -> String {
+    format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace, name))
 }
 
 /// No fan-out runs.

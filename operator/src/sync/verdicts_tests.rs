@@ -6,7 +6,7 @@ use weaver_copies::plan::Foreign;
 use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
 
-use super::super::outcome::tests::{account, clash, forbidden, synced, work};
+use super::super::outcome::tests::{account, clash, forbidden, synced, without_copies, work};
 use super::super::outcome::{Outcome, Watched};
 use super::*;
 use crate::controller::verdicts::migrated;
@@ -82,9 +82,7 @@ fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
 
 #[test]
 fn a_missing_source_leaves_the_copies_and_says_so() {
-    let mut work = work(&[]);
-    work.source = SourceState::Missing;
-    let reconciled = Outcome::Worked(Box::new(work));
+    let reconciled = Outcome::Worked(Box::new(without_copies(SourceState::Missing)));
     assert_eq!(verdict(&reconciled, READY).1, "SourceMissing");
     assert_eq!(verdict(&reconciled, TARGETS_SYNCED).0, Truth::Unknown);
     assert!(!reconciled.wants_retry(), "the watch on the source announces it");
@@ -92,9 +90,7 @@ fn a_missing_source_leaves_the_copies_and_says_so() {
 
 #[test]
 fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
-    let mut work = work(&[]);
-    work.source = SourceState::Clash(clash());
-    let reconciled = Outcome::Worked(Box::new(work));
+    let reconciled = Outcome::Worked(Box::new(without_copies(SourceState::Clash(clash()))));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).0, Truth::True);
     for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
         let (truth, reason, message) = verdict(&reconciled, kind);
@@ -111,7 +107,9 @@ fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
 #[test]
 fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
     let mut work = work(&[("foo", synced())]);
-    work.absent_keys = vec!["x".into(), "y".into()];
+    for source in work.sources.values_mut() {
+        source.absent_keys = vec!["x".into(), "y".into()];
+    }
     let reconciled = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
     assert_eq!(verdict(&reconciled, READY).0, Truth::True);

@@ -131,10 +131,10 @@ impl Watches {
         }
     }
 
-    /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
+    /// Which state of this source its watch shows, empty where it is not there; `None` while that is not known.
     #[must_use]
-    pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
-        match seen(&self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name)) {
+    pub fn source_version(&self, spec: &ValidSync, name: &str) -> Option<String> {
+        match seen(&self.source.as_ref()?.see(&spec.source_namespace, name)) {
             SeenCopy::Unknown => None,
             SeenCopy::Nothing => Some(String::new()),
             SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta.resource_version.clone(),

@@ -18,8 +18,8 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::execute::{Hindrance, Kept, Mode, TargetState};
-use super::fan_out::{CONCURRENCY, Job, fan_out};
-use super::outcome::{Outcome, Rights, Selection, SourceState, StaleCopies, Watched, Work};
+use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
+use super::outcome::{Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Watched, Work};
 use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
@@ -81,7 +81,7 @@ pub async fn work(
     pass.work(&entry.resource, state).await.map(|work| Outcome::Worked(Box::new(work)))
 }
 
-/// One pass over source, targets and stale copies.
+/// One pass over sources, targets and stale copies.
 struct Pass<'a> {
     context: &'a Context,
     tenant: &'a TenantClient,
@@ -100,26 +100,19 @@ impl Pass<'_> {
             .watches
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
-        let shown = state.watches.source_version(spec);
-        let Read { source, version, absent_keys, copy } = read_source(tenant, spec, &self.owner).await;
-        let targets = match &copy {
-            Some(copy) => self.fan_out(state, copy, &selection.desired, [&shown, &version]).await?,
-            None => BTreeMap::new(),
-        };
-        let stale_copies = self.clean_up(state, &source, &asked).await;
+        let names = BTreeSet::from([spec.source_name.clone()]);
+        let sources = self.sources(state, &names, &selection.desired).await?;
+        let stale_copies = self.clean_up(state, &sources, &asked).await;
         // Someone took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
             && (!(state.stale_copies.is_empty() && state.verified.is_empty())
-                || targets.values().any(TargetState::is_synced));
-        let rights =
-            self.rights(state, needed_rights(spec, &source, &targets, &stale_copies.kept, &refused)).await;
-        let beyond = beyond.iter().filter(|key| tells(key, &source, &targets)).count();
+                || sources.values().flat_map(|source| source.targets.values()).any(TargetState::is_synced));
+        let rights = self.rights(state, needed_rights(spec, &sources, &stale_copies.kept, &refused)).await;
+        let beyond = beyond.iter().filter(|key| tells(key, &sources)).count();
         Some(Work {
             account: tenant.account.clone(),
-            source,
-            absent_keys,
+            sources,
             selection,
-            targets,
             stale: stale_copies,
             rights,
             watched: Watched { blind, beyond },
@@ -128,22 +121,62 @@ impl Pass<'_> {
         })
     }
 
+    /// Reads each source and copies it. `None`, if one became outdated before its end.
+    async fn sources(
+        &self,
+        state: &mut SyncState,
+        names: &BTreeSet<String>,
+        desired: &BTreeSet<String>,
+    ) -> Option<BTreeMap<String, SourceWork>> {
+        let mut sources = BTreeMap::new();
+        let mut is_whole = true;
+        for name in in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str())) {
+            let shown = state.watches.source_version(&self.spec, &name);
+            let Read { source, version, absent_keys, copy } =
+                read_source(self.tenant, &self.spec, &self.owner, &name).await;
+            let mut targets = BTreeMap::new();
+            if let Some(copy) = &copy {
+                (targets, is_whole) = self.fan_out(state, &name, copy, desired, [&shown, &version]).await;
+            }
+            let copy_name = self.spec.copy_name.clone();
+            sources.insert(name, SourceWork { state: source, absent_keys, copy_name, targets });
+            if !is_whole {
+                break;
+            }
+        }
+        let copies = || {
+            let of = |source: &SourceWork| {
+                let copies = source.targets.clone().into_iter();
+                let name = source.copy_name.clone();
+                copies.map(move |(namespace, copy)| (ObjectKey::of_copy(&self.spec, &namespace, &name), copy))
+            };
+            sources.values().flat_map(of)
+        };
+        if copies().any(|(_, copy)| written(&copy).is_some()) {
+            state.common.rate_limit.spend();
+        }
+        let conflicts = copies().filter(|(_, copy)| matches!(copy, TargetState::Conflict(_)));
+        state.watches.wait_for(&conflicts.map(|(place, _)| place).collect::<Vec<_>>());
+        is_whole.then_some(sources)
+    }
+
     /// `versions` are those of the source that the watch showed before it was read, and that was read.
     async fn fan_out(
         &self,
         state: &mut SyncState,
+        source: &str,
         copy: &Desired,
         desired: &BTreeSet<String>,
         versions: [&Option<String>; 2],
-    ) -> Option<BTreeMap<String, TargetState>> {
+    ) -> (BTreeMap<String, TargetState>, bool) {
         let takes = Takes {
             upstreams: TakeOver::of(&self.spec, &self.sync.metadata),
             unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
         };
-        let job = Job { tenant: self.tenant, copy, takes, mode: self.mode };
+        let job = Job { tenant: self.tenant, source, copy, takes, mode: self.mode };
         let outdated = |watches: &Watches, begun: usize| {
             // The watch may still show what was before, or already what was read.
-            let now = watches.source_version(&self.spec);
+            let now = watches.source_version(&self.spec, source);
             let changed = now.is_some() && versions.iter().all(|before| now != **before);
             // A source that changes faster than it can be read would be copied never.
             (changed && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
@@ -156,13 +189,14 @@ impl Pass<'_> {
     async fn clean_up(
         &self,
         state: &mut SyncState,
-        source: &SourceState,
+        sources: &BTreeMap<String, SourceWork>,
         asked: &BTreeSet<String>,
     ) -> StaleCopies {
         let Self { context, tenant, spec, owner, mode, .. } = self;
         let search_failed = stale_copies::search(context, state, tenant, self.sync).await;
+        let is_gone = |source: &SourceWork| source.state == SourceState::Missing;
         let none_wanted =
-            *source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
+            sources.values().all(is_gone) && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
         let wanted = |place: &ObjectKey| {
             let here = place.kind == spec.source_kind && place.name == spec.copy_name;
             !none_wanted && here && asked.contains(&place.namespace)
@@ -204,10 +238,14 @@ fn is_outdated(context: &Context, sync: &ConfigMapSync) -> bool {
 
 /// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in
 /// which it has no right shows by nothing whether it is there.
-fn tells(key: &WatchKey, source: &SourceState, targets: &BTreeMap<String, TargetState>) -> bool {
+fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>) -> bool {
+    let holds = |namespace: &String| {
+        let mut copies = sources.values().filter_map(|source| source.targets.get(namespace));
+        copies.any(TargetState::is_synced)
+    };
     match (&key.namespace, is_on_source(key)) {
-        (_, true) => *source == SourceState::Found,
-        (Some(namespace), false) => targets.get(namespace).is_some_and(TargetState::is_synced),
+        (_, true) => sources.values().any(|source| source.state == SourceState::Found),
+        (Some(namespace), false) => holds(namespace),
         (None, false) => true,
     }
 }
@@ -260,9 +298,9 @@ struct Read {
     copy: Option<Desired>,
 }
 
-async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
+async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: &str) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
-    let place = ObjectKey::of_source(spec);
+    let place = ObjectKey::of_source(spec, name);
     let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
     match lookup(sources.get(&place.name)).await {
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
@@ -292,19 +330,19 @@ async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> 
 /// refusal are not asked about, because they are too many.
 fn needed_rights(
     spec: &ValidSync,
-    source: &SourceState,
-    targets: &BTreeMap<String, TargetState>,
+    sources: &BTreeMap<String, SourceWork>,
     stale_copies: &BTreeMap<ObjectKey, Kept>,
     refused: &[WatchKey],
 ) -> (Vec<Right>, usize) {
     let mut needed = Vec::new();
-    let source_refused = refused.iter().any(is_on_source);
-    if source_refused || matches!(source, SourceState::Forbidden(_)) {
+    let is_refused = |source: &SourceWork| matches!(source.state, SourceState::Forbidden(_));
+    if refused.iter().any(is_on_source) || sources.values().any(is_refused) {
         needed.extend(for_source(spec.source_kind, &spec.source_namespace, &spec.source_name));
     }
     let watches = refused.iter().filter(|key| !is_on_source(key));
     let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
-    let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
+    let writes = sources.values().flat_map(|source| &source.targets);
+    let writes = writes.filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
     let removals = stale_copies.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
     let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
