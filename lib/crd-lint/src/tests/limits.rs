@@ -246,6 +246,66 @@ fn rules() {
     );
 }
 
+/// A field that was required, `a`, and one that is new, `b`.
+#[test]
+fn rules_that_each_older_value_keeps() {
+    let with = |rule: &str, more: Value| {
+        let fields = json!({"a": {"type": "string"}, "b": {"type": "string"}});
+        let schema = json!({"properties": fields, "x-kubernetes-validations": [{"rule": rule}]});
+        merged(&schema, &more)
+    };
+    let plain = |rule| with(rule, json!({}));
+    let old = || json!({"properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let fine = || plain("has(self.a) || has(self.b)");
+    proven_of_x(
+        &json!({"type": "object"}),
+        [
+            (old(), plain("has(self.b) || has(self.a)"), ": rule is new: has(self.b) || has(self.a)", fine()),
+            (
+                old(),
+                plain("!has(self.a) || !has(self.b)"),
+                ": rule is new: !has(self.a) || !has(self.b)",
+                plain("!has(self.b) || !has(self.a)"),
+            ),
+            (
+                old(),
+                plain("has(self.a) || true ? false : true"),
+                ": rule is new: has(self.a) || true ? false : true",
+                fine(),
+            ),
+            (
+                old(),
+                plain("has(self.a) || oldSelf.b == 'b'"),
+                ": rule is new: has(self.a) || oldSelf.b == 'b'",
+                fine(),
+            ),
+            (
+                old(),
+                plain("has(self.a) && (self.a == 'b') || has(self.b)"),
+                ": rule is new: has(self.a) && (self.a == 'b') || has(self.b)",
+                fine(),
+            ),
+            (
+                json!({"properties": {"a": {"type": "string"}}}),
+                fine(),
+                ": rule is new: has(self.a) || has(self.b)",
+                plain("!has(self.b) || has(self.a)"),
+            ),
+        ],
+    );
+    let kept = json!({"x-kubernetes-preserve-unknown-fields": true});
+    let unknown = merged(&old(), &kept);
+    let rule = "!has(self.b) || !has(self.a)";
+    let spec = |x: &Value| {
+        with_spec(&json!({"type": "object", "properties": {"x": merged(&json!({"type": "object"}), x)}}))
+    };
+    let broken = breaks(&spec(&unknown), &spec(&with(rule, kept)));
+    assert!(
+        broken.iter().any(|change| change.to_string().contains(rule)),
+        "what is kept unknown may have been there"
+    );
+}
+
 #[test]
 fn alternatives() {
     let (short, long) = (json!({"maxLength": 1}), json!({"minLength": 9}));
