@@ -77,7 +77,8 @@ pub enum Verb {
     ///
     /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do.
     /// Files are YAML or JSON. CRDs are matched by name; other objects are ignored, and a CRD that only NEW
-    /// has is compatible. A CEL rule may be dropped, or gain an alternative, as in `RULE || MORE`. A change
+    /// has is compatible. A CEL rule may be dropped, or gain an alternative, as in `RULE || MORE`; a
+    /// new one may begin with `has(self.a) ||` where `a` was required, or `!has(self.a) ||` where `a` is new. A change
     /// that cannot be judged, such as another pattern or any other CEL rule, counts as incompatible.
     ///
     /// Exit status: 0 compatible; 1 incompatible; 2 the files could not be compared.

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_role_for_each_place_that_lacks_a_right_and_no_more_than_it_needs() {
-        let source = for_source(SourceKind::Secret, "team-a", "registry");
+        let source = for_source(SourceKind::Secret, "team-a", Some("registry"));
         let all: BTreeSet<Right> = source.into_iter().chain(for_target(SourceKind::Secret, "foo")).collect();
         let one_each: BTreeSet<Right> = all.iter().filter(|right| right.verb == "get").cloned().collect();
         for missing in [&all, &one_each] {

@@ -202,7 +202,7 @@ impl Targets {
 }
 
 fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
-    let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
+    let source = for_source(spec.source_kind, &spec.source_namespace, spec.source_name());
     let targets = targets.iter().flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
 }

@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy};
-use weaver_api::validate::{ValidSync, validate};
+use weaver_api::names::SUBDOMAIN_MAX;
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Selector};
+use weaver_api::validate::{Sources, ValidSync, validate};
 use weaver_copies::content::Content;
 use weaver_copies::copy::owner;
 use weaver_copies::copy::{Desired, source_reference};
@@ -23,6 +24,7 @@ use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, Takes, by_object};
 use weaver_copies::rights::{self, EXPLAINED};
+use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
 use weaver_tenant::Account;
 
 use crate::missing::{self, Missing, Targets, Tell};
@@ -30,6 +32,9 @@ use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
 use crate::{connection, grant};
+
+/// So many more are listed than may be selected, since some may be copies.
+const PAGE: u32 = 100;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -119,8 +124,62 @@ async fn tell_copies(
     targets: &BTreeSet<String>,
     tell: Tell<'_>,
 ) {
+    let names = match &spec.sources {
+        Sources::Named(name) => vec![name.clone()],
+        Sources::Selected(selector) => selected(client, spec, selector, tell).await,
+    };
+    for name in &names {
+        tell_copies_of(client, sync, spec, (name, targets), tell).await;
+    }
+}
+
+/// Names of the sources that are selected. Says how many there are, and why there are none.
+async fn selected(client: &Client, spec: &ValidSync, selector: &Selector, tell: Tell<'_>) -> Vec<String> {
+    let ValidSync { source_kind: kind, source_namespace: namespace, .. } = spec;
+    let objects: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
+    let most = u32::try_from(MAX_SOURCES).unwrap_or(u32::MAX).saturating_add(PAGE);
+    let params = ListParams::default().labels(&query(selector)).limit(most);
+    let found = match objects.list_metadata(&params).await {
+        Ok(found) => found,
+        Err(error) => {
+            tell(&format!("{kind}s in {namespace} could not be listed with your rights: {error}"));
+            return Vec::new();
+        }
+    };
+    let is_whole = found.metadata.continue_.as_deref().unwrap_or_default().is_empty();
+    let sources = found.items.into_iter().filter(|object| may_be_source(&object.metadata));
+    let names: Vec<String> = sources.filter_map(|object| object.metadata.name).collect();
+    let those = format!("{kind}s in {namespace} that spec.source.selector selects");
+    if names.len() > MAX_SOURCES {
+        let at_least = if is_whole { "" } else { "at least " };
+        tell(&format!(
+            "{at_least}{} {those}: nothing is copied, since at most {MAX_SOURCES} are allowed; ask for more labels, or \
+             divide them among several ConfigMapSyncs",
+            names.len()
+        ));
+        return Vec::new();
+    }
+    tell(&format!("{} {those}", names.len()));
+    names
+}
+
+async fn tell_copies_of(
+    client: &Client,
+    sync: &ConfigMapSync,
+    spec: &ValidSync,
+    (name, targets): (&str, &BTreeSet<String>),
+    tell: Tell<'_>,
+) {
     let owner = owner(sync);
-    let place = ObjectKey::of_source(spec, &spec.source_name);
+    let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
+    if copy_name.len() > SUBDOMAIN_MAX {
+        tell(&format!(
+            "source {place} is not copied: the name of its copies would have {} characters, and at most \
+             {SUBDOMAIN_MAX} are allowed",
+            copy_name.len()
+        ));
+        return;
+    }
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {
@@ -128,7 +187,7 @@ async fn tell_copies(
             match Content::of(&source).chosen(&spec.keys) {
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
-                    let copy = Desired::new(owner, place.kind, &spec.copy_name, metadata, content);
+                    let copy = Desired::new(owner, place.kind, &copy_name, metadata, content);
                     for target in targets {
                         let state = of_target(client, &copy, spec, target).await;
                         tell(&format!("{}: {state}", copy.place(target)));

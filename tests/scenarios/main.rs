@@ -47,6 +47,7 @@ mod service_tokens;
 mod service_tokens_own_server;
 mod service_tokens_refused;
 mod shape;
+mod sources;
 mod syncing;
 mod tenant_example;
 mod ui;

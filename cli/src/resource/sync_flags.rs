@@ -29,6 +29,15 @@ pub struct SyncFlags {
     /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
     source: Option<Source>,
+    /// Labels of the objects to copy, instead of a name: `share=true`, with `*` as NAME in --source
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "source")]
+    source_selector: Vec<Label>,
+    /// What stands before the name of the source in that of its copy
+    #[arg(long, value_name = "PREFIX", requires = "source")]
+    name_prefix: Option<String>,
+    /// What stands behind the name of the source in that of its copy
+    #[arg(long, value_name = "SUFFIX", requires = "source")]
+    name_suffix: Option<String>,
     /// Namespaces that receive a copy, or quoted patterns of their names: `'app-*'`
     #[arg(long, value_name = "NAMESPACE|PATTERN", value_delimiter = ',', requires = "name")]
     to: Vec<String>,
@@ -97,6 +106,15 @@ impl FromStr for Label {
     }
 }
 
+/// As the name of a source: all that labels select.
+const ALL: &str = "*";
+
+fn match_labels(labels: &[Label]) -> Value {
+    let labels: BTreeMap<&str, &str> =
+        labels.iter().map(|Label(key, value)| (key.as_str(), value.as_str())).collect();
+    json!({"matchLabels": labels})
+}
+
 impl SyncFlags {
     fn account(&self) -> Option<&String> {
         self.who.account.as_ref().or(self.name.as_ref().filter(|_| self.who.grant))
@@ -109,8 +127,18 @@ impl SyncFlags {
             spec["serviceAccount"] = json!({"name": account});
         }
         if let Some(Source { kind, namespace: own, name }) = &self.source {
-            spec["source"] =
-                json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace), "name": name});
+            spec["source"] = json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace)});
+            if name != ALL {
+                spec["source"]["name"] = json!(name);
+            }
+            if name == ALL || !self.source_selector.is_empty() {
+                spec["source"]["selector"] = match_labels(&self.source_selector);
+            }
+        }
+        for (field, part) in [("namePrefix", &self.name_prefix), ("nameSuffix", &self.name_suffix)] {
+            if let Some(part) = part {
+                spec["targets"][field] = json!(part);
+            }
         }
         let (patterns, names): (Vec<_>, Vec<_>) = self.to.iter().partition(|to| to.contains(['*', '?']));
         for (field, list) in [("namespaces", names), ("patterns", patterns)] {
@@ -119,9 +147,7 @@ impl SyncFlags {
             }
         }
         if !self.selector.is_empty() {
-            let labels: BTreeMap<&str, &str> =
-                self.selector.iter().map(|Label(key, value)| (key.as_str(), value.as_str())).collect();
-            spec["targets"]["selector"] = json!({"matchLabels": labels});
+            spec["targets"]["selector"] = match_labels(&self.selector);
         }
         spec
     }
@@ -224,6 +250,23 @@ mod tests {
         assert_eq!(made["targets"], json!({"namespaces": ["foo", "baz"], "patterns": ["app-*", "b?r"]}));
         let alone = spec("settings --account sync --source a --to *");
         assert_eq!(alone["targets"], json!({"patterns": ["*"]}));
+    }
+
+    #[test]
+    fn sources_are_selected_where_a_star_stands_for_their_name() {
+        let made =
+            spec("all --account sync --source Secret/src/* --source-selector a=1 --name-prefix x- --to foo");
+        let source = json!({"kind": "Secret", "namespace": "src", "selector": {"matchLabels": {"a": "1"}}});
+        assert_eq!(made["source"], source);
+        assert_eq!(made["targets"], json!({"namespaces": ["foo"], "namePrefix": "x-"}));
+        for (line, field) in [
+            ("all --account sync --source * --to foo", "spec.source.selector"),
+            ("all --account sync --source a --source-selector a=1 --to foo", "spec.source.name"),
+            ("all --account sync --source a --name-suffix - --to foo", "spec.targets.nameSuffix"),
+        ] {
+            let spec: ConfigMapSyncSpec = serde_json::from_value(spec(line)).unwrap();
+            assert_eq!(validate(Some(&spec)).unwrap_err()[0].field(), field, "{line}");
+        }
     }
 
     #[test]

@@ -235,7 +235,8 @@ fn what_v1beta1_requires_is_said_in_its_schema() {
         [
             "configmapsyncs v1beta1.spec: serviceAccount, source, targets",
             "configmapsyncs v1beta1.spec.serviceAccount: name",
-            "configmapsyncs v1beta1.spec.source: name, namespace",
+            "configmapsyncs v1beta1.spec.source: namespace",
+            "configmapsyncs v1beta1.spec.source.selector.matchExpressions[]: key, operator",
             "configmapsyncs v1beta1.spec.targets.selector.matchExpressions[]: key, operator",
             "servicetokens v1beta1.spec: tokens, writer",
             "servicetokens v1beta1.spec.tokens[]: key, serviceAccount",

@@ -11,6 +11,11 @@ pub const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// [`dns_subdomain`] as the API server checks it.
 pub const SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
+/// What, before a name that [`dns_subdomain`] accepts, makes another one.
+pub const PREFIX_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)*([a-z0-9][-a-z0-9]*)?$";
+/// What makes one behind it.
+pub const SUFFIX_PATTERN: &str = r"^([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// What is wrong with a name, as a sentence that follows it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameFault {

@@ -46,6 +46,12 @@ impl Desired {
         Self { owner, kind, name: name.to_owned(), digest, metadata, content }
     }
 
+    /// The source, as its copies name it.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        self.metadata.source()
+    }
+
     /// Where the copy in `namespace` stands.
     #[must_use]
     pub fn place(&self, namespace: &str) -> ObjectKey {

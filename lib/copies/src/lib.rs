@@ -4,6 +4,7 @@
 //! - [`content`] and [`metadata`]: what a copy holds and carries of its source; [`copy`]: what one looks like.
 //! - [`plan`]: what is to be done with one target, and with a stale copy.
 //! - [`namespace`]: which namespaces a resource selects, and which let copies in.
+//! - [`sources`]: which objects a resource copies where labels say so, and which of its copies are still wanted.
 //! - [`finalizers`]: what holds a deleted resource, and whether its copies go with it.
 //! - [`rights`]: which rights the work needs, and the Role that grants them.
 //!
@@ -18,6 +19,7 @@ pub mod namespace;
 pub mod object;
 pub mod plan;
 pub mod rights;
+pub mod sources;
 
 #[cfg(test)]
 mod specs;

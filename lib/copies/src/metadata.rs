@@ -104,6 +104,12 @@ impl Metadata {
         metadata
     }
 
+    /// The source that it names; nothing where it is not that of a copy.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        self.annotations.get(SOURCE_ANNOTATION).map_or("", String::as_str)
+    }
+
     /// That of a new copy.
     #[must_use]
     pub fn of_new(&self, namespace: &str, name: &str) -> ObjectMeta {

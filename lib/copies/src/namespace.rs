@@ -41,10 +41,10 @@ impl Traits {
 }
 
 /// Does the spec select this namespace, by its name or its labels? One that is named besides is not selected, and the
-/// source's own is not where the copy would be the source.
+/// source's own is not where a copy would be a source.
 #[must_use]
 pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
-    let is_source = spec.copy_name == spec.source_name && name == spec.source_namespace;
+    let is_source = spec.spares_own_namespace() && name == spec.source_namespace;
     !is_source
         && !spec.targets.contains(name)
         && !spec.exclude.contains(name)
@@ -97,6 +97,20 @@ mod tests {
         assert!(!selects(&everything, "team-a", &traits(&[])));
         let renamed = spec(&json!({"selector": {}, "name": "copy"}));
         assert!(selects(&renamed, "team-a", &traits(&[])));
+    }
+
+    #[test]
+    fn the_namespace_of_selected_sources_is_not_selected_whatever_copies_are_called() {
+        let mut raw = json!({
+            "serviceAccount": {"name": "sync"},
+            "source": {"namespace": "team-a", "selector": {"matchLabels": {"a": "b"}}},
+            "targets": {"selector": {}, "patterns": ["*"]},
+        });
+        for prefix in [Value::Null, json!("copy-of-")] {
+            raw["targets"]["namePrefix"] = prefix;
+            let spec = validate(Some(&serde_json::from_value(raw.clone()).unwrap())).unwrap();
+            assert!(!selects(&spec, "team-a", &traits(&[])) && selects(&spec, "foo", &traits(&[])));
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{
-    Owner, Ownership, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid, made_by_upstream, ownership,
+    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid,
+    made_by_upstream, ownership,
 };
 use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
@@ -29,6 +30,8 @@ pub struct Verified {
     pub resource_version: String,
     /// Digest of the desired copy that it equalled then.
     pub digest: String,
+    /// Its source, as the copy names it.
+    pub source: String,
 }
 
 impl Verified {
@@ -39,6 +42,7 @@ impl Verified {
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone()?,
             digest: desired.digest.clone(),
+            source: desired.source().to_owned(),
         })
     }
 
@@ -123,7 +127,8 @@ impl<'a> TakeOver<'a> {
         let unfinished =
             resource.finalizers.iter().flatten().any(|finalizer| finalizer == UPSTREAM_FINALIZER);
         let pinned = resource.annotations.as_ref()?.get(UPSTREAM_SOURCE_ANNOTATION)?;
-        let source = format!("{}/{}", spec.source_namespace, spec.source_name);
+        // Nor had it sources that labels select.
+        let source = format!("{}/{}", spec.source_namespace, spec.source_name()?);
         // Upstream copied nothing but ConfigMaps.
         let same = spec.source_kind == SourceKind::ConfigMap && *pinned == source;
         (unfinished && same).then_some(Self(spec))
@@ -134,9 +139,10 @@ impl<'a> TakeOver<'a> {
     fn covers(self, owner: &Owner, meta: &ObjectMeta) -> bool {
         let Self(spec) = self;
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { return false };
+        let copy = spec.source_name().map(|name| spec.copy_name(name));
         spec.targets.contains(namespace)
             && *namespace != spec.source_namespace
-            && *name == spec.copy_name
+            && Some(name) == copy.as_ref()
             && made_by_upstream(owner, meta)
     }
 }
@@ -208,10 +214,15 @@ pub enum StaleCopy {
 }
 
 /// Judges an object of `kind` that stands where `owner` wants no copy any more. The `source`, as far as the spec
-/// names it, is never removed, whatever marks someone put on it.
+/// names it, is never removed, whatever marks someone put on it; where labels select it, none that does not say of
+/// which source it is a copy.
 #[must_use]
 pub fn stale_copy(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> StaleCopy {
-    let is_source = kind == source.kind && meta.namespace == source.namespace && meta.name == source.name;
+    let says_of_which = || meta.annotations.iter().flatten().any(|(key, _)| key == SOURCE_ANNOTATION);
+    let may_be_selected = source.selector.is_some() && !says_of_which();
+    let is_source = kind == source.kind
+        && meta.namespace == source.namespace
+        && (meta.name == source.name || may_be_selected);
     // In the source's namespace upstream made no copies, it only marked the source.
     let may_be_upstreams = kind == SourceKind::ConfigMap && meta.namespace != source.namespace;
     match whose(owner, kind, meta) {

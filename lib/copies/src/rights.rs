@@ -13,7 +13,7 @@ use weaver_tenant::Account;
 
 /// What a target needs: upstream's own role plus `watch`.
 const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
-/// What a source needs; `list` and `watch` may be limited to its name.
+/// What a source needs; `list` and `watch` may be limited to its name, where it is named.
 const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
 
 /// What writing a Secret of tokens needs on it, besides `create`.
@@ -36,6 +36,8 @@ pub struct Right {
     pub namespace: String,
     /// Limited to one object, or all.
     pub object: Option<String>,
+    /// To read sources, and not to write copies.
+    pub on_sources: bool,
     pub verb: &'static str,
 }
 
@@ -62,23 +64,25 @@ impl Right {
     }
 
     fn concerned(&self) -> Concerned<'_> {
-        (self.kind, &self.namespace, self.object.as_deref())
+        (self.kind, &self.namespace, self.object.as_deref(), self.on_sources)
     }
 }
 
-/// The rights that a source needs.
+/// The rights that the source `name` needs, or all that are selected.
 #[must_use]
-pub fn for_source(kind: SourceKind, namespace: &str, name: &str) -> Vec<Right> {
-    let (namespace, object) = (namespace.to_owned(), Some(name.to_owned()));
-    SOURCE_VERBS
-        .map(|verb| Right { kind, namespace: namespace.clone(), object: object.clone(), verb })
-        .to_vec()
+pub fn for_source(kind: SourceKind, namespace: &str, name: Option<&str>) -> Vec<Right> {
+    let right = |verb| {
+        let (namespace, object) = (namespace.to_owned(), name.map(str::to_owned));
+        Right { kind, namespace, object, on_sources: true, verb }
+    };
+    SOURCE_VERBS.map(right).to_vec()
 }
 
 /// The rights that a target needs.
 #[must_use]
 pub fn for_target(kind: SourceKind, namespace: &str) -> Vec<Right> {
-    TARGET_VERBS.map(|verb| Right { kind, namespace: namespace.into(), object: None, verb }).to_vec()
+    let right = |verb| Right { kind, namespace: namespace.into(), object: None, on_sources: false, verb };
+    TARGET_VERBS.map(right).to_vec()
 }
 
 /// The rights that writing the Secret `name` needs. The API server knows no name at a create, so that one is for all.
@@ -87,7 +91,13 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
     let named = WRITER_VERBS.map(|verb| (Some(name.to_owned()), verb));
     let rights = named.into_iter().chain([(None, "create")]);
     rights
-        .map(|(object, verb)| Right { kind: SourceKind::Secret, namespace: namespace.into(), object, verb })
+        .map(|(object, verb)| Right {
+            kind: SourceKind::Secret,
+            namespace: namespace.into(),
+            object,
+            on_sources: false,
+            verb,
+        })
         .collect()
 }
 
@@ -97,12 +107,11 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
     let (mut text, places) = sentences(account, missing);
-    let may_not_exist = |(kind, namespace, object): &Concerned<'_>| {
-        let needed = if object.is_some() { SOURCE_VERBS.len() } else { TARGET_VERBS.len() };
-        let lacks = |right: &&Right| {
-            (right.kind, right.namespace.as_str(), right.object.as_deref()) == (*kind, *namespace, *object)
-        };
-        *namespace != account.namespace && missing.iter().filter(lacks).count() == needed
+    let may_not_exist = |place: &Concerned<'_>| {
+        let (_, namespace, _, on_sources) = *place;
+        let needed = if on_sources { SOURCE_VERBS.len() } else { TARGET_VERBS.len() };
+        let lacks = |right: &&Right| right.concerned() == *place;
+        namespace != account.namespace && missing.iter().filter(lacks).count() == needed
     };
     if !exist && places.iter().any(may_not_exist) {
         text.push_str(NO_NAMESPACE);
@@ -133,8 +142,8 @@ pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) 
     text
 }
 
-/// A kind in a namespace, and one object of it or all.
-type Concerned<'a> = (SourceKind, &'a str, Option<&'a str>);
+/// A kind in a namespace, one object of it or all, and whether they are sources.
+type Concerned<'a> = (SourceKind, &'a str, Option<&'a str>, bool);
 
 /// Says what is missing, and where.
 fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<Concerned<'a>>) {
@@ -144,7 +153,7 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
     }
     // Namespaces that miss the same share a sentence.
     let mut sentences: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for ((kind, namespace, object), verbs) in &verbs_of {
+    for ((kind, namespace, object, _), verbs) in &verbs_of {
         let what = object.map_or_else(|| format!("{kind}s"), |name| format!("{kind} {name}"));
         sentences.entry((what, verbs.join(", "))).or_default().push(namespace);
     }
@@ -159,11 +168,14 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
 /// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
-fn role_of(account: &Account, &(kind, namespace, object): &Concerned<'_>) -> (Role, RoleBinding) {
+fn role_of(account: &Account, &(kind, namespace, object, on_sources): &Concerned<'_>) -> (Role, RoleBinding) {
     let resources = kind.plural();
-    let suffix =
-        object.map_or_else(|| format!("target:{resources}"), |name| format!("source:{resources}:{name}"));
-    let verbs: &[&str] = if object.is_some() { &SOURCE_VERBS } else { &TARGET_VERBS };
+    let suffix = match (on_sources, object) {
+        (false, _) => format!("target:{resources}"),
+        (true, None) => format!("source:{resources}"),
+        (true, Some(name)) => format!("source:{resources}:{name}"),
+    };
+    let verbs: &[&str] = if on_sources { &SOURCE_VERBS } else { &TARGET_VERBS };
     role(account, namespace, &suffix, vec![rule(resources, object, verbs)])
 }
 
@@ -224,10 +236,36 @@ mod tests {
         let verbs: Vec<_> = for_target(MAP, "foo").into_iter().map(|right| right.verb).collect();
         assert_eq!(verbs, ["create", "delete", "get", "list", "update", "watch"]);
         assert!(
-            for_source(MAP, "team-a", "settings")
+            for_source(MAP, "team-a", Some("settings"))
                 .iter()
                 .all(|right| right.object.as_deref() == Some("settings"))
         );
+    }
+
+    #[test]
+    fn selected_sources_need_a_role_of_their_own_for_all_objects() {
+        let missing: BTreeSet<Right> =
+            for_source(MAP, "src", None).into_iter().chain(for_target(MAP, "foo")).collect();
+        // Without `list` nothing is known of them; without `watch` there is a look from time to time.
+        let for_watching: Vec<_> = missing.iter().filter(|right| right.is_for_watching()).collect();
+        assert!(for_watching.iter().all(|right| right.verb == "watch"), "{for_watching:?}");
+        let roles = roles(&account(), &missing);
+        let of: Vec<_> = roles
+            .iter()
+            .map(|(role, _)| {
+                let rule = &role.rules.as_ref().unwrap()[0];
+                (role.metadata.name.as_deref().unwrap(), rule.resource_names.is_none(), rule.verbs.len())
+            })
+            .collect();
+        assert_eq!(
+            of,
+            [
+                ("weaver:team-a:sync:target:configmaps", true, 6),
+                ("weaver:team-a:sync:source:configmaps", true, 3)
+            ]
+        );
+        let text = explain(&account(), &missing, true);
+        assert!(text.contains("may not get, list, watch ConfigMaps in namespace src"), "{text}");
     }
 
     #[test]
@@ -235,8 +273,8 @@ mod tests {
         let writes =
             |namespace: &str| for_target(MAP, namespace).into_iter().filter(|right| right.verb.len() == 6);
         let mut missing: BTreeSet<Right> = writes("foo").chain(writes("bar")).collect();
-        missing.extend(for_source(MAP, "team-a", "settings"));
-        missing.extend(for_source(SourceKind::Secret, "team-a", "settings"));
+        missing.extend(for_source(MAP, "team-a", Some("settings")));
+        missing.extend(for_source(SourceKind::Secret, "team-a", Some("settings")));
         let text = explain(&account(), &missing, false);
         let lines: Vec<_> = text.lines().take(4).collect();
         assert_eq!(
@@ -269,7 +307,7 @@ mod tests {
             rights.into_iter().filter(Right::is_for_watching).map(|right| right.verb).collect()
         };
         assert_eq!(of(for_target(MAP, "foo")), ["watch"]);
-        assert_eq!(of(for_source(MAP, "team-a", "settings")), ["list", "watch"]);
+        assert_eq!(of(for_source(MAP, "team-a", Some("settings"))), ["list", "watch"]);
     }
 
     #[test]
@@ -299,7 +337,7 @@ mod tests {
     fn where_every_right_is_missing_the_namespace_may_be_and_both_are_told_alike() {
         let all: BTreeSet<Right> = for_target(MAP, "foo").into_iter().collect();
         let some: BTreeSet<Right> = all.iter().skip(1).cloned().collect();
-        let of_source = |namespace| for_source(MAP, namespace, "settings").into_iter().collect();
+        let of_source = |namespace| for_source(MAP, namespace, Some("settings")).into_iter().collect();
         for (missing, exist, expected) in [
             (&all, false, true),
             (&all, true, false),

@@ -55,6 +55,11 @@ impl Backoffs {
         self.0.insert(place.clone(), backoff);
     }
 
+    /// Those of other copies are not of interest any more.
+    pub fn retain(&mut self, of_interest: impl Fn(&ObjectKey) -> bool) {
+        self.0.retain(|place, _| of_interest(place));
+    }
+
     /// Everything is tried again: something has changed that may have cured it.
     pub fn forget(&mut self) {
         self.0.clear();

@@ -24,6 +24,7 @@ use weaver_api::conditions::bounded;
 use weaver_api::convert;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, SourceKind};
+use weaver_api::validate::validate;
 use weaver_client::call::CallError;
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
@@ -31,6 +32,7 @@ use weaver_tenant::token::MintError;
 use super::Context;
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
+use super::sources;
 use super::stale_copies;
 use super::state::{Search, SyncState};
 use crate::code;
@@ -74,7 +76,8 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     if begins && !guarded.0.as_ref().is_ok_and(stale_copies::are_none) {
         state.search = Search::Due;
     }
-    state.stale_copies.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
+    let shown = std::mem::take(&mut state.watches);
+    state.stale_copies.extend(shown.copies_of(&owner(guarded)).map(|(place, _)| place));
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => {
@@ -220,23 +223,36 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
     }
 }
 
-/// Where the spec, valid or not, puts copies. Not where it wants none: what is there may be a copy that an
+/// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`. Not where it wants none: what is there may be a copy that an
 /// earlier resource of the same name was told to leave.
-fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
+fn named_places(spec: &ConfigMapSyncSpec, selected: &BTreeSet<String>) -> BTreeSet<ObjectKey> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();
     let kind = source.kind;
-    let Some(name) = targets.name.or(source.name).filter(|name| dns_subdomain(name).is_ok()) else {
-        return BTreeSet::new();
+    let around = |name: &String| {
+        let [prefix, suffix] = [&targets.name_prefix, &targets.name_suffix].map(|part| part.as_deref());
+        format!("{}{name}{}", prefix.unwrap_or_default(), suffix.unwrap_or_default())
     };
-    let namespaces = targets.namespaces.into_iter().filter(|name| !targets.exclude.contains(name));
+    let names = match &targets.name {
+        Some(name) => vec![name.clone()],
+        None => source.name.iter().chain(selected).map(around).collect(),
+    };
+    let names: Vec<String> = names.into_iter().filter(|name| dns_subdomain(name).is_ok()).collect();
+    let namespaces = targets.namespaces.iter().filter(|name| !targets.exclude.contains(name));
     let namespaces = namespaces.filter(|target| dns_label(target).is_ok());
-    namespaces.map(|namespace| ObjectKey { kind, namespace, name: name.clone() }).collect()
+    let in_each = |namespace: &String| {
+        let namespace = namespace.clone();
+        names.iter().map(move |name| ObjectKey { kind, namespace: namespace.clone(), name: name.clone() })
+    };
+    namespaces.flat_map(in_each).collect()
 }
 
 /// Where upstream may have put copies. It knew no Secrets.
 fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
-    named_places(spec).into_iter().filter(|place| place.kind == SourceKind::ConfigMap).collect()
+    named_places(spec, &BTreeSet::new())
+        .into_iter()
+        .filter(|place| place.kind == SourceKind::ConfigMap)
+        .collect()
 }
 
 /// What is known to be left afterwards stays noted in `state`.
@@ -268,7 +284,12 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         }
         state.search = Search::Done(tenant.uid.clone());
     }
-    let named = named_places(&spec);
+    // Of those that are gone the search tells, where the account may list.
+    let selected = match validate(Some(&spec)) {
+        Ok(valid) if valid.source_name().is_none() => sources::list(&tenant, &valid).await.names,
+        _ => BTreeSet::new(),
+    };
+    let named = named_places(&spec, &selected);
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
     let known = std::mem::take(&mut state.stale_copies);

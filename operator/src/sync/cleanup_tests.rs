@@ -80,7 +80,18 @@ fn places_are_named_by_any_spec_that_names_them() {
             json!({"source": {"name": "a"}, "targets": {"namespaces": ["foo"], "name": "b"}}),
             vec![place("foo", "b")],
         ),
+        (
+            json!({"source": {"name": "a"}, "targets": {"namespaces": ["foo"], "namePrefix": "x-"}}),
+            vec![place("foo", "x-a")],
+        ),
     ] {
-        assert_eq!(named_places(&spec(value.clone())).into_iter().collect::<Vec<_>>(), expected, "{value}");
+        let found = named_places(&spec(value.clone()), &BTreeSet::new());
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{value}");
     }
+    let several = spec(json!({
+        "source": {"namespace": "team-a", "selector": {"matchLabels": {"a": "b"}}},
+        "targets": {"namespaces": ["foo"], "nameSuffix": ".x"},
+    }));
+    let selected = ["b".to_owned(), "c".repeat(253)].into();
+    assert_eq!(named_places(&several, &selected), [place("foo", "b.x")].into());
 }

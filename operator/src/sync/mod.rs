@@ -5,7 +5,8 @@
 //! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation),
 //! [`verdicts`] (its work as conditions), [`status`] (as a whole status), [`backoff`] (when a target is tried again).
 //!
-//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`work`] (one resource), [`cleanup`]
+//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`sources`] (which
+//! there are), [`work`] (one resource), [`cleanup`]
 //! (a deleted one), [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`],
 //! [`finalizer`], [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is
 //! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
@@ -21,6 +22,7 @@ pub mod outcome;
 pub mod progress;
 pub mod reactions;
 pub mod reconcile;
+pub mod sources;
 pub mod stale_copies;
 pub mod state;
 pub mod status;

@@ -27,6 +27,8 @@ pub struct Work {
     pub spec: ValidSync,
     /// Each source, by its name.
     pub sources: BTreeMap<String, SourceWork>,
+    /// Why it is not known which sources there are.
+    pub unlisted: Option<Unlisted>,
     pub selection: Selection,
     /// Copies that are not wanted any more.
     pub stale: StaleCopies,
@@ -47,6 +49,16 @@ pub struct SourceWork {
     pub copy_name: String,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,
+}
+
+/// Why nothing is copied of what a selector selects.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Unlisted {
+    /// It selects more than [`weaver_copies::sources::MAX_SOURCES`].
+    TooMany,
+    /// The API server refused the tenant, with these words.
+    Forbidden(String),
+    Failed(String),
 }
 
 /// The namespaces that are to hold a copy.
@@ -101,6 +113,8 @@ pub enum SourceState {
     Clash(Clash),
     /// A Secret that is a token of one account: copied, it would hand out that account to anyone who reads the copy.
     AccountToken,
+    /// Its copies would have a name of so many characters, which is too long.
+    NameTooLong(usize),
 }
 
 impl SourceState {
@@ -154,6 +168,7 @@ impl Work {
             || self.stale.search_failed.is_some()
             || self.selection.failed.is_some()
             || self.sources.values().any(|source| source.state.is_unknown())
+            || matches!(self.unlisted, Some(Unlisted::Forbidden(_) | Unlisted::Failed(_)))
             || !self.targets().all(TargetState::is_settled)
     }
 

@@ -16,7 +16,8 @@ pub fn account() -> Account {
 }
 
 pub fn synced() -> TargetState {
-    let verified = Verified { uid: "u".into(), resource_version: "1".into(), digest: "d".into() };
+    let verified =
+        Verified { uid: "u".into(), resource_version: "1".into(), digest: "d".into(), source: "s".into() };
     TargetState::Synced(verified, None)
 }
 
@@ -65,11 +66,28 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         selection: Selection { desired: spec.targets.clone(), ..Selection::default() },
         spec,
         sources: [("settings".to_owned(), source(targets))].into(),
+        unlisted: None,
         stale: StaleCopies::default(),
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
         watched: Watched::default(),
         unheld: false,
     }
+}
+
+/// One source: name, state, and what became of its copies.
+pub type Selected<'a> = (&'a str, SourceState, &'a [(&'a str, TargetState)]);
+
+/// What a reconciliation found whose sources, all in team-a, labels select; their copies are called `x-…`.
+pub fn selected(sources: &[Selected<'_>]) -> Work {
+    let mut raw = spec(&["foo", "bar"]);
+    raw["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
+    raw["targets"]["namePrefix"] = json!("x-");
+    let sources = sources.iter().map(|(name, state, targets)| {
+        let (state, copy_name) = (state.clone(), format!("x-{name}"));
+        ((*name).to_owned(), SourceWork { state, copy_name, ..source(targets) })
+    });
+    let sources = sources.collect();
+    Work { spec: valid(raw), sources, ..work(&[("foo", synced()), ("bar", synced())]) }
 }
 
 /// As from a source that has the keys a and b.

@@ -186,6 +186,7 @@ impl ReportedStatus for ConfigMapSyncStatus {
     fn without_messages(&self) -> Self {
         let mut bare = self.clone();
         bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
+        bare.sources.iter_mut().for_each(|source| source.message.clear());
         bare.targets.iter_mut().for_each(|target| target.message.clear());
         bare
     }

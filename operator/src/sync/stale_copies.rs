@@ -15,7 +15,7 @@ use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind, Targets};
-use weaver_api::validate::ValidSync;
+use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;
 
@@ -29,6 +29,7 @@ use crate::metrics::Written;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::object::{Object, ObjectKey, resource};
+use weaver_copies::sources::Wanted;
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
@@ -112,7 +113,9 @@ pub fn are_none(sync: &ConfigMapSync) -> bool {
     // That someone deleted it counts as a change of the spec.
     let of_spec = meta.generation.map(|now| now - i64::from(meta.deletion_timestamp.is_some()));
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
-    let selects = targets.is_some_and(Targets::has_selection);
+    let source = sync.desired().and_then(|spec| spec.source.as_ref());
+    let selects =
+        targets.is_some_and(Targets::has_selection) || source.is_some_and(|source| source.selector.is_some());
     let settled = was_ready && observed.is_some() && observed == of_spec && !selects;
     let is_new = observed.is_none() && !is_taken(meta);
     is_new || settled
@@ -170,19 +173,25 @@ pub async fn sweep(
     context: &Context,
     state: &mut SyncState,
     tenant: &TenantClient,
-    spec: &ValidSync,
+    wanted: &Wanted<'_>,
     owner: &Owner,
-    wanted: impl Fn(&ObjectKey) -> bool,
     mode: Mode,
 ) -> StaleCopies {
-    state.stale_copies.extend(state.watches.copies_of(owner));
-    state.stale_copies.extend(state.verified.keys().cloned());
-    state.stale_copies.retain(|place| !wanted(place));
+    let spec = wanted.spec;
+    state.stale_copies.retain(|place| !wanted.has(place, None));
+    let shown = state.watches.copies_of(owner);
+    let verified = state.verified.iter().map(|(place, copy)| (place.clone(), Some(copy.source.clone())));
+    let unwanted = shown.chain(verified).filter(|(place, source)| !wanted.has(place, source.as_deref()));
+    state.stale_copies.extend(unwanted.map(|(place, _)| place));
 
     let source = &Source {
         kind: spec.source_kind,
         namespace: Some(spec.source_namespace.clone()),
-        name: Some(spec.source_name.clone()),
+        name: spec.source_name().map(str::to_owned),
+        selector: match &spec.sources {
+            Sources::Named(_) => None,
+            Sources::Selected(selector) => Some(selector.clone()),
+        },
     };
     let mut swept = StaleCopies::default();
     let places = std::mem::take(&mut state.stale_copies);
@@ -203,7 +212,8 @@ pub async fn sweep(
         }
     }
     state.stale_copies.extend(swept.planned.iter().cloned());
-    state.verified.retain(|place, _| wanted(place));
+    state.verified.retain(|place, copy| wanted.has(place, Some(&copy.source)));
+    state.backoffs.retain(|place| wanted.has(place, None));
     swept
 }
 
@@ -230,7 +240,8 @@ mod tests {
     fn what_was_dropped_while_no_one_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
     {
         let named = spec(&["foo"]);
-        let [mut selected, mut matched] = [named.clone(), named.clone()];
+        let [mut selected, mut matched, mut sources] = [named.clone(), named.clone(), named.clone()];
+        sources["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"a": "b"}}});
         selected["targets"]["selector"] = json!({"matchLabels": {"a": "b"}});
         matched["targets"]["patterns"] = json!(["foo-*"]);
         let status = |observed: i64, ready: &str| {
@@ -247,6 +258,7 @@ mod tests {
             ("ready", held, status(2, "True"), &named, true),
             ("ready, and no one knows what was selected", held, status(2, "True"), &selected, false),
             ("ready, and no one knows what was matched", held, status(2, "True"), &matched, false),
+            ("ready, and no one knows which sources there were", held, status(2, "True"), &sources, false),
             ("ready before the spec changed", held, status(1, "True"), &named, false),
             ("not ready", held, status(2, "False"), &named, false),
             ("someone took the finalizer away", &[], status(1, "True"), &named, false),

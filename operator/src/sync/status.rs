@@ -5,17 +5,21 @@
 //! that the tenant itself received.
 //!
 //! A status stays below 512 KiB, a third of what the API server stores of an object, whatever the targets and the
-//! API server's own words are: at most 128 targets are shown one by one, each with a message of at most 512 bytes,
+//! API server's own words are: at most 128 targets and 128 sources are shown one by one, each with a message of at most 512 bytes,
 //! and a condition has a message of at most 16 KiB.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use weaver_api::conditions;
-use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
+use weaver_api::v1beta1::{
+    ConfigMapSyncStatus, Counts, MAX_SOURCES_SHOWN, MAX_TARGETS_SHOWN, SourceStatus, TargetStatus,
+};
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{Outcome, SourceState, Work};
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, at_rest, not_accepted, untouched};
+use super::outcome::{Outcome, SourceState, SourceWork, Unlisted, Work};
+use super::verdicts::{
+    KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, NOT_SERVED, TOO_MANY, at_rest, not_accepted, untouched,
+};
 use weaver_copies::plan::{Before, Foreign};
 
 /// Longest message about one target, in bytes.
@@ -41,8 +45,13 @@ pub fn status(
     // Where nothing was looked at, nothing is known of any target.
     if let Some(work) = outcome.work() {
         let mut targets = targets(work);
-        status.counts = Some(counts(&targets));
-        status.truncated = targets.len() > MAX_TARGETS_SHOWN;
+        let is_selected = work.spec.source_name().is_none();
+        let sources = is_selected.then(|| number(work.sources.len()));
+        status.counts = Some(Counts { sources, ..counts(targets.iter().map(|(state, _)| *state)) });
+        if is_selected {
+            status.sources = sources_of(work);
+        }
+        status.truncated = targets.len() > MAX_TARGETS_SHOWN || work.sources.len() > MAX_SOURCES_SHOWN;
         targets.sort_by_key(|(state, _)| state.rank());
         status.targets = targets.into_iter().take(MAX_TARGETS_SHOWN).map(|(_, target)| target).collect();
     }
@@ -53,11 +62,12 @@ pub fn status(
 /// leaves alone every field that is not ours to set.
 #[must_use]
 pub fn patch(status: &ConfigMapSyncStatus) -> Value {
-    let ConfigMapSyncStatus { observed_generation, conditions, counts, targets, truncated } = status;
+    let ConfigMapSyncStatus { observed_generation, conditions, counts, sources, targets, truncated } = status;
     json!({"status": {
         "observedGeneration": observed_generation,
         "conditions": conditions,
         "counts": counts,
+        "sources": (!sources.is_empty()).then_some(sources),
         "targets": (!targets.is_empty()).then_some(targets),
         "truncated": truncated.then_some(true),
     }})
@@ -97,16 +107,51 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     let all = work.selection.desired.iter().map(|namespace| {
         let of_each = work.sources.values().map(|source| match source.targets.get(namespace) {
             None => (State::Waiting, source.state.reason(), String::new()),
-            Some(target) => judged(target, work, namespace, &source.copy_name),
+            Some(target) => {
+                let (state, reason, message) = judged(target, work, namespace, &source.copy_name);
+                let is_one = work.spec.source_name().is_some() || message.is_empty();
+                (state, reason, if is_one { message } else { format!("{}: {message}", source.copy_name) })
+            }
         });
         // Of several copies the first one with a problem is shown.
         let worst = of_each.min_by_key(|(state, ..)| state.rank());
-        let (state, reason, message) = worst.unwrap_or((State::Waiting, "SourceUnknown", String::new()));
+        let (state, reason, message) =
+            worst.unwrap_or((State::Waiting, without_sources(work), String::new()));
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
         (state, TargetStatus { namespace, state: state.as_str().to_owned(), reason, message })
     });
     all.collect()
+}
+
+/// Why there is no source.
+fn without_sources(work: &Work) -> &'static str {
+    match &work.unlisted {
+        Some(Unlisted::TooMany) => TOO_MANY,
+        Some(Unlisted::Forbidden(_)) => "SourceForbidden",
+        Some(Unlisted::Failed(_)) => "SourceUnknown",
+        None => NO_SOURCE,
+    }
+}
+
+/// As many sources as are shown, those with a problem first.
+fn sources_of(work: &Work) -> Vec<SourceStatus> {
+    let of = |(name, source): (&String, &SourceWork)| {
+        let states = source.targets.iter().map(|(namespace, target)| {
+            let (state, ..) = judged(target, work, namespace, &source.copy_name);
+            state
+        });
+        let Counts { synced, failed, conflicts, .. } = counts(states);
+        let (reason, message) = source.state.unjudged().map_or_else(Default::default, |(_, words)| {
+            (source.state.reason().to_owned(), conditions::bounded(&words, MAX_MESSAGE))
+        });
+        SourceStatus { name: name.clone(), synced, failed, conflicts, reason, message }
+    };
+    let mut sources: Vec<SourceStatus> = work.sources.iter().map(of).collect();
+    let is_well = |one: &SourceStatus| one.reason.is_empty() && (one.failed, one.conflicts) == (0, 0);
+    sources.sort_by_key(is_well);
+    sources.truncate(MAX_SOURCES_SHOWN);
+    sources
 }
 
 impl SourceState {
@@ -119,6 +164,7 @@ impl SourceState {
             SourceState::Failed(_) => "SourceUnknown",
             SourceState::Clash(_) => KEYS_CLASH,
             SourceState::AccountToken => NOT_COPIED,
+            SourceState::NameTooLong(_) => NAME_TOO_LONG,
         }
     }
 }
@@ -166,15 +212,23 @@ fn judged(
     }
 }
 
-fn counts(targets: &[(State, TargetStatus)]) -> Counts {
-    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let of = |wanted: State| number(targets.iter().filter(|(state, _)| *state == wanted).count());
-    Counts {
-        desired: number(targets.len()),
-        synced: of(State::Synced),
-        failed: of(State::Failed),
-        conflicts: of(State::Conflict),
+fn counts(states: impl Iterator<Item = State>) -> Counts {
+    let mut counts = Counts::default();
+    for state in states {
+        counts.desired = counts.desired.saturating_add(1);
+        let of_its = match state {
+            State::Synced => &mut counts.synced,
+            State::Failed => &mut counts.failed,
+            State::Conflict => &mut counts.conflicts,
+            State::Waiting => continue,
+        };
+        *of_its = of_its.saturating_add(1);
     }
+    counts
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

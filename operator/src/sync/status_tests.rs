@@ -3,7 +3,7 @@ use kube::core::Status;
 use weaver_api::validate::validate;
 use weaver_tenant::token::MintError;
 
-use super::super::outcome::tests::{account, clash, forbidden, synced, without_copies, work};
+use super::super::outcome::tests::{account, clash, forbidden, selected, synced, without_copies, work};
 use super::*;
 
 fn at(second: i64) -> Time {
@@ -38,7 +38,10 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
         ("k", TargetState::NotServed),
     ]);
     let status = fold(&ConfigMapSyncStatus::default(), &reconciled, 1);
-    assert_eq!(status.counts, Some(Counts { desired: 11, synced: 2, failed: 4, conflicts: 3 }));
+    assert_eq!(
+        status.counts,
+        Some(Counts { desired: 11, synced: 2, failed: 4, conflicts: 3, sources: None })
+    );
     assert_eq!(
         shown(&status),
         [
@@ -115,7 +118,7 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
             "{reconciled:?}"
         );
         let patch = &patch(&status)["status"];
-        for field in ["counts", "targets", "truncated"] {
+        for field in ["counts", "sources", "targets", "truncated"] {
             assert_eq!(patch.get(field), Some(&Value::Null), "{field} has to go away");
         }
     }
@@ -148,12 +151,50 @@ fn a_patch_says_only_what_is_ours_and_replaces_lists_whole() {
     let patch = patch(&status);
     let fields: Vec<&str> = patch["status"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(patch.as_object().unwrap().len(), 1);
-    assert_eq!(fields, ["conditions", "counts", "observedGeneration", "targets", "truncated"]);
+    assert_eq!(fields, ["conditions", "counts", "observedGeneration", "sources", "targets", "truncated"]);
     assert_eq!(
         patch["status"]["targets"][0],
         json!({"namespace": "foo", "state": "Synced", "reason": "Synced"})
     );
     assert_eq!(patch["status"]["truncated"], Value::Null);
+}
+
+#[test]
+fn of_several_sources_a_target_shows_the_copy_with_a_problem_and_each_source_is_counted() {
+    let work = selected(&[
+        ("a", SourceState::Found, &[("bar", synced()), ("foo", synced())]),
+        ("b", SourceState::Found, &[("bar", synced()), ("foo", TargetState::Failed("no".into()))]),
+        ("c", SourceState::NameTooLong(254), &[]),
+    ]);
+    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
+    let counts = Counts { desired: 2, failed: 1, sources: Some(3), ..Counts::default() };
+    assert_eq!(status.counts, Some(counts));
+    assert_eq!(shown(&status), [("foo", "Failed", "NotWritten"), ("bar", "Waiting", "CopyNameTooLong")]);
+    assert_eq!(status.targets[0].message, "x-b: no");
+    let sources: Vec<_> = status
+        .sources
+        .iter()
+        .map(|one| (one.name.as_str(), one.synced, one.failed, one.reason.as_str()))
+        .collect();
+    assert_eq!(sources, [("b", 1, 1, ""), ("c", 0, 0, "CopyNameTooLong"), ("a", 2, 0, "")]);
+
+    let none = Work { unlisted: Some(Unlisted::TooMany), ..selected(&[]) };
+    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(none)), 1);
+    assert_eq!(status.counts, Some(Counts { desired: 2, sources: Some(0), ..Counts::default() }));
+    assert!(status.targets.iter().all(|target| target.reason == "TooManySources"), "{:?}", status.targets);
+}
+
+/// The most sources with the longest names, none of which can be copied.
+#[test]
+fn the_most_sources_do_not_fill_the_status() {
+    let names: Vec<String> = (0..256).map(|n| format!("{n:0253}")).collect();
+    let failing = [("foo", forbidden()), ("bar", forbidden())];
+    let sources: Vec<_> =
+        names.iter().map(|name| (name.as_str(), SourceState::NameTooLong(9_999), &failing[..])).collect();
+    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(selected(&sources))), 1);
+    assert_eq!((status.sources.len(), status.truncated), (MAX_SOURCES_SHOWN, true));
+    let bytes = serde_json::to_vec(&status).unwrap().len();
+    assert!(bytes < 256 * 1024, "{bytes} bytes");
 }
 
 /// 1,000 targets with the longest names, each refused in more words than anybody says, all to be escaped.
@@ -181,5 +222,5 @@ fn a_failing_target_is_shown_wherever_its_name_stands() {
     targets[199].1 = forbidden();
     let status = fold(&ConfigMapSyncStatus::default(), &worked(&targets), 1);
     assert_eq!(shown(&status)[0], ("ns-199", "Failed", "Forbidden"));
-    assert_eq!(status.counts, Some(Counts { desired: 200, synced: 199, failed: 1, conflicts: 0 }));
+    assert_eq!(status.counts, Some(Counts { desired: 200, synced: 199, failed: 1, ..Counts::default() }));
 }

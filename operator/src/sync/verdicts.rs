@@ -3,6 +3,7 @@
 //! The fold looks at nothing but that, so two equal outcomes give equal conditions and the second writes no
 //! status. Messages are for people: they name places and remedies, and hold nothing of any object's content.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, PAUSED, PROGRESSING, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
 use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
+use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{SourceState, SourceWork, Work};
+use super::outcome::{SourceState, SourceWork, Unlisted, Work};
 use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
@@ -24,12 +26,22 @@ use crate::watch::LIMITS;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Before, Foreign};
 use weaver_copies::rights::{Right, explain};
+use weaver_copies::sources::MAX_SOURCES;
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
 
 /// Reason while the source is what is never copied.
 pub(super) const NOT_COPIED: &str = "SourceNotCopied";
+
+/// Reason while the name of a copy would be too long.
+pub(super) const NAME_TOO_LONG: &str = "CopyNameTooLong";
+
+/// Reason while labels select no source.
+pub(super) const NO_SOURCE: &str = "NoSource";
+
+/// Reason while they select more than may be.
+pub(super) const TOO_MANY: &str = "TooManySources";
 
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
@@ -89,16 +101,78 @@ impl Work {
     }
 
     fn source_found(&self) -> Verdict {
-        let found = self.sources.iter().map(|(name, source)| self.found(name, source));
-        // What could not be read or is not there comes first.
-        let worst = found.max_by_key(|verdict| verdict.truth != Truth::True);
-        worst.unwrap_or_else(|| Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", ""))
+        match self.sources.first_key_value() {
+            Some((name, source)) if self.spec.source_name().is_some() => self.found(name, source),
+            _ => self.selected(),
+        }
+    }
+
+    /// Of sources that labels select.
+    fn selected(&self) -> Verdict {
+        let verdict = |truth, reason, words| Verdict::new(SOURCE_FOUND, truth, reason, words);
+        if let Some((reason, words)) = self.nothing_selected() {
+            let truth = if matches!(reason, NO_SOURCE | TOO_MANY) { Truth::False } else { Truth::Unknown };
+            return verdict(truth, reason, words);
+        }
+        let unread = self.sources.iter().find(|(_, source)| source.state.is_unknown());
+        if let Some((name, source)) = unread {
+            let Verdict { truth, reason, message, .. } = self.found(name, source);
+            return verdict(truth, reason, message);
+        }
+        let incomplete: Vec<String> = self
+            .sources
+            .iter()
+            .filter(|(_, source)| !source.absent_keys.is_empty())
+            .map(|(name, source)| format!("{name} has no key {}", listed(&source.absent_keys)))
+            .collect();
+        let mut message = format!("{} {} found", self.sources.len(), self.those());
+        if !incomplete.is_empty() {
+            let _ = write!(message, "; {}", listed(&incomplete));
+        }
+        verdict(Truth::True, "Found", message)
+    }
+
+    /// Why there is nothing to copy of what labels select.
+    fn nothing_selected(&self) -> Option<(&'static str, String)> {
+        if self.spec.source_name().is_some() {
+            return None;
+        }
+        Some(match &self.unlisted {
+            Some(Unlisted::TooMany) => {
+                let words = format!(
+                    "more than {MAX_SOURCES} {} were found, so nothing is copied: ask for more labels in \
+                     spec.source.selector, or divide them among several ConfigMapSyncs; existing copies stay as \
+                     they are",
+                    self.those()
+                );
+                (TOO_MANY, words)
+            }
+            Some(Unlisted::Forbidden(words)) => ("SourceForbidden", words.clone()),
+            Some(Unlisted::Failed(words)) => ("SourceUnknown", words.clone()),
+            None if self.sources.is_empty() => {
+                let copies = match self.spec.source_deletion_policy {
+                    SourceDeletionPolicy::Retain => "existing copies stay as they are",
+                    SourceDeletionPolicy::Delete => "existing copies are deleted",
+                };
+                (NO_SOURCE, format!("no {} were found; {copies}", self.those()))
+            }
+            None => return None,
+        })
+    }
+
+    /// The sources, in words.
+    fn those(&self) -> String {
+        let ValidSync { source_kind, source_namespace, .. } = &self.spec;
+        format!("{source_kind}s in {source_namespace} that spec.source.selector selects")
     }
 
     fn found(&self, name: &str, source: &SourceWork) -> Verdict {
         let place = ObjectKey::of_source(&self.spec, name);
         match &source.state {
-            SourceState::Found | SourceState::Clash(_) | SourceState::AccountToken => {
+            SourceState::Found
+            | SourceState::Clash(_)
+            | SourceState::AccountToken
+            | SourceState::NameTooLong(_) => {
                 let absent = format!("; it has no key {}", listed(&source.absent_keys));
                 let absent = if source.absent_keys.is_empty() { "" } else { &absent };
                 Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{place}{absent}"))
@@ -128,7 +202,15 @@ impl Work {
     /// Why no target was looked at, where none was.
     fn unjudged(&self) -> Option<(&'static str, String)> {
         let unjudged: Option<Vec<_>> = self.sources.values().map(|source| source.state.unjudged()).collect();
-        unjudged?.into_iter().next()
+        self.nothing_selected().or_else(|| unjudged?.into_iter().next())
+    }
+
+    /// A copy, in words: its namespace, and its name where there are several.
+    fn spot(&self, source: &SourceWork, namespace: &str) -> String {
+        match self.spec.source_name() {
+            Some(_) => namespace.to_owned(),
+            None => format!("{namespace}/{}", source.copy_name),
+        }
     }
 
     fn conflicted(&self) -> Verdict {
@@ -164,14 +246,15 @@ impl Work {
         if let Some((reason, words)) = self.unjudged() {
             return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, words);
         }
-        let (mut synced, mut absent) = (0, Vec::new());
+        let (mut synced, mut absent) = (0, BTreeSet::new());
         let (mut troubles, mut planned) = (Vec::new(), Vec::new());
-        for (_, namespace, state) in self.copies() {
+        for (source, namespace, state) in self.copies() {
+            let spot = || self.spot(source, namespace);
             match state {
                 TargetState::Synced(..) => synced += 1,
-                TargetState::NamespaceMissing => absent.push(namespace.to_owned()),
+                TargetState::NamespaceMissing => drop(absent.insert(namespace.to_owned())),
                 TargetState::NamespaceTerminating => {}
-                TargetState::WithoutFinalizer => troubles.push(format!("{namespace}: not written yet")),
+                TargetState::WithoutFinalizer => troubles.push(format!("{}: not written yet", spot())),
                 TargetState::Planned(change) => {
                     let what = match change {
                         CopyChange::Create => "created",
@@ -180,17 +263,22 @@ impl Work {
                         CopyChange::Update(Before::Theirs) => "adopted",
                         CopyChange::Replace => "replaced",
                     };
-                    planned.push(format!("{namespace}: would be {what}"));
+                    planned.push(format!("{}: would be {what}", spot()));
                 }
-                TargetState::NotServed => troubles.push(format!("{namespace}: {NOT_SERVED}")),
+                TargetState::NotServed => troubles.push(format!("{}: {NOT_SERVED}", spot())),
                 TargetState::NotAccepted => {
-                    troubles.push(format!("{namespace}: {}", not_accepted(&self.account)));
+                    troubles.push(format!("{}: {}", spot(), not_accepted(&self.account)));
                 }
-                TargetState::Conflict(_) => troubles.push(format!("{namespace}: conflict")),
-                TargetState::Forbidden(status) => troubles.push(format!("{namespace}: {}", status.message)),
+                TargetState::Conflict(_) => troubles.push(format!("{}: conflict", spot())),
+                TargetState::Forbidden(status) => troubles.push(format!("{}: {}", spot(), status.message)),
                 TargetState::Rejected(words) | TargetState::Failed(words) => {
-                    troubles.push(format!("{namespace}: {words}"));
+                    troubles.push(format!("{}: {words}", spot()));
                 }
+            }
+        }
+        for (name, source) in &self.sources {
+            if let Some((_, words)) = source.state.unjudged() {
+                troubles.push(format!("{}: {words}", ObjectKey::of_source(&self.spec, name)));
             }
         }
         for (place, kept) in &self.stale.kept {
@@ -204,7 +292,12 @@ impl Work {
             troubles
                 .push(format!("could not determine which selected namespaces the account may see: {words}"));
         }
-        let mut message = format!("{synced} of {} targets hold the copy", self.targets().count());
+        let all = self.targets().count();
+        let mut message = match self.spec.source_name() {
+            Some(_) => format!("{synced} of {all} targets hold the copy"),
+            None => format!("{synced} of {all} copies of {} sources are there", self.sources.len()),
+        };
+        let absent: Vec<String> = absent.into_iter().collect();
         if !absent.is_empty() {
             let _ = write!(message, "; waiting for namespaces that do not exist: {}", listed(&absent));
         }
@@ -230,7 +323,7 @@ impl Work {
 
 impl SourceState {
     /// Why no target was looked at, where none was.
-    fn unjudged(&self) -> Option<(&'static str, String)> {
+    pub(super) fn unjudged(&self) -> Option<(&'static str, String)> {
         match self {
             SourceState::Found => None,
             SourceState::Clash(clash) => {
@@ -240,6 +333,13 @@ impl SourceState {
                 let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
                              account and is never copied; existing copies stay as they are";
                 Some((NOT_COPIED, words.to_owned()))
+            }
+            SourceState::NameTooLong(length) => {
+                let words = format!(
+                    "the name of its copies would have {length} characters, and at most {SUBDOMAIN_MAX} are \
+                     allowed: shorten spec.targets.namePrefix and nameSuffix, or its name"
+                );
+                Some((NAME_TOO_LONG, words))
             }
             SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
                 Some(("SourceUnknown", "not checked: the source could not be read".to_owned()))

@@ -6,8 +6,8 @@ use weaver_copies::plan::Foreign;
 use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
 
-use super::super::outcome::tests::{account, clash, forbidden, synced, without_copies, work};
-use super::super::outcome::{Outcome, Watched};
+use super::super::outcome::tests::{account, clash, forbidden, selected, synced, without_copies, work};
+use super::super::outcome::{Outcome, Unlisted, Watched};
 use super::*;
 use crate::controller::verdicts::migrated;
 
@@ -113,6 +113,78 @@ fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
     let reconciled = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
     assert_eq!(verdict(&reconciled, READY).0, Truth::True);
+}
+
+#[test]
+fn selected_sources_are_counted_and_one_that_is_not_copied_stops_no_other() {
+    let both = |state: TargetState| [("bar", synced()), ("foo", state)];
+    let well =
+        selected(&[("a", SourceState::Found, &both(synced())), ("b", SourceState::Found, &both(synced()))]);
+    let reconciled = Outcome::Worked(Box::new(well));
+    let those = "ConfigMaps in team-a that spec.source.selector selects";
+    assert_eq!(verdict(&reconciled, SOURCE_FOUND), (Truth::True, "Found", format!("2 {those} found")));
+    assert_eq!(
+        verdict(&reconciled, READY),
+        (Truth::True, "Synced", "4 of 4 copies of 2 sources are there".into())
+    );
+
+    let partly = selected(&[
+        ("a", SourceState::Found, &both(TargetState::Conflict(Foreign::Unmarked))),
+        ("b", SourceState::Clash(clash()), &[]),
+        ("c", SourceState::NameTooLong(254), &[]),
+        ("d", SourceState::Found, &both(TargetState::NamespaceMissing)),
+    ]);
+    let reconciled = Outcome::Worked(Box::new(partly));
+    let (truth, reason, message) = verdict(&reconciled, TARGETS_SYNCED);
+    assert_eq!((truth, reason), (Truth::False, "TargetsFailed"));
+    for part in [
+        "2 of 4 copies of 4 sources are there; waiting for namespaces: foo; ",
+        "foo/x-a: conflict",
+        "ConfigMap team-a/b: spec.keys.rename gives",
+        "ConfigMap team-a/c: the name of its copies would have 254 characters",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let (_, _, message) = verdict(&reconciled, CONFLICTED);
+    assert!(message.starts_with("ConfigMap foo/x-a was left untouched"), "{message}");
+}
+
+#[test]
+fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said() {
+    for (unlisted, truth, reason, words, retries) in [
+        (None, Truth::False, "NoSource", "no ConfigMaps in team-a that", false),
+        (
+            Some(Unlisted::TooMany),
+            Truth::False,
+            "TooManySources",
+            "more than 256 ConfigMaps in team-a",
+            false,
+        ),
+        (
+            Some(Unlisted::Forbidden("may not list".into())),
+            Truth::Unknown,
+            "SourceForbidden",
+            "may not list",
+            true,
+        ),
+        (Some(Unlisted::Failed("late".into())), Truth::Unknown, "SourceUnknown", "late", true),
+    ] {
+        let reconciled = Outcome::Worked(Box::new(Work { unlisted, ..selected(&[]) }));
+        let found = verdict(&reconciled, SOURCE_FOUND);
+        assert_eq!((found.0, found.1), (truth, reason));
+        assert!(found.2.starts_with(words), "{}", found.2);
+        assert_eq!(verdict(&reconciled, TARGETS_SYNCED).0, Truth::Unknown);
+        assert_eq!((verdict(&reconciled, READY).1, reconciled.wants_retry()), (reason, retries));
+        assert!(!reconciled.ends_upgrade());
+    }
+    // One that may not be read stands for all.
+    let unread = selected(&[
+        ("a", SourceState::Found, &[("foo", synced())]),
+        ("b", SourceState::Forbidden("may not get".into()), &[]),
+    ]);
+    let reconciled = Outcome::Worked(Box::new(unread));
+    assert_eq!(verdict(&reconciled, SOURCE_FOUND), (Truth::Unknown, "SourceForbidden", "may not get".into()));
+    assert!(reconciled.wants_retry());
 }
 
 #[test]

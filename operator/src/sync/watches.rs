@@ -1,4 +1,4 @@
-//! The watches of one resource: on its source, and on copies.
+//! The watches of one resource: on its sources, and on copies.
 //!
 //! Copies are watched in all namespaces at once where the account may, else in each namespace of a target. What a
 //! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target
@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use weaver_api::marks::{Owner, SYNC_ANNOTATION};
-use weaver_api::validate::ValidSync;
+use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
+use weaver_api::validate::{Sources, ValidSync};
 use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{AccessCache, TenantClient};
 
@@ -16,6 +16,7 @@ use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, Wa
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::Right;
+use weaver_copies::sources::query;
 
 /// Watches that one resource uses.
 #[derive(Default)]
@@ -55,7 +56,11 @@ impl Watches {
             selector,
         };
         loop {
-            let source = key(Some(spec.source_namespace.clone()), Selector::Name(spec.source_name.clone()));
+            let selector = match &spec.sources {
+                Sources::Named(name) => Selector::Name(name.clone()),
+                Sources::Selected(selector) => Selector::Labels(query(selector)),
+            };
+            let source = key(Some(spec.source_namespace.clone()), selector);
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
                 let had = had.filter(|open| *open.key() == key);
@@ -147,8 +152,8 @@ impl Watches {
         self.on(place).map_or(SeenCopy::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
     }
 
-    /// Where the watches show copies of `owner`.
-    pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = ObjectKey> {
+    /// Where the watches show copies of `owner`, and the source that each names.
+    pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = (ObjectKey, Option<String>)> {
         // Compared as it is there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
@@ -157,7 +162,10 @@ impl Watches {
             };
             let kind = open.key().kind;
             let ours = open.those(marked).into_iter();
-            ours.map(move |((namespace, name), _)| ObjectKey { kind, namespace, name }).collect::<Vec<_>>()
+            let source = |held: &Held| held.meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
+            let of =
+                |((namespace, name), held): (_, Held)| (ObjectKey { kind, namespace, name }, source(&held));
+            ours.map(of).collect::<Vec<_>>()
         })
     }
 

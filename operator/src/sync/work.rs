@@ -4,39 +4,40 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::api::Api;
+use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
-use weaver_api::validate::{ValidSync, validate};
-use weaver_client::call::{CallError, lookup};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceKind};
+use weaver_api::validate::{Sources, ValidSync, validate};
+use weaver_client::call::CallError;
 use weaver_tenant::review::missing;
-use weaver_tenant::watch::Selector;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
-use super::outcome::{Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Watched, Work};
+use super::outcome::{
+    Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Unlisted, Watched, Work,
+};
+use super::sources::{Listed, Read, list, read};
 use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
-use crate::watch::{ResourceRef, WatchKey};
-use weaver_copies::content::Content;
-use weaver_copies::copy::{Desired, owner, source_reference};
+use crate::watch::{ResourceRef, WatchKey, is_on_sources};
+use weaver_copies::copy::{Desired, owner};
 use weaver_copies::finalizers::is_taken;
-use weaver_copies::metadata::Metadata;
 use weaver_copies::namespace::selects;
-use weaver_copies::object::{Object, ObjectKey, resource};
+use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
+use weaver_copies::sources::Wanted;
 
-/// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
-const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+/// Sources that are read at once; each may have a megabyte.
+const READS: usize = 8;
 
 /// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
 /// changed in the middle: what is left of the work is not worth doing any more.
@@ -100,18 +101,21 @@ impl Pass<'_> {
             .watches
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
-        let names = BTreeSet::from([spec.source_name.clone()]);
+        let Listed { names, unlisted } = list(tenant, spec).await;
         let sources = self.sources(state, &names, &selection.desired).await?;
-        let stale_copies = self.clean_up(state, &sources, &asked).await;
+        let stale_copies = self.clean_up(state, &sources, unlisted.as_ref(), &asked).await;
         // Someone took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
             && (!(state.stale_copies.is_empty() && state.verified.is_empty())
                 || sources.values().flat_map(|source| source.targets.values()).any(TargetState::is_synced));
-        let rights = self.rights(state, needed_rights(spec, &sources, &stale_copies.kept, &refused)).await;
+        let rights = self
+            .rights(state, needed_rights(spec, &sources, unlisted.as_ref(), &stale_copies.kept, &refused))
+            .await;
         let beyond = beyond.iter().filter(|key| tells(key, &sources)).count();
         Some(Work {
             account: tenant.account.clone(),
             sources,
+            unlisted,
             selection,
             stale: stale_copies,
             rights,
@@ -130,18 +134,23 @@ impl Pass<'_> {
     ) -> Option<BTreeMap<String, SourceWork>> {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
-        for name in in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str())) {
-            let shown = state.watches.source_version(&self.spec, &name);
-            let Read { source, version, absent_keys, copy } =
-                read_source(self.tenant, &self.spec, &self.owner, &name).await;
-            let mut targets = BTreeMap::new();
-            if let Some(copy) = &copy {
-                (targets, is_whole) = self.fan_out(state, &name, copy, desired, [&shown, &version]).await;
-            }
-            let copy_name = self.spec.copy_name.clone();
-            sources.insert(name, SourceWork { state: source, absent_keys, copy_name, targets });
-            if !is_whole {
-                break;
+        let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
+        'all: for some in order.chunks(READS) {
+            let shown: Vec<_> =
+                some.iter().map(|name| state.watches.source_version(&self.spec, name)).collect();
+            let reads = some.iter().map(|name| read(self.tenant, &self.spec, &self.owner, name));
+            let reads = join_all(reads).await;
+            for ((name, shown), read) in some.iter().zip(shown).zip(reads) {
+                let Read { source, version, absent_keys, copy } = read;
+                let mut targets = BTreeMap::new();
+                if let Some(copy) = &copy {
+                    (targets, is_whole) = self.fan_out(state, name, copy, desired, [&shown, &version]).await;
+                }
+                let copy_name = self.spec.copy_name(name);
+                sources.insert(name.clone(), SourceWork { state: source, absent_keys, copy_name, targets });
+                if !is_whole {
+                    break 'all;
+                }
             }
         }
         let copies = || {
@@ -190,20 +199,21 @@ impl Pass<'_> {
         &self,
         state: &mut SyncState,
         sources: &BTreeMap<String, SourceWork>,
+        unlisted: Option<&Unlisted>,
         asked: &BTreeSet<String>,
     ) -> StaleCopies {
         let Self { context, tenant, spec, owner, mode, .. } = self;
         let search_failed = stale_copies::search(context, state, tenant, self.sync).await;
-        let is_gone = |source: &SourceWork| source.state == SourceState::Missing;
-        let none_wanted =
-            sources.values().all(is_gone) && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
-        let wanted = |place: &ObjectKey| {
-            let here = place.kind == spec.source_kind && place.name == spec.copy_name;
-            !none_wanted && here && asked.contains(&place.namespace)
+        // One that was selected and went meanwhile is gone when it is selected no more.
+        let is_there = |source: &&SourceWork| {
+            source.state != SourceState::Missing || matches!(spec.sources, Sources::Selected(_))
         };
+        let names = sources.values().filter(is_there).map(|source| source.copy_name.clone());
+        let names = unlisted.is_none().then(|| names.collect());
+        let wanted = Wanted { spec, namespaces: asked, names };
         let swept = match *mode {
             Mode::Look => StaleCopies::default(),
-            mode => stale_copies::sweep(context, state, tenant, spec, owner, wanted, mode).await,
+            mode => stale_copies::sweep(context, state, tenant, &wanted, owner, mode).await,
         };
         StaleCopies { search_failed, ..swept }
     }
@@ -243,16 +253,11 @@ fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>) -> bool {
         let mut copies = sources.values().filter_map(|source| source.targets.get(namespace));
         copies.any(TargetState::is_synced)
     };
-    match (&key.namespace, is_on_source(key)) {
+    match (&key.namespace, is_on_sources(key)) {
         (_, true) => sources.values().any(|source| source.state == SourceState::Found),
         (Some(namespace), false) => holds(namespace),
         (None, false) => true,
     }
-}
-
-/// Is it the watch on the source, and not one on copies?
-fn is_on_source(key: &WatchKey) -> bool {
-    matches!(key.selector, Selector::Name(_))
 }
 
 /// The namespaces that a spec asks for, as far as the tenant may know of them; and all of them.
@@ -289,57 +294,24 @@ async fn touched(
     Ok((tenant.access.touched(&kind, candidates).await?, !everywhere))
 }
 
-/// What was read of the source, and what its copies are to be.
-struct Read {
-    source: SourceState,
-    /// The resourceVersion that was read.
-    version: Option<String>,
-    absent_keys: Vec<String>,
-    copy: Option<Desired>,
-}
-
-async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: &str) -> Read {
-    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
-    let place = ObjectKey::of_source(spec, name);
-    let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
-    match lookup(sources.get(&place.name)).await {
-        Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
-            nothing(SourceState::AccountToken)
-        }
-        Ok(Some(source)) => {
-            let content = Content::of(&source);
-            let absent_keys = content.absent(&spec.keys);
-            let version = source.metadata.resource_version.clone();
-            match content.chosen(&spec.keys) {
-                Ok(content) => {
-                    let reference = source_reference(&place);
-                    let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
-                    let copy = Desired::new(owner.clone(), place.kind, &spec.copy_name, metadata, content);
-                    Read { source: SourceState::Found, version, absent_keys, copy: Some(copy) }
-                }
-                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, copy: None },
-            }
-        }
-        Ok(None) => nothing(SourceState::Missing),
-        Err(CallError::Forbidden(status)) => nothing(SourceState::Forbidden(status.message)),
-        Err(error) => nothing(SourceState::Failed(error.to_string())),
-    }
-}
-
 /// The rights to ask about: where something was refused, all that is needed there; and how many places with a
 /// refusal are not asked about, because they are too many.
 fn needed_rights(
     spec: &ValidSync,
     sources: &BTreeMap<String, SourceWork>,
+    unlisted: Option<&Unlisted>,
     stale_copies: &BTreeMap<ObjectKey, Kept>,
     refused: &[WatchKey],
 ) -> (Vec<Right>, usize) {
     let mut needed = Vec::new();
     let is_refused = |source: &SourceWork| matches!(source.state, SourceState::Forbidden(_));
-    if refused.iter().any(is_on_source) || sources.values().any(is_refused) {
-        needed.extend(for_source(spec.source_kind, &spec.source_namespace, &spec.source_name));
+    if refused.iter().any(is_on_sources)
+        || matches!(unlisted, Some(Unlisted::Forbidden(_)))
+        || sources.values().any(is_refused)
+    {
+        needed.extend(for_source(spec.source_kind, &spec.source_namespace, spec.source_name()));
     }
-    let watches = refused.iter().filter(|key| !is_on_source(key));
+    let watches = refused.iter().filter(|key| !is_on_sources(key));
     let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
     let writes = sources.values().flat_map(|source| &source.targets);
     let writes = writes.filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));

@@ -78,7 +78,7 @@ impl Consumer for Copies {
 
     /// Whom a copy's ownership labels and annotations name; all, where it is a source.
     fn concerned(&self, watch: &WatchKey<SourceKind>, held: &Held) -> Concerned<ResourceRef> {
-        if is_on_one(watch) {
+        if is_on_sources(watch) {
             return Concerned::All;
         }
         let owner = Owner::of(&held.meta);
@@ -89,6 +89,12 @@ impl Consumer for Copies {
     fn wake(&self, resource: ResourceRef) {
         self.triggers.fire(resource);
     }
+}
+
+/// Is it on sources, and not on copies?
+#[must_use]
+pub fn is_on_sources(watch: &WatchKey<SourceKind>) -> bool {
+    watch.selector != Copies::selector()
 }
 
 fn is_on_one(watch: &WatchKey<SourceKind>) -> bool {

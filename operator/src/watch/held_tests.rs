@@ -94,4 +94,6 @@ fn a_copy_concerns_its_owner_and_a_source_all_who_read_it() {
     assert_eq!(concerned(Copies::selector(), copy("a", 0)), Concerned::These(vec![owner]));
     assert_eq!(concerned(Copies::selector(), ObjectMeta::default()), Concerned::These(Vec::new()));
     assert_eq!(concerned(Selector::Name("a".into()), copy("a", 0)), Concerned::All);
+    let by_labels = Selector::Labels(format!("share=true,!{SYNC_UID_LABEL}"));
+    assert_eq!(concerned(by_labels, ObjectMeta::default()), Concerned::All);
 }

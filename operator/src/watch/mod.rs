@@ -12,7 +12,7 @@ mod resource;
 use weaver_api::v1beta1::SourceKind;
 use weaver_tenant::watch;
 
-pub use held::{Copies, Held, LIMITS, seen};
+pub use held::{Copies, Held, LIMITS, is_on_sources, seen};
 pub use merge::merged;
 pub use namespaces::{Consent, NamespaceChange, Namespaces};
 pub use resource::{Guarded, ResourceRef, due};

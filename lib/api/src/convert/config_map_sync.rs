@@ -35,10 +35,13 @@ const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];
 
 const NEW_ONLY: &[Field] = &[
     Field { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
+    Field { path: &["source", "selector"], default: None },
     Field { path: &["targets", "patterns"], default: None },
     Field { path: &["targets", "selector"], default: None },
     Field { path: &["targets", "exclude"], default: None },
     Field { path: &["targets", "name"], default: None },
+    Field { path: &["targets", "namePrefix"], default: None },
+    Field { path: &["targets", "nameSuffix"], default: None },
     Field { path: &["targets", "labels"], default: None },
     Field { path: &["targets", "annotations"], default: None },
     Field { path: &["keys"], default: None },

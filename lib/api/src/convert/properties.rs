@@ -68,6 +68,8 @@ pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
         ("selector", some(one_of(&json!([{}, {"matchLabels": {"a": "b"}}])))),
         ("exclude", some(set_of_names())),
         ("name", some(one_of(&json!(["n", null])))),
+        ("namePrefix", some(one_of(&json!(["a-"])))),
+        ("nameSuffix", some(one_of(&json!([".b"])))),
         ("labels", some(one_of(&json!([{}, {"a": "b"}])))),
         ("annotations", some(one_of(&json!([{"a": "b"}])))),
     ])
@@ -79,9 +81,10 @@ pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
         ("serviceAccount", Just(Some(json!({"name": "a"}))).boxed()),
         (
             "source",
-            one_of(
-                &json!([{"namespace": "s", "name": "n"}, {"kind": "Secret", "namespace": "s", "name": "n"}]),
-            )
+            one_of(&json!([
+                {"namespace": "s", "name": "n"}, {"kind": "Secret", "namespace": "s", "name": "n"},
+                {"namespace": "s", "selector": {"matchLabels": {"a": "b"}}},
+            ]))
             .prop_map(Some)
             .boxed(),
         ),

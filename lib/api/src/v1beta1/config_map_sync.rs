@@ -5,15 +5,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::selector::Selector;
 use super::service_account::ServiceAccountRef;
-use crate::conditions::readable;
-use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
+use super::sync_status::ConfigMapSyncStatus;
+use crate::names::{
+    LABEL_MAX, LABEL_PATTERN, PREFIX_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN, SUFFIX_PATTERN,
+};
 use crate::pattern::NAME_PATTERN;
 use crate::schema;
 
@@ -31,7 +32,7 @@ use crate::schema;
     namespaced,
     no_spec,
     status = "ConfigMapSyncStatus",
-    doc = "Copies one ConfigMap or Secret into other namespaces, with the rights of a ServiceAccount of this namespace and no others.",
+    doc = "Copies ConfigMaps or Secrets into other namespaces, with the rights of a ServiceAccount of this namespace and no others.",
     selectable = ".spec.serviceAccount.name",
     selectable = ".spec.source.kind",
     selectable = ".spec.source.namespace",
@@ -78,7 +79,7 @@ pub struct ConfigMapSyncSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
-    /// The object that is copied. It is read, never written.
+    /// The object that is copied, or the objects. They are read, never written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
 
@@ -102,8 +103,8 @@ pub struct ConfigMapSyncSpec {
     /// same ConfigMapSync. Default: Refuse.
     pub conflict_policy: ConflictPolicy,
 
-    /// What happens to the copies when the source is deleted: `Retain` keeps them, `Delete` removes them.
-    /// Default: Retain.
+    /// What happens to the copies when the source is deleted, or no longer has the labels that are asked for: `Retain`
+    /// keeps them, `Delete` removes them. Default: Retain.
     pub source_deletion_policy: SourceDeletionPolicy,
 
     /// What happens to the copies when this resource is deleted: `Delete` removes them, `Orphan` leaves them
@@ -141,10 +142,14 @@ impl Default for ConfigMapSyncSpec {
     }
 }
 
-/// The object that is copied.
+/// The object that is copied, by its name; or the objects, by their labels.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
-#[schemars(extend("required" = ["namespace", "name"]))]
+#[schemars(extend("required" = ["namespace"], "x-kubernetes-validations" = [
+    // A name was required, and the selector is new: so it is plain that no more is refused.
+    schema::rule("has(self.name) || has(self.selector)", "one of name and selector must say what is copied"),
+    schema::rule_at("name", "!has(self.selector) || !has(self.name)", "name and selector exclude each other"),
+]))]
 pub struct Source {
     /// Kind of the source, and of its copies. Default: ConfigMap.
     pub kind: SourceKind,
@@ -158,6 +163,18 @@ pub struct Source {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
+
+    /// Instead of the name: each object of the namespace with these labels is copied, at most 256; where there are
+    /// more, nothing is. Copies of a ConfigMapSync and the ConfigMap kube-root-ca.crt are never selected. One that is
+    /// deleted or loses its labels is gone, as `sourceDeletionPolicy` has it. The account needs the right to `list`
+    /// and `get` all objects of the kind in the namespace, which gets no copies itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [schema::rule(
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+         (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+        "at least one label must be asked for",
+    )]))]
+    pub selector: Option<Selector>,
 }
 
 /// What can be copied.
@@ -203,7 +220,7 @@ impl fmt::Display for SourceKind {
 
 /// Where the copies go and what they are called.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Targets {
     /// Names of namespaces that receive a copy, each once, at most 1000. A namespace may come to exist later.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -238,10 +255,21 @@ pub struct Targets {
     )]
     pub exclude: Vec<String>,
 
-    /// Name of the copies: at most 253 characters. Default, and the meaning of null: the name of the source.
+    /// Name of the copies: at most 253 characters. Not with `source.selector`, nor with `namePrefix` and `nameSuffix`.
+    /// Default, and the meaning of null: the name of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
+
+    /// Stands before the name of the source in that of its copy: at most 63 characters. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = PREFIX_PATTERN))]
+    pub name_prefix: Option<String>,
+
+    /// Stands behind the name of the source in that of its copy: at most 63 characters. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = SUFFIX_PATTERN))]
+    pub name_suffix: Option<String>,
 
     /// Labels that the copies carry besides the source's, at most 32; values of at most 63 characters. Keys of
     /// Kubernetes' own, of this operator's and of tools that track what they deploy are refused.
@@ -331,70 +359,4 @@ pub enum DeletionPolicy {
     Delete,
     /// They stay.
     Orphan,
-}
-
-/// Observed state of a ConfigMapSync.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ConfigMapSyncStatus {
-    /// Generation of the spec that this status is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-
-    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated, Progressing: all present from the
-    /// first reconciliation.
-    #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-
-    /// The targets in numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Counts>,
-
-    /// The targets one by one, at most 128, those with a problem first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = MAX_TARGETS_SHOWN),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
-    )]
-    pub targets: Vec<TargetStatus>,
-
-    /// There are more targets than are shown one by one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-}
-
-/// Most targets that a status shows one by one.
-pub const MAX_TARGETS_SHOWN: usize = 128;
-
-/// The targets in numbers.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(default)]
-#[schemars(extend("required" = ["desired", "synced", "failed", "conflicts"]))]
-pub struct Counts {
-    /// Namespaces that should have a copy.
-    pub desired: i32,
-    /// Targets that have the copy.
-    pub synced: i32,
-    /// Targets whose copy could not be written.
-    pub failed: i32,
-    /// Targets with another object of that name.
-    pub conflicts: i32,
-}
-
-/// State of one target namespace.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(default)]
-#[schemars(extend("required" = ["namespace", "state"]))]
-pub struct TargetStatus {
-    /// The namespace.
-    pub namespace: String,
-    /// Synced, Waiting, Conflict or Failed.
-    pub state: String,
-    /// Machine-readable reason in CamelCase.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Human-readable message; never contains the content of an object.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
 }

@@ -13,9 +13,11 @@ mod node_report;
 mod selector;
 mod service_account;
 mod service_token;
+mod sync_status;
 
 pub use config_map_sync::*;
 pub use node_report::*;
 pub use selector::*;
 pub use service_account::*;
 pub use service_token::*;
+pub use sync_status::*;

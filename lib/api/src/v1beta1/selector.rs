@@ -1,6 +1,6 @@
-//! Selecting namespaces by their labels, as `kubectl` users know it.
+//! Selecting namespaces and sources by their labels, as `kubectl` users know it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::SelectorExt as _;
 use schemars::JsonSchema;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Selects namespaces by their labels; all that is said must hold.
+/// Selects by labels; all that is said must hold.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
-    /// Labels that a namespace must have with exactly these values, at most 32.
+    /// Labels that must be there with exactly these values, at most 32.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 32,
@@ -27,7 +27,21 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Does it select a namespace with these labels? An expression without operator, which the schema refuses,
+    /// Does it ask for anything?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// As a list asks for it: `tier=dev,team in (a,b),!test`. What selects the same is the same text, whatever the order
+    /// of its values.
+    #[must_use]
+    pub fn query(&self) -> String {
+        let equal = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        equal.chain(self.match_expressions.iter().map(Expression::query)).collect::<Vec<_>>().join(",")
+    }
+
+    /// Does it select what has these labels? An expression without operator, which the schema refuses,
     /// selects nothing.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -37,6 +51,20 @@ impl Selector {
 }
 
 impl Expression {
+    fn query(&self) -> String {
+        let Self { key, operator, values } = self;
+        let values = || values.iter().map(String::as_str).collect::<BTreeSet<_>>();
+        let values = || values().into_iter().collect::<Vec<_>>().join(",");
+        match operator {
+            Some(Operator::In) => format!("{key} in ({})", values()),
+            Some(Operator::NotIn) => format!("{key} notin ({})", values()),
+            Some(Operator::Exists) => key.clone(),
+            Some(Operator::DoesNotExist) => format!("!{key}"),
+            // Selects nothing, as [`Selector::matches`] has it.
+            None => format!("{key},!{key}"),
+        }
+    }
+
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let (key, values) = (self.key.clone(), self.values.iter().cloned().collect());
         let expression = match self.operator {
@@ -97,6 +125,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_list_is_asked_for_in_the_words_of_the_api() {
+        let selector: Selector = serde_json::from_value(json!({
+            "matchLabels": {"tier": "dev", "a/b": ""},
+            "matchExpressions": [
+                {"key": "c", "operator": "In", "values": ["z", "y"]}, {"key": "d", "operator": "NotIn", "values": ["x"]},
+                {"key": "e", "operator": "Exists"}, {"key": "f", "operator": "DoesNotExist"}, {"key": "g"},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(selector.query(), "a/b=,tier=dev,c in (y,z),d notin (x),e,!f,g,!g");
+        assert!(!selector.is_empty() && Selector::default().is_empty());
+    }
 
     #[test]
     fn namespaces_are_selected_as_kubectl_selects_them() {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::fault::{SpecFault, shown};
 use super::fields::{Faults, entry};
 use super::values::{
-    Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, namespace,
-    object_name,
+    Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
+    name_suffix, namespace, object_name,
 };
 use crate::pattern;
 use crate::schema::is_reserved;
 use crate::v1beta1::{
-    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector,
+    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector, Source,
     SourceDeletionPolicy, SourceKind, Targets,
 };
 
@@ -26,6 +26,8 @@ const MAX_LABELS: usize = 32;
 const MAX_EXPRESSIONS: usize = 16;
 /// Most values of an expression.
 const MAX_VALUES: usize = 64;
+/// Longest selector of sources, in bytes: it is part of an address.
+const MAX_QUERY: usize = 8_192;
 /// Most keys in one list.
 const MAX_KEYS: usize = 256;
 /// Seconds between two comparisons, and the step in which they are given.
@@ -41,15 +43,15 @@ pub struct ValidSync {
     pub source_kind: SourceKind,
     /// Namespace of the source.
     pub source_namespace: String,
-    /// Name of the source.
-    pub source_name: String,
-    /// Name of the copies: the one asked for, else the source's.
-    pub copy_name: String,
+    /// What is copied of that kind and namespace.
+    pub sources: Sources,
+    /// What the copies are called.
+    pub copy_names: CopyNames,
     /// Namespaces that get a copy because they are named: without the excluded ones and, where the copy would
-    /// be the source itself, without the source's own. Patterns and selector may add others.
+    /// be a source itself, without the source's own. Patterns and selector may add others.
     pub targets: BTreeSet<String>,
     /// The source's own namespace was left out of [`Self::targets`]: the object of that name there *is* the
-    /// source, which is never written.
+    /// source, or may become one, and a source is never written.
     pub names_source_namespace: bool,
     /// Namespaces whose names match one of these get a copy too.
     pub patterns: BTreeSet<String>,
@@ -78,7 +80,61 @@ pub struct ValidSync {
     pub dry_run: bool,
 }
 
+/// What is copied.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Sources {
+    /// The object of this name.
+    Named(String),
+    /// Those with these labels, of which there is at least one, that are no copies themselves.
+    Selected(Selector),
+}
+
+/// What copies are called.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CopyNames {
+    /// So.
+    Fixed(String),
+    /// Like the source, between these two, which may be empty.
+    Around(String, String),
+}
+
 impl ValidSync {
+    /// Name of the source, where it is named.
+    #[must_use]
+    pub fn source_name(&self) -> Option<&str> {
+        match &self.sources {
+            Sources::Named(name) => Some(name),
+            Sources::Selected(_) => None,
+        }
+    }
+
+    /// Name of the copies of the source `name`. It may be longer than a name may be.
+    #[must_use]
+    pub fn copy_name(&self, name: &str) -> String {
+        match &self.copy_names {
+            CopyNames::Fixed(copy) => copy.clone(),
+            CopyNames::Around(prefix, suffix) => format!("{prefix}{name}{suffix}"),
+        }
+    }
+
+    /// Name of the source whose copies have the name `copy`, if there can be one.
+    #[must_use]
+    pub fn source_of<'a>(&'a self, copy: &'a str) -> Option<&'a str> {
+        let source = match &self.copy_names {
+            CopyNames::Fixed(_) => self.source_name()?,
+            CopyNames::Around(prefix, suffix) => copy.strip_prefix(&**prefix)?.strip_suffix(&**suffix)?,
+        };
+        let is_named = self.source_name().is_none_or(|name| name == source);
+        (is_named && !source.is_empty() && self.copy_name(source) == copy).then_some(source)
+    }
+
+    /// Does the source's own namespace never get a copy? Not where a copy would be the source; nor, of sources that
+    /// labels select, where a copy with the source's labels could be taken for one.
+    #[must_use]
+    pub fn spares_own_namespace(&self) -> bool {
+        self.source_name().is_none_or(|name| self.copy_name(name) == name)
+    }
+
     /// Are there targets that it does not name?
     #[must_use]
     pub fn has_selection(&self) -> bool {
@@ -113,10 +169,10 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         namespace,
         "name the namespace of the object to copy",
     );
-    let source_name =
-        faults.required("spec.source.name", source.name.as_deref(), object_name, "name the object to copy");
+    let sources = sources(&source, &mut faults);
     let targets = spec.targets.clone().unwrap_or_default();
     check_targets(&targets, &mut faults);
+    check_copy_name(&source, &targets, &mut faults);
     let keys = spec.keys.clone().unwrap_or_default();
     check_keys(&keys, &mut faults);
     let [soonest, latest] = RESYNC;
@@ -126,19 +182,24 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         faults.broken("spec.resyncSeconds", format!("{resync} is not allowed: {remedy}"));
     }
 
-    let copy_name = targets.name.unwrap_or_else(|| source_name.clone());
+    let copy_names = match targets.name {
+        Some(name) => CopyNames::Fixed(name),
+        None => CopyNames::Around(
+            targets.name_prefix.unwrap_or_default(),
+            targets.name_suffix.unwrap_or_default(),
+        ),
+    };
     let exclude: BTreeSet<String> = targets.exclude.into_iter().collect();
-    let mut named: BTreeSet<String> =
+    let named: BTreeSet<String> =
         targets.namespaces.into_iter().filter(|namespace| !exclude.contains(namespace)).collect();
-    let names_source_namespace = copy_name == source_name && named.remove(&source_namespace);
-    faults.unless_any(ValidSync {
+    let mut valid = ValidSync {
         account,
         source_kind: source.kind,
         source_namespace,
-        source_name,
-        copy_name,
+        sources,
+        copy_names,
         targets: named,
-        names_source_namespace,
+        names_source_namespace: false,
         patterns: targets.patterns.into_iter().collect(),
         selector: targets.selector,
         exclude,
@@ -151,7 +212,64 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         resync: Duration::from_secs(u64::from(resync.unsigned_abs())),
         suspend: spec.suspend,
         dry_run: spec.dry_run,
-    })
+    };
+    valid.names_source_namespace =
+        valid.spares_own_namespace() && valid.targets.remove(&valid.source_namespace);
+    faults.unless_any(valid)
+}
+
+fn sources(source: &Source, faults: &mut Faults) -> Sources {
+    let field = "spec.source.selector";
+    match (&source.name, &source.selector) {
+        (name, None) => {
+            let remedy = "name the object to copy, or select objects by their labels in spec.source.selector";
+            Sources::Named(faults.required("spec.source.name", name.as_deref(), object_name, remedy))
+        }
+        (name, Some(selector)) => {
+            if let Some(name) = name {
+                faults.text("spec.source.name", name, object_name);
+                faults.broken(
+                    "spec.source.name",
+                    "and spec.source.selector exclude each other: drop one of them".to_owned(),
+                );
+            }
+            if selector.is_empty() {
+                faults.broken(
+                    field,
+                    "asks for no label, and would copy all that the namespace has: ask for one, such as \
+                     matchLabels: {share: \"true\"}"
+                        .to_owned(),
+                );
+            }
+            check_selector(field, selector, faults);
+            let length = selector.query().len();
+            if length > MAX_QUERY {
+                let remedy = "use fewer or shorter values";
+                let words =
+                    format!("has {length} characters as the API server is asked; at most {MAX_QUERY}");
+                faults.broken(field, format!("{words} are allowed: {remedy}"));
+            }
+            Sources::Selected(selector.clone())
+        }
+    }
+}
+
+/// A name is for the copies of one source, and so is said in one way. The schema cannot say this.
+fn check_copy_name(source: &Source, targets: &Targets, faults: &mut Faults) {
+    let field = "spec.targets.name";
+    if targets.name.is_none() {
+        return;
+    }
+    if source.selector.is_some() {
+        faults.broken(
+            field,
+            "is one name for the copies of all that spec.source.selector selects: use namePrefix or \
+             nameSuffix instead"
+                .to_owned(),
+        );
+    } else if targets.name_prefix.is_some() || targets.name_suffix.is_some() {
+        faults.broken(field, "and namePrefix or nameSuffix exclude each other: drop one of them".to_owned());
+    }
 }
 
 fn check_targets(targets: &Targets, faults: &mut Faults) {
@@ -167,11 +285,19 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
     faults.size(field, targets.patterns.len(), MAX_PATTERNS, "use a second ConfigMapSync");
     faults.each_once(field, &targets.patterns, name_pattern);
     if let Some(selector) = &targets.selector {
-        check_selector(selector, faults);
+        check_selector("spec.targets.selector", selector, faults);
     }
     check_namespaces("spec.targets.exclude", &targets.exclude, "name or select fewer namespaces", faults);
     if let Some(name) = &targets.name {
         faults.text("spec.targets.name", name, object_name);
+    }
+    for (field, part, rule) in [
+        ("spec.targets.namePrefix", &targets.name_prefix, name_prefix as Rule),
+        ("spec.targets.nameSuffix", &targets.name_suffix, name_suffix),
+    ] {
+        if let Some(part) = part {
+            faults.text(field, part, rule);
+        }
     }
     check_marks("spec.targets.labels", &targets.labels, label_key, label_value, faults);
     check_marks("spec.targets.annotations", &targets.annotations, annotation_key, annotation_value, faults);
@@ -192,11 +318,11 @@ fn check_marks(field: &str, marks: &BTreeMap<String, String>, key: Rule, value: 
     faults.entries(field, marks, key, value);
 }
 
-fn check_selector(selector: &Selector, faults: &mut Faults) {
-    let field = "spec.targets.selector.matchLabels";
+fn check_selector(selector_field: &str, selector: &Selector, faults: &mut Faults) {
+    let field = &format!("{selector_field}.matchLabels");
     faults.size(field, selector.match_labels.len(), MAX_LABELS, "drop some");
     faults.entries(field, &selector.match_labels, label_key, label_value);
-    let field = "spec.targets.selector.matchExpressions";
+    let field = &format!("{selector_field}.matchExpressions");
     faults.size(field, selector.match_expressions.len(), MAX_EXPRESSIONS, "drop some");
     for (index, expression) in selector.match_expressions.iter().enumerate() {
         check_expression(&format!("{field}[{index}]"), expression, faults);

@@ -81,8 +81,8 @@ fn the_sources_own_namespace_is_never_a_target() {
 #[test]
 fn a_copy_of_another_name_may_stand_next_to_its_source() {
     let valid = validate(Some(&targets(&["team-a", "foo"], &[], Some("copy")))).unwrap();
+    assert_eq!((valid.copy_name("settings").as_str(), valid.source_name()), ("copy", Some("settings")));
     assert_eq!((valid.targets, valid.names_source_namespace), (set(&["team-a", "foo"]), false));
-    assert_eq!((valid.copy_name.as_str(), valid.source_name.as_str()), ("copy", "settings"));
 }
 
 #[test]
@@ -117,6 +117,62 @@ fn patterns_alone_say_where_the_copies_go() {
 }
 
 #[test]
+fn sources_are_named_or_selected_and_copies_are_called_in_one_way() {
+    let labels = json!({"matchLabels": {"share": "true"}});
+    let values: Vec<String> = (0..64).map(|number| format!("{number:063}")).collect();
+    let expression = |key: u8| json!({"key": format!("a{key}"), "operator": "In", "values": values});
+    let long = json!({"matchExpressions": [expression(1), expression(2), expression(3)]});
+    for (source, targets, fields) in [
+        (json!({"selector": labels}), json!({}), [].as_slice()),
+        (json!({"selector": labels}), json!({"namePrefix": "a-", "nameSuffix": ".b"}), &[]),
+        (json!({"name": "settings"}), json!({"namePrefix": "a-"}), &[]),
+        (json!({}), json!({}), &["spec.source.name"]),
+        (json!({"selector": {}}), json!({}), &["spec.source.selector"]),
+        (json!({"name": "settings", "selector": labels}), json!({}), &["spec.source.name"]),
+        (json!({"selector": labels}), json!({"name": "copy"}), &["spec.targets.name"]),
+        (json!({"name": "settings"}), json!({"name": "copy", "nameSuffix": "-b"}), &["spec.targets.name"]),
+        (
+            json!({"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+            json!({}),
+            &["spec.source.selector.matchExpressions[0].values"],
+        ),
+        (json!({"selector": long}), json!({}), &["spec.source.selector"]),
+        (
+            json!({"name": "settings"}),
+            json!({"namePrefix": "-", "nameSuffix": "."}),
+            &["spec.targets.namePrefix", "spec.targets.nameSuffix"],
+        ),
+    ] {
+        let mut spec = spec(&json!({"targets": {"namespaces": ["foo"]}}));
+        let mut parts = json!({"source": {"namespace": "team-a"}, "targets": {"namespaces": ["foo"]}});
+        for (part, more) in [("source", &source), ("targets", &targets)] {
+            parts[part].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        }
+        spec.source = serde_json::from_value(parts["source"].clone()).unwrap();
+        spec.targets = serde_json::from_value(parts["targets"].clone()).unwrap();
+        let faults = validate(Some(&spec)).err().unwrap_or_default();
+        let found: Vec<&str> = faults.iter().map(SpecFault::field).collect();
+        assert_eq!(found, fields, "{source} {targets}");
+    }
+}
+
+#[test]
+fn the_namespace_of_selected_sources_gets_no_copies() {
+    let mut spec = targets(&["team-a", "foo"], &[], None);
+    let selector = json!({"namespace": "team-a", "selector": {"matchLabels": {"a": "b"}}});
+    spec.source = serde_json::from_value(selector).unwrap();
+    spec.targets.as_mut().unwrap().name_prefix = Some("a-".into());
+    let valid = validate(Some(&spec)).unwrap();
+    assert!(valid.names_source_namespace && valid.targets == set(&["foo"]), "{valid:?}");
+    assert_eq!(valid.copy_name("x"), "a-x");
+    for (copy, source) in [("a-x", Some("x")), ("a-", None), ("x", None), ("b-x", None)] {
+        assert_eq!(valid.source_of(copy), source, "{copy}");
+    }
+    let named = validate(Some(&targets(&["foo"], &[], Some("copy")))).unwrap();
+    assert_eq!((named.source_of("copy"), named.source_of("settings")), (Some("settings"), None));
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let valid = validate(Some(&spec(&json!({})))).unwrap();
     assert_eq!(
@@ -125,8 +181,8 @@ fn what_is_left_out_has_its_default() {
             account: "sync".into(),
             source_kind: SourceKind::ConfigMap,
             source_namespace: "team-a".into(),
-            source_name: "settings".into(),
-            copy_name: "settings".into(),
+            sources: Sources::Named("settings".into()),
+            copy_names: CopyNames::Around(String::new(), String::new()),
             targets: set(&["foo"]),
             names_source_namespace: false,
             patterns: set(&[]),
@@ -298,11 +354,11 @@ proptest! {
     ) {
         let spec = spec(&json!({"targets": {"namespaces": namespaces, "exclude": exclude, "name": name}}));
         if let Ok(valid) = validate(Some(&spec)) {
-            prop_assert!(dns_subdomain(&valid.copy_name).is_ok());
+            prop_assert!(dns_subdomain(&valid.copy_name("settings")).is_ok());
             prop_assert!(valid.targets.iter().all(|target| dns_label(target).is_ok()));
             prop_assert!(valid.targets.is_disjoint(&valid.exclude));
             let is_source = |target: &String| {
-                *target == valid.source_namespace && valid.copy_name == valid.source_name
+                *target == valid.source_namespace && valid.copy_name("settings") == "settings"
             };
             prop_assert!(!valid.targets.iter().any(is_source));
             for namespace in &namespaces {

@@ -7,7 +7,8 @@
 //! nothing panics.
 //!
 //! Stricter than the schemas, which cannot say it: keys of labels, annotations and renamings are possible
-//! ones; what is renamed is also copied, and no two keys get one name; a time is one that can be read
+//! ones; what is renamed is also copied, and no two keys get one name; one name is not that of the copies of several
+//! sources; a time is one that can be read
 //! ([`ValidToken::not_before`]). Left to the parser: JSON types and unknown enum values. Left to the API
 //! server: whether an `operator` is there at all, since it parses to `In`.
 //!
@@ -19,6 +20,6 @@ mod fields;
 mod service_token;
 mod values;
 
-pub use config_map_sync::{ValidSync, validate};
+pub use config_map_sync::{CopyNames, Sources, ValidSync, validate};
 pub use fault::SpecFault;
 pub use service_token::{ValidServiceToken, ValidToken, secret_name_unchanged, validate_token};

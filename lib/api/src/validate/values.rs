@@ -37,6 +37,22 @@ pub(super) fn object_name(name: &str) -> Result<(), String> {
     dns_subdomain(name).map_err(|fault| fault.to_string())
 }
 
+/// Part of a name that stands before another one: [`crate::names::PREFIX_PATTERN`].
+pub(super) fn name_prefix(part: &str) -> Result<(), String> {
+    length(part, 1, LABEL_MAX)?;
+    let words = "is not how a name can begin: lower-case letters, digits, `-` and `.`, beginning with a letter or \
+                 digit, and a letter or digit on either side of each `.`";
+    dns_subdomain(&format!("{part}a")).map_err(|_| words.to_owned())
+}
+
+/// Part of a name that stands behind another one: [`crate::names::SUFFIX_PATTERN`].
+pub(super) fn name_suffix(part: &str) -> Result<(), String> {
+    length(part, 1, LABEL_MAX)?;
+    let words = "is not how a name can end: lower-case letters, digits, `-` and `.`, ending with a letter or digit, \
+                 and a letter or digit on either side of each `.`";
+    dns_subdomain(&format!("a{part}")).map_err(|_| words.to_owned())
+}
+
 /// Key of a ConfigMap or a Secret: [`crate::schema::KEY_PATTERN`].
 pub(super) fn data_key(key: &str) -> Result<(), String> {
     length(key, 1, SUBDOMAIN_MAX)?;
@@ -144,6 +160,8 @@ fn is_word(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -239,6 +257,24 @@ mod tests {
             "２026-01-31T08:00:00Z",
         ] {
             assert!(date_time(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_stands_around_a_name_makes_another_one(
+            part in "[-.a]{0,5}", name in "[a-z0-9.-]{1,5}",
+        ) {
+            let valid = dns_subdomain(&name).is_ok();
+            for (around, rule) in [
+                ([part.as_str(), ""], name_prefix as Rule),
+                (["", part.as_str()], name_suffix as Rule),
+            ] {
+                let with = |name: &str| dns_subdomain(&around.join(name)).is_ok();
+                let accepted = rule(&part).is_ok();
+                prop_assert!(!accepted || !valid || with(&name), "{around:?} {name}");
+                prop_assert!(accepted || part.is_empty() || !with("a"), "{around:?}");
+            }
         }
     }
 }

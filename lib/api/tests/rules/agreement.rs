@@ -82,22 +82,30 @@ prop_compose! {
         selector in option::weighted(0.3, selector()),
         exclude in names(),
         name in option::weighted(0.3, name()),
+        around in (option::weighted(0.2, name()), option::weighted(0.2, name())),
         labels in map(),
         annotations in map(),
     ) -> Targets {
-        Targets { namespaces, patterns, selector, exclude, name, labels, annotations }
+        let (name_prefix, name_suffix) = around;
+        Targets {
+            namespaces, patterns, selector, exclude, name, name_prefix, name_suffix, labels, annotations,
+        }
     }
 }
 
 prop_compose! {
     fn sync()(
         service_account in account(),
-        source in option::weighted(0.9, (option::weighted(0.9, name()), option::weighted(0.9, name()))),
+        source in option::weighted(0.9, (
+            option::weighted(0.9, name()), option::weighted(0.8, name()), option::weighted(0.2, selector()),
+        )),
         targets in option::weighted(0.9, targets()),
         keys in option::weighted(0.3, (names(), names(), map())),
         resync_seconds in number(vec![50, 59, 60, 65, 600, 86_400, 86_410], any::<i32>()),
     ) -> ConfigMapSyncSpec {
-        let source = source.map(|(namespace, name)| Source { kind: SourceKind::ConfigMap, namespace, name });
+        let source = source.map(|(namespace, name, selector)| {
+            Source { kind: SourceKind::ConfigMap, namespace, name, selector }
+        });
         let keys = keys.map(|(include, exclude, rename)| Keys { include, exclude, rename });
         ConfigMapSyncSpec { service_account, source, targets, keys, resync_seconds, ..Default::default() }
     }
@@ -143,7 +151,9 @@ fn is_stricter(fault: &SpecFault) -> bool {
     let last = field.rsplit('.').next();
     text[field.len()..].starts_with(" key ")
         || field.starts_with("spec.keys.rename.")
-        || field.starts_with("spec.targets.selector.matchExpressions[") && last == Some("key")
+        || field.contains(".selector.matchExpressions[") && last == Some("key")
+        || field == "spec.targets.name"
+            && (text.contains("one name for") || text.contains("exclude each other"))
         || last == Some("notBefore")
 }
 
@@ -159,7 +169,13 @@ fn agree(judge: &SchemaJudge, kind: &str, spec: &Value, faults: &[SpecFault]) ->
     for fault in faults.iter().filter(|fault| !is_stricter(fault)) {
         let is_same = |field: &String| fault.field().starts_with(field.as_str());
         prop_assert!(!fields.is_empty(), "only the pure rules refuse: {fault}");
-        let by_cel = ["spec.targets", "spec.targets.labels", "spec.targets.annotations"];
+        let by_cel = [
+            "spec.source.name",
+            "spec.source.selector",
+            "spec.targets",
+            "spec.targets.labels",
+            "spec.targets.annotations",
+        ];
         let may_wait = by_cel.contains(&fault.field()) || fault.field().ends_with(".values");
         prop_assert!(may_wait || fields.iter().any(is_same), "{fault}; the schema: {fields:?}");
     }

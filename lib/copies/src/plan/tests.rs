@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use weaver_api::v1beta1::Selector;
+
 use super::*;
 use crate::content::Content;
 use crate::metadata::Metadata;
@@ -178,6 +180,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
         kind,
         namespace: namespace.map(Into::into),
         name: name.map(Into::into),
+        selector: None,
     };
     let named = source(Some("team-a"), Some("settings"));
     assert_eq!(stale_copy(&owner("u1"), &named, kind, &marked("foo")), StaleCopy::Ours);
@@ -188,6 +191,16 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
         let found = stale_copy(&owner("u1"), &source, kind, &marked("team-a"));
         assert_eq!(found, StaleCopy::Others, "{source:?}");
     }
+    // Where labels select the sources, one on which someone put marks may be any; a copy says of which it is.
+    let selecting = Source { selector: Some(Selector::default()), ..source(Some("team-a"), None) };
+    let mut forged = marked("team-a");
+    forged.annotations.as_mut().unwrap().remove(SOURCE_ANNOTATION);
+    forged.name = Some("other".into());
+    assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &forged), StaleCopy::Others);
+    assert_eq!(stale_copy(&owner("u1"), &source(Some("team-a"), None), kind, &forged), StaleCopy::Ours);
+    let copy = ObjectMeta { name: Some("copy".into()), ..marked("team-a") };
+    assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &copy), StaleCopy::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &marked("team-a")), StaleCopy::Others);
     // Of the other kind it is not the source, and its marks say so.
     assert_eq!(stale_copy(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), StaleCopy::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");

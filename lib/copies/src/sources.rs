@@ -1,0 +1,147 @@
+//! Which objects are the sources of a resource, and which of its copies are still wanted. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::marks::{SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::v1beta1::{Selector, SourceDeletionPolicy};
+use weaver_api::validate::ValidSync;
+
+use crate::copy::source_reference;
+use crate::object::ObjectKey;
+
+/// Most sources that one selector may select.
+pub const MAX_SOURCES: usize = 256;
+
+/// Kubernetes itself puts it into each namespace, so no copy of it could ever be made.
+const IN_EACH_NAMESPACE: &str = "kube-root-ca.crt";
+
+/// What a list of the sources that `selector` selects asks for: copies, which have the labels of their source, are left
+/// out.
+#[must_use]
+pub fn query(selector: &Selector) -> String {
+    format!("{},!{SYNC_UID_LABEL}", selector.query())
+}
+
+/// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in turn for ever.
+/// Either of its marks is enough.
+#[must_use]
+pub fn may_be_source(meta: &ObjectMeta) -> bool {
+    let is_copy = meta.labels.iter().flatten().any(|(key, _)| key == SYNC_UID_LABEL)
+        || meta.annotations.iter().flatten().any(|(key, _)| key == SYNC_ANNOTATION);
+    !is_copy && meta.name.as_deref() != Some(IN_EACH_NAMESPACE)
+}
+
+/// Which copies a resource wants.
+pub struct Wanted<'a> {
+    pub spec: &'a ValidSync,
+    /// The namespaces that are asked for.
+    pub namespaces: &'a BTreeSet<String>,
+    /// Names of the copies of each source that is there; `None` where that is not known.
+    pub names: Option<BTreeSet<String>>,
+}
+
+impl Wanted<'_> {
+    /// Is the copy at `place` wanted? So is that of a source which is gone, where the spec says so: if it has the name
+    /// that the spec gives such a copy, and is of such a source, as far as it is known which one it names.
+    #[must_use]
+    pub fn has(&self, place: &ObjectKey, source: Option<&str>) -> bool {
+        let Self { spec, namespaces, names } = self;
+        let is_there = |names: &BTreeSet<String>| names.contains(&place.name);
+        let keeps_gone = names.is_none() || spec.source_deletion_policy == SourceDeletionPolicy::Retain;
+        place.kind == spec.source_kind
+            && namespaces.contains(&place.namespace)
+            && (names.as_ref().is_some_and(is_there) || keeps_gone && self.is_of_such(place, source))
+    }
+
+    fn is_of_such(&self, place: &ObjectKey, source: Option<&str>) -> bool {
+        let Some(name) = self.spec.source_of(&place.name) else { return false };
+        let reference = || source_reference(&ObjectKey::of_source(self.spec, name));
+        // Where it is named, another source's copy of that name is written over.
+        self.spec.source_name().is_some() || source.is_none_or(|source| source == reference())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use weaver_api::v1beta1::SourceKind;
+
+    use super::*;
+    use crate::specs::valid;
+
+    fn spec(source: &Value, policy: &str) -> ValidSync {
+        valid(json!({
+            "serviceAccount": {"name": "sync"}, "source": source, "sourceDeletionPolicy": policy,
+            "targets": {"namespaces": ["foo"], "namePrefix": "a-"},
+        }))
+    }
+
+    #[test]
+    fn no_copy_is_a_source() {
+        let meta = |labels: Value, annotations: Value| -> ObjectMeta {
+            serde_json::from_value(json!({"name": "x", "labels": labels, "annotations": annotations}))
+                .unwrap()
+        };
+        let share = json!({"share": "true"});
+        for (meta, expected) in [
+            (meta(share.clone(), json!({})), true),
+            (meta(json!({"share": "true", SYNC_UID_LABEL: "u"}), json!({})), false),
+            (meta(share, json!({SYNC_ANNOTATION: "a/b/u"})), false),
+            (ObjectMeta { name: Some("kube-root-ca.crt".into()), ..ObjectMeta::default() }, false),
+        ] {
+            assert_eq!(may_be_source(&meta), expected, "{meta:?}");
+        }
+        let selector = serde_json::from_value(json!({"matchLabels": {"share": "true"}})).unwrap();
+        assert_eq!(query(&selector), "share=true,!weaver.example.com/sync-uid");
+    }
+
+    #[test]
+    fn a_copy_is_wanted_while_its_source_is_there_and_as_the_spec_says_when_it_is_gone() {
+        let selected = json!({"namespace": "src", "selector": {"matchLabels": {"share": "true"}}});
+        let named = json!({"namespace": "src", "name": "x"});
+        let of_y = Some("ConfigMap/src/y");
+        // The source `x` is there, and `y` is gone.
+        for (source, policy, at, of, expected) in [
+            (&selected, "Retain", ("foo", "a-x"), None, true),
+            (&selected, "Retain", ("foo", "a-y"), of_y, true),
+            (&selected, "Retain", ("foo", "a-y"), None, true),
+            (&selected, "Delete", ("foo", "a-x"), None, true),
+            (&selected, "Delete", ("foo", "a-y"), of_y, false),
+            // Of other names, of other namespaces, and where none is asked for.
+            (&selected, "Retain", ("foo", "y"), of_y, false),
+            (&selected, "Retain", ("foo", "a-y"), Some("ConfigMap/src/a-y"), false),
+            (&selected, "Retain", ("foo", "a-y"), Some("ConfigMap/other/y"), false),
+            (&selected, "Retain", ("bar", "a-x"), None, false),
+            (&named, "Delete", ("foo", "a-x"), of_y, true),
+            (&named, "Retain", ("foo", "a-y"), of_y, false),
+        ] {
+            let (spec, namespaces) = (spec(source, policy), BTreeSet::from(["foo".to_owned()]));
+            let place = |kind| ObjectKey { kind, namespace: at.0.into(), name: at.1.into() };
+            let there =
+                Wanted { spec: &spec, namespaces: &namespaces, names: Some(["a-x".to_owned()].into()) };
+            assert_eq!(
+                there.has(&place(SourceKind::ConfigMap), of),
+                expected,
+                "{source} {policy} {at:?} {of:?}"
+            );
+            assert!(!there.has(&place(SourceKind::Secret), of));
+            // Of what could not be listed nothing is removed.
+            let unknown = Wanted { names: None, ..there };
+            let expected = expected || (source == &selected && at == ("foo", "a-y") && of == of_y);
+            assert_eq!(
+                unknown.has(&place(SourceKind::ConfigMap), of),
+                expected,
+                "{source} {policy} {at:?} {of:?}"
+            );
+        }
+        // A named one that is gone: none is there.
+        for (policy, expected) in [("Retain", true), ("Delete", false)] {
+            let (spec, namespaces) = (spec(&named, policy), BTreeSet::from(["foo".to_owned()]));
+            let place =
+                ObjectKey { kind: SourceKind::ConfigMap, namespace: "foo".into(), name: "a-x".into() };
+            let gone = Wanted { spec: &spec, namespaces: &namespaces, names: Some(BTreeSet::new()) };
+            assert_eq!(gone.has(&place, None), expected, "{policy}");
+        }
+    }
+}

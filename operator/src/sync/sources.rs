@@ -1,0 +1,110 @@
+//! The sources of one resource, as its tenant sees them: which there are, and what their copies are to be.
+
+use std::collections::BTreeSet;
+
+use kube::api::{Api, ListParams};
+use kube::core::PartialObjectMeta;
+use weaver_api::marks::Owner;
+use weaver_api::names::SUBDOMAIN_MAX;
+use weaver_api::validate::{Sources, ValidSync};
+use weaver_client::call::{CallError, call, lookup};
+use weaver_tenant::TenantClient;
+
+use super::outcome::{SourceState, Unlisted};
+use weaver_copies::content::Content;
+use weaver_copies::copy::{Desired, source_reference};
+use weaver_copies::metadata::Metadata;
+use weaver_copies::object::{Object, ObjectKey};
+use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
+
+/// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
+const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+
+/// Objects in one answer of a list.
+const PAGE: u32 = 100;
+
+/// Which sources there are.
+#[derive(Default)]
+pub struct Listed {
+    pub names: BTreeSet<String>,
+    /// Why they are not known. Then there are no names.
+    pub unlisted: Option<Unlisted>,
+}
+
+/// The one that is named, whether it is there or not; or those that are selected.
+pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> Listed {
+    let selector = match &spec.sources {
+        Sources::Named(name) => return Listed { names: [name.clone()].into(), unlisted: None },
+        Sources::Selected(selector) => selector,
+    };
+    let objects: Api<PartialObjectMeta<Object>> =
+        tenant.namespaced(&spec.source_kind, &spec.source_namespace);
+    let unlisted = match names(&objects, &query(selector)).await {
+        Ok(names) if names.len() <= MAX_SOURCES => return Listed { names, unlisted: None },
+        Ok(_) => Unlisted::TooMany,
+        Err(CallError::Forbidden(status)) => Unlisted::Forbidden(status.message),
+        Err(error) => Unlisted::Failed(error.to_string()),
+    };
+    Listed { unlisted: Some(unlisted), ..Listed::default() }
+}
+
+/// All, or one more than there may be. Anyone who may write there decides how many there are, and how large: they come
+/// in pages, and one by one where a page is too long.
+async fn names(objects: &Api<PartialObjectMeta<Object>>, query: &str) -> Result<BTreeSet<String>, CallError> {
+    let (mut found, mut params) = (BTreeSet::new(), ListParams::default().labels(query).limit(PAGE));
+    loop {
+        match call(objects.list_metadata(&params)).await {
+            Ok(list) => {
+                let sources = list.items.into_iter().filter(|object| may_be_source(&object.metadata));
+                found.extend(sources.filter_map(|object| object.metadata.name));
+                params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+                if params.continue_token.is_none() || found.len() > MAX_SOURCES {
+                    return Ok(found);
+                }
+            }
+            Err(CallError::TooLarge) if params.limit != Some(1) => params.limit = Some(1),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What was read of the source, and what its copies are to be.
+pub struct Read {
+    pub source: SourceState,
+    /// The resourceVersion that was read.
+    pub version: Option<String>,
+    pub absent_keys: Vec<String>,
+    pub copy: Option<Desired>,
+}
+
+/// Reads the source `name`.
+pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: &str) -> Read {
+    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
+    let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
+    if copy_name.len() > SUBDOMAIN_MAX {
+        return nothing(SourceState::NameTooLong(copy_name.len()));
+    }
+    let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
+    match lookup(sources.get(&place.name)).await {
+        Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
+            nothing(SourceState::AccountToken)
+        }
+        Ok(Some(source)) => {
+            let content = Content::of(&source);
+            let absent_keys = content.absent(&spec.keys);
+            let version = source.metadata.resource_version.clone();
+            match content.chosen(&spec.keys) {
+                Ok(content) => {
+                    let reference = source_reference(&place);
+                    let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
+                    let copy = Desired::new(owner.clone(), place.kind, &copy_name, metadata, content);
+                    Read { source: SourceState::Found, version, absent_keys, copy: Some(copy) }
+                }
+                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, copy: None },
+            }
+        }
+        Ok(None) => nothing(SourceState::Missing),
+        Err(CallError::Forbidden(status)) => nothing(SourceState::Forbidden(status.message)),
+        Err(error) => nothing(SourceState::Failed(error.to_string())),
+    }
+}
