@@ -137,7 +137,7 @@ fn page_works(path: &str, namespaces: &[&str], before: &str) {
     let directory = tempfile::tempdir().unwrap();
     let samples = directory.path().join("deploy/samples");
     fs::create_dir_all(&samples).unwrap();
-    for name in ["configmapsync.yaml", "servicetoken.yaml"] {
+    for name in ["configmapsync.yaml", "servicetoken.yaml", "shared-configmaps.yaml"] {
         fs::write(samples.join(name), renamed(&file(&format!("deploy/samples/{name}")), &names)).unwrap();
     }
 
@@ -287,6 +287,14 @@ fn choose_targets() {
     let before = "kubectl create namespace office
                   kubectl -n office create configmap settings --from-literal=greeting=hello\n";
     page_works("docs/how-to/choose-targets.md", &["office", "branch-1", "branch-2", "branch-"], before);
+}
+
+#[test]
+fn choose_sources() {
+    let before = "kubectl create namespace library
+                  kubectl -n library create configmap colours --from-literal=sky=blue
+                  kubectl -n library create configmap sizes --from-literal=shoe=42\n";
+    page_works("docs/how-to/choose-sources.md", &["library", "shop", "team-s", "app-s"], before);
 }
 
 #[test]
