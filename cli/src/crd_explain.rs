@@ -178,7 +178,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("    matchLabels       map of string             Labels that a namespace"),
+            text.contains("    matchLabels       map of string             Labels that must be there"),
             "{text}"
         );
         let text = ask("cms.spec.conflictPolicy").unwrap();
@@ -188,7 +188,7 @@ mod tests {
         );
         let text = ask("spec.source.name").unwrap();
         assert!(
-            text.contains("string, required")
+            text.contains("spec.source.name: string\n")
                 && text.contains("selectable: --field-selector spec.source.name=…"),
             "{text}"
         );

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_leader_that_is_late_no_one_and_what_may_not_be_seen_are_told() {
         let late = shown(Some(lease("2025-12-31T23:59:00.000000Z")), Ok(None));
-        assert!(late.contains("renewed 120 s ago: LATE") && late.contains("paused     no\n"), "{late}");
+        assert!(late.contains("renewed 120 s ago: late") && late.contains("paused     no\n"), "{late}");
         let leaderless = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
         assert!(leaderless.contains("no leader: is an operator running?"), "{leaderless}");
         assert!(leaderless.contains("paused     unknown: namespaces is forbidden"), "{leaderless}");

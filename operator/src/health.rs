@@ -330,7 +330,7 @@ mod tests {
                 false,
                 "the watch on configmapsyncs has not",
             ),
-            (Leadership::Leading, Some(work(true, 2, None)), true, false, "2 watches of tenants"),
+            (Leadership::Leading, Some(work(true, 2, None)), true, false, "2 tenant watches"),
             (Leadership::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has run for 1801 s"),
         ] {
             let report = report(leadership, Vec::new(), work);

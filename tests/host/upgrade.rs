@@ -239,7 +239,8 @@ mod own_server {
             "{said}"
         );
         assert!(
-            said.contains(&format!("k3s {old} is in place again and proven")) && said.contains("pi.example"),
+            said.contains(&format!("k3s {old} is in place again and verified"))
+                && said.contains("pi.example"),
             "{said}"
         );
         scene.runs(&old, Some(&old));

@@ -10,7 +10,7 @@ pub fn host(text: &str) -> Result<ServingName, String> {
             Err(format!("it is a wildcard: use one of its names, such as pi.{rest}"))
         }
         Ok(ServingName::Ip(address)) if address.is_unspecified() => {
-            Err("it is an address to listen at: write one that the other machine can connect to".to_owned())
+            Err("it is an address to listen on: write one that the other machine can connect to".to_owned())
         }
         Ok(name) => Ok(name),
         Err(error) => Err(match &error.suggestion {
@@ -53,8 +53,8 @@ mod tests {
             ("https://pi:6443", Err("it is a URL, not a name: write pi")),
             ("pi:6443", Err("write pi")),
             ("*.pi.lan", Err("use one of its names, such as pi.pi.lan")),
-            ("0.0.0.0", Err("it is an address to listen at")),
-            ("::", Err("it is an address to listen at")),
+            ("0.0.0.0", Err("it is an address to listen on")),
+            ("::", Err("it is an address to listen on")),
             ("a b", Err("it contains white space")),
         ] {
             match (host(text), want) {

@@ -74,5 +74,8 @@ fn a_file_of_another_system_is_told_on_a_boot_partition_only() {
     assert!(!said(dir.path(), KEYS).contains("B-09"), "a directory of the person's");
     fs::write(dir.path().join("config.txt"), "").unwrap();
     let told = said(dir.path(), KEYS);
-    assert!(told.contains("B-09") && told.contains("userconf.txt: Raspberry Pi OS reads"), "{told}");
+    assert!(
+        told.contains("B-09") && told.contains("userconf.txt: this file is for Raspberry Pi OS"),
+        "{told}"
+    );
 }

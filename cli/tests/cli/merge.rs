@@ -72,7 +72,7 @@ fn what_would_not_work_here_is_refused() {
         ("torn.yaml", "torn.yaml"),
         ("no.yaml", "no.yaml"),
         ("none.yaml", "none.yaml does not exist"),
-        ("mended.yaml", "as in every k3s"),
+        ("mended.yaml", "as every k3s does"),
         ("paths.yaml", "client-key name files"),
     ] {
         let (code, said) = laptop.weaver(&["merge", file]);

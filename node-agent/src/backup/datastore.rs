@@ -149,7 +149,7 @@ pub mod tests {
         Connection::open(path("other.db")).unwrap().execute_batch("CREATE TABLE other (id)").unwrap();
         for name in ["damaged.db", "short.db", "empty.db", "text.db", "other.db", "none.db"] {
             let error = check(&path(name)).unwrap_err().to_string();
-            assert!(error.contains(&format!("{name} is no whole datastore")), "{error}");
+            assert!(error.contains(&format!("{name} is not a complete datastore")), "{error}");
         }
         assert!(copy(&path("none.db"), &path("copy.db")).unwrap_err().to_string().contains("none.db"));
         assert!(copy(&path("text.db"), &path("copy2.db")).is_err());

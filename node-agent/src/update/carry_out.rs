@@ -107,7 +107,7 @@ impl Update<'_> {
             say(&format!("{error:#}"));
         }
         self.packages.tidy();
-        say(&format!("Config Weaver {from} is installed again and proven: {}", self.proven()));
+        say(&format!("Config Weaver {from} is installed again and verified: {}", self.proven()));
         exit_code::WENT_BACK
     }
 
@@ -167,7 +167,7 @@ impl Update<'_> {
     fn stuck(&self, why: &str) -> u8 {
         let directory = self.packages.old();
         say(&format!(
-            "{} is not proven either: {why}\nIts log says why; then try once more:\n  \
+            "{} could not be verified either: {why}\nIts log says why; then try once more:\n  \
              sudo weaver explain --journal weaver-node-agent\n  sudo dpkg --install --recursive {}\n  \
              sudo weaver node update",
             self.record.versions().0,

@@ -80,7 +80,7 @@ impl Upgrade<'_> {
         if let Err(error) = self.note(UpgradePhase::WentBack) {
             say(&format!("{error:#}"));
         }
-        say(&format!("k3s {} is in place again and proven: {}", from.version, self.proven()));
+        say(&format!("k3s {} is in place again and verified: {}", from.version, self.proven()));
         exit_code::WENT_BACK
     }
 
@@ -166,7 +166,7 @@ impl Upgrade<'_> {
             ));
         } else {
             say(&format!(
-                "{version} is in place again, but is not proven either: {error:#}\nIts log says why; then \
+                "{version} is in place again, but could not be verified either: {error:#}\nIts log says why; then \
                  try once more:\n  \
                  sudo weaver explain --journal {}\n  sudo weaver node rollback",
                 unit.trim_end_matches(".service")

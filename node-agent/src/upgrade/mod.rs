@@ -263,10 +263,10 @@ fn cut_off(last: &UpgradeRecord, resume: Resume) -> String {
         Resume::Nothing => "it had finished".to_owned(),
         Resume::Forget => format!("{to} was not put in place yet"),
         Resume::LeaveAlone => "another k3s was installed since, which is left as it is".to_owned(),
-        Resume::Prove => format!("{to} is in place and was not proven: it is restarted and proven"),
+        Resume::Prove => format!("{to} is in place and was not verified: it is restarted and verified"),
         Resume::GoBack => format!("{to} is installed but failed: restoring {from}"),
         Resume::ProveOld => {
-            format!("{from} is in place again and was not proven: it is restarted and proven")
+            format!("{from} is in place again and was not verified: it is restarted and verified")
         }
     };
     format!("An upgrade of k3s from {from} to {to}, begun {begun}, was interrupted; {state}.")

@@ -148,7 +148,7 @@ fn a_server_that_is_slow_is_looked_at_again_and_is_no_failure() {
     verdict.finding("T-00").is("ok").says("box.example");
     verdict.finding("F-14").is("warn").says("answers slowly").remedied_by("wait");
     // This host tells nothing of its load.
-    verdict.finding("H-19").is("unknown").says("not known");
+    verdict.finding("H-19").is("unknown").says("cannot tell");
     assert!(!verdict.has("T-09"));
 }
 

@@ -172,7 +172,7 @@ fn a_log_that_cannot_be_read_is_said_once_and_is_no_finding() {
     type Make = fn(&Scene);
     // The kernel refuses to tell when there is more of a directory or of a file: EPERM, as without CAP_SYSLOG.
     let cases: [(&str, Make); 3] = [
-        ("there is no /dev/kmsg", |_| {}),
+        ("/dev/kmsg does not exist", |_| {}),
         ("Operation not permitted", |scene| fs::create_dir(scene.kmsg()).unwrap()),
         ("Operation not permitted", |scene| fs::write(scene.kmsg(), "a file").unwrap()),
     ];

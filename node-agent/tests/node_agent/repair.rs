@@ -203,7 +203,7 @@ fn the_files_of_another_boot_loader_are_named_with_what_to_type_and_left_alone()
     let command = command.replace("/etc/default/grub", host.path("/etc/default/grub").to_str().unwrap());
     assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success(), "{command}");
     assert_eq!(host.read("/etc/default/grub"), "GRUB_CMDLINE_LINUX=\"cgroup_enable=memory \"\n");
-    host.preflight().finding("N-01").remedied_by("/etc/default/grub:1 has cgroup_enable=memory");
+    host.preflight().finding("N-01").remedied_by("/etc/default/grub:1 already has cgroup_enable=memory");
 }
 
 #[test]

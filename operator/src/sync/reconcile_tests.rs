@@ -111,7 +111,7 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once(
     let authorized = world.condition("Authorized");
     assert_eq!(authorized["reason"], "Polled");
     // One is on the source.
-    assert!(authorized["message"].as_str().unwrap().contains("in 11 places"), "{authorized}");
+    assert!(authorized["message"].as_str().unwrap().contains("11 namespaces are polled"), "{authorized}");
     world.events();
     for _ in 0..3 {
         world.reconcile().await.unwrap();

@@ -51,7 +51,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
     let (truth, reason, message) = verdict(&reconciled, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
-    assert!(message.ends_with("set conflictPolicy: Adopt"), "{message}");
+    assert!(message.ends_with("set conflictPolicy: Adopt to take it over"), "{message}");
     assert_eq!(verdict(&reconciled, READY).1, "Conflict");
     // A copy of another resource is adopted by no one.
     let other = TargetState::Conflict(Foreign::Other {
@@ -138,7 +138,7 @@ fn selected_sources_are_counted_and_one_that_is_not_copied_stops_no_other() {
     let (truth, reason, message) = verdict(&reconciled, TARGETS_SYNCED);
     assert_eq!((truth, reason), (Truth::False, "TargetsFailed"));
     for part in [
-        "2 of 4 copies of 4 sources are there; waiting for namespaces: foo; ",
+        "2 of 4 copies of 4 sources are there; waiting for namespaces that do not exist: foo; ",
         "foo/x-a: conflict",
         "ConfigMap team-a/b: spec.keys.rename gives",
         "ConfigMap team-a/c: the name of its copies would have 254 characters",
@@ -368,7 +368,9 @@ fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
     }));
     let (truth, reason, message) = verdict(&reconciled, AUTHORIZED);
     assert_eq!((truth, reason), (Truth::True, "Polled"));
-    for part in ["in 3 places", "1024 watches", "16 MiB", "the right to list and watch in all namespaces"] {
+    for part in
+        ["3 namespaces are polled", "1024 watches", "16 MiB", "Grant list and watch in all namespaces"]
+    {
         assert!(message.contains(part), "{message}");
     }
 }

@@ -16,7 +16,7 @@ pub struct Build {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpgradePhase {
-    /// The new program is put in place and proven.
+    /// The new program is put in place and verified.
     Forward,
     /// The old one is put back and proven.
     Back,

@@ -82,7 +82,7 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
     match server.parse::<ServerUrl>() {
         Ok(url) if url.is_unspecified() => Some(unspecified(
             &url,
-            ", an address to listen at: from another machine the connection is refused",
+            ", an address to listen on: from another machine the connection is refused",
         )),
         Ok(url) if here == Here::Laptop && url.is_loopback() => {
             Some(unspecified(&url, ": this machine, and not the one that k3s runs on"))

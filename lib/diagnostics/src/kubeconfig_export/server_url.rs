@@ -90,7 +90,7 @@ impl ServerUrl {
         if self.rest.chars().all(is_plain) { Ok(self) } else { Err(UrlError::NotPlain) }
     }
 
-    /// Whether the host is 0.0.0.0 or `::`: an address to listen at, not one to connect to.
+    /// Whether the host is 0.0.0.0 or `::`: an address to listen on, not one to connect to.
     #[must_use]
     pub fn is_unspecified(&self) -> bool {
         self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified())
