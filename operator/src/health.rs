@@ -239,7 +239,7 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -
     let alive = trouble.is_empty();
     match &work {
         None if lease == Leadership::Starting => {
-            trouble.push("the lease has not been checked yet".to_owned())
+            trouble.push("the lease has not been checked yet".to_owned());
         }
         None => {}
         Some(work) => trouble.extend(unsettled(work)),

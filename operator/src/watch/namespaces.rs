@@ -108,7 +108,7 @@ impl Namespaces {
                     }
                 }
                 Err(error) => {
-                    warn!(code = code::WATCH_FAILED, %error, "the watch on namespaces failed; it is restarted")
+                    warn!(code = code::WATCH_FAILED, %error, "the watch on namespaces failed; it is restarted");
                 }
             }
         }

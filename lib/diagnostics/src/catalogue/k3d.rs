@@ -23,7 +23,7 @@ macro_rules! k3d_rows {
                 "k3d cluster create --config k3d.yaml"],
         }
         K3dClusterNotChosen = "D-03" "k3d-cluster-not-chosen" Fail {
-            title: "There are several k3d clusters, and WEAVER_CLUSTER selects none of them.",
+            title: "There are several k3d clusters, and `WEAVER_CLUSTER` selects none of them.",
             cause: "The agent proves the names of one cluster and starts one operator.",
             remedy: "set WEAVER_CLUSTER to one of them and restart the agent",
             commands: [

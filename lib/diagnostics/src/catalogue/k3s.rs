@@ -126,7 +126,7 @@ macro_rules! k3s_rows {
             commands: ["sudo weaver node restore --resume"],
         }
         DnsLoops = "F-15" "dns-loops" Fail {
-            title: "The cluster has no DNS: CoreDNS forwards queries to itself.",
+            title: "The cluster has no DNS: `CoreDNS` forwards queries to itself.",
             cause: "CoreDNS forwards to the name servers in /etc/resolv.conf of the node. That file names a loopback \
                 address such as 127.0.0.53, or a DNS server in the cluster.",
             remedy: "give the pods a file with the real DNS server, then restart k3s and CoreDNS",
