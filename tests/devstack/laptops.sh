@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 . tests/devstack/path.sh
 
 windows=x86_64-pc-windows-gnu
-target=$PWD/${CARGO_TARGET_DIR:-target}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 # A home for wine that is not the user's, and no window. The wine of Debian 12 lacks a library that each program of Rust
 # asks for random bytes: here it hands the question on.
