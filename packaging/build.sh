@@ -112,7 +112,8 @@ case ${1-} in
     compression=-Znone
     programs=$(realpath "$2")
     architecture=$(architecture "$programs/weaver")
-    generated "$(started "$architecture" "$programs")"
+    started=$(started "$architecture" "$programs")
+    generated "$started"
     package "$architecture" "$programs" --build=binary
     ;;
   '')

@@ -107,7 +107,14 @@ platforms=() triples=() goals=()
 while read -r platform triple format goal program; do
   [[ -n $platform && $platform != \#* ]] || continue
   [[ -z $programs || $platform == "linux-$native" ]] || continue
-  if [[ -n $programs ]]; then program=$programs/weaver; else program=$target/$program; fi
+  if [[ -n $programs ]]; then
+    program=$programs/weaver
+  elif [[ $program == image/* ]]; then
+    # The image's are always there.
+    program=$PWD/target/$program
+  else
+    program=$target/$program
+  fi
   platforms+=("$platform $format $program")
   triples+=(--target "$triple")
   [[ " ${goals[*]} " == *" $goal "* ]] || goals+=("$goal")

@@ -24,10 +24,12 @@ grep -q '^## Unreleased$' CHANGELOG.md || {
 tests/devstack/prerequisites.sh rust
 sed -i "0,/^version = .*/s//version = \"$version\"/" Cargo.toml
 cargo update --quiet --workspace --offline
+# A workspace of its own; the next line of the entry.
+sed -i "/^name = \"weaver-diagnostics\"$/{n;s/.*/version = \"$version\"/}" lib/diagnostics/fuzz/Cargo.lock
 sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/kubernetes/*.yaml
 dots=${old//./\\.}
-# Not where another version is spoken of, as in a rollback.
-grep -rlE "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt |
+# Not where another version is spoken of, as in a rollback, nor where files are shown that were signed.
+grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt |
   xargs sed -i -E "s/(weaver(-operator)?[-:])$dots/\1$version/g; s/:$dots( docker:)/:$version\1/"
 sed -i "0,/^## Unreleased$/s//## Unreleased\n\n## $version/" CHANGELOG.md
 echo "  $old is $version now; look at \`git diff\`, run \`make generate\`, commit, then: git tag v$version"

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_diagnostics::shell::quoted;
 use weaver_host::platform::{self, CAN_BE_NODE};
 
 use crate::kubeconfig::file::default_kubeconfig;
@@ -43,6 +44,14 @@ static SAID: Once = Once::new();
 pub fn set(flags: Flags) {
     // Only `main` calls it.
     let _ = FLAGS.set(flags);
+}
+
+/// What a command needs to reach the same cluster: nothing, or the flags that this one was given.
+pub fn flags() -> String {
+    let Some(Flags { kubeconfig, context }) = FLAGS.get() else { return String::new() };
+    let kubeconfig = kubeconfig.as_ref().map(|path| ("--kubeconfig", path.display().to_string()));
+    let context = context.as_ref().map(|name| ("--context", name.clone()));
+    kubeconfig.into_iter().chain(context).map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect()
 }
 
 /// The context that was asked for.

@@ -36,6 +36,9 @@ use crate::{connection, grant};
 /// So many more are listed than may be selected, since some may be copies.
 const PAGE: u32 = 100;
 
+/// Copies that are compared one after the other.
+const MAX_COMPARED: usize = 1_000;
+
 #[derive(Subcommand)]
 pub enum Verb {
     /// Create a ConfigMapSync from flags or from a manifest; never overwrites one
@@ -128,7 +131,11 @@ async fn tell_copies(
         Sources::Named(name) => vec![name.clone()],
         Sources::Selected(selector) => selected(client, spec, selector, tell).await,
     };
-    for name in &names {
+    let fitting = (MAX_COMPARED / targets.len().max(1)).max(1);
+    if names.len() > fitting {
+        tell(&format!("of these the first {fitting} are compared"));
+    }
+    for name in names.iter().take(fitting) {
         tell_copies_of(client, sync, spec, (name, targets), tell).await;
     }
 }

@@ -85,13 +85,16 @@ fn verify(options: &Verify) -> anyhow::Result<()> {
         let names = if meta.is_dir() { release.all(path)? } else { vec![release.name(path)?] };
         for (name, path) in names {
             match release.check(&name, &path)? {
+                Ok(()) if key.is_none() => say(format_args!("{name}: as its SHA256SUMS says")),
                 Ok(()) => say(format_args!("{name}: as published{}", release.built())),
                 Err(why) => bad.push(format!("{name}: {why:#}")),
             }
         }
     }
     if key.is_none() {
-        note!("The signature was not checked: pass --key with the key of who publishes the release.");
+        note!(
+            "The signature was not checked, so SHA256SUMS may be anyone's: pass --key with the key of who publishes the release."
+        );
     }
     if bad.is_empty() { Ok(()) } else { Err(listed("not as published, do not use:", bad)) }
 }
@@ -104,6 +107,10 @@ fn listed(what: &str, bad: Vec<String>) -> anyhow::Error {
 
 /// A key file's path, or the key itself.
 fn read_key(given: &str) -> anyhow::Result<signature::Key> {
+    // First: a file of that name may come with the files.
+    if let Ok(key) = signature::key(given) {
+        return Ok(key);
+    }
     let path = Path::new(given);
     if path.exists() {
         let text = String::from_utf8(read(path)?).map_err(|_| anyhow::anyhow!("it is no text"));

@@ -280,7 +280,7 @@ mod own_server {
         assert_eq!(code, Some(0), "{said}");
         // A server on its way out may write the name back into its list: then it is taken out once more.
         assert!(["stop start", "stop start stop start"].contains(&scene.systemd.calls().as_str()), "{said}");
-        assert!(said.contains("old.example is not served any more"), "{said}");
+        assert!(said.contains("old.example is not in the certificate any more"), "{said}");
         assert_eq!(scene.codes(), Vec::<String>::new());
         assert!(scene.laptop(&laptop, "pi.example") && !scene.laptop(&laptop, "old.example"));
         let (code, said) = scene.repair(&["--remove", "old.example"]);

@@ -163,7 +163,7 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.delete_sync(&team, "sync").await;
     world.lacks(&foo, "settings").await;
-    assert!(operator.log().contains("leading"), "{}", operator.log());
+    assert!(operator.log().contains("became the leader"), "{}", operator.log());
     assert!(Metrics::at(&metrics).await.sum("weaver_requests_total") > 0);
     // As the kubelet would ask.
     for probe in [&container.liveness_probe, &container.readiness_probe] {

@@ -9,13 +9,14 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::DeserializeGuard;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 use weaver_api::v1beta1::NodeReport;
 use weaver_diagnostics::finding_text::clean;
+use weaver_host::backoff::Backoff;
 
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
@@ -30,6 +31,11 @@ use crate::doctor::seen::Seen;
 const PAUSE: Duration = Duration::from_secs(20);
 /// The same, as a multiple of what a look took.
 const SHARE: u32 = 10;
+
+/// Between two tries of a watch, at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A watch that lasted as long has succeeded.
+const SETTLED: Duration = Duration::from_mins(1);
 
 /// What a look of doctor found.
 #[derive(Debug, Default)]
@@ -89,17 +95,30 @@ where
     }
 }
 
-/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals.
+/// Keeps a snapshot up to date. A watch that fails is begun anew, at growing intervals: resumed, it would say nothing until
+/// an object changes, and one that may not list would ask each second.
 async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
-    while let Some(event) = events.next().await {
-        into.send_if_modified(|snapshot| match event {
-            Ok(event) => snapshot.take(event, view),
-            Err(error) => snapshot.fail(said(&error)),
-        });
+    let mut pauses = Backoff::new(Duration::from_secs(1));
+    loop {
+        let begun = Instant::now();
+        let mut events = std::pin::pin!(watcher(api.clone(), watcher::Config::default()));
+        while let Some(event) = events.next().await {
+            let has_failed = event.is_err();
+            into.send_if_modified(|snapshot| match event {
+                Ok(event) => snapshot.take(event, view),
+                Err(error) => snapshot.fail(said(&error)),
+            });
+            if has_failed {
+                break;
+            }
+        }
+        if begun.elapsed() > SETTLED {
+            pauses.reset();
+        }
+        sleep(pauses.next(LONGEST_PAUSE)).await;
     }
 }
 

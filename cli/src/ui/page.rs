@@ -154,12 +154,12 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// A message: its first line, and the others, such as a Role, as text to copy.
+/// A message: its first line, and the others, such as a Role. Others write messages, too: no button copies them.
 fn lines(message: &str) -> Markup {
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
     html! {
         (first)
-        @if !rest.is_empty() { (code_block(rest)) }
+        @if !rest.is_empty() { pre tabindex="0" { code { (rest) } } }
     }
 }
 

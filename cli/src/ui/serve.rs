@@ -26,6 +26,7 @@ use tokio::time::{sleep, timeout};
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
+use weaver_host::http_server::Caller;
 
 use super::access::{Access, Admission};
 use super::live::Live;
@@ -114,7 +115,13 @@ pub fn router(app: App) -> Router {
 /// Lets through who may ask.
 async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut answer = match app.access.admit(request.method(), request.uri(), request.headers()) {
-        Admission::Allowed => next.run(request).await,
+        Admission::Allowed => {
+            // Anyone on this machine may open connections: that of live changes is the last to go.
+            if let Some(caller) = request.extensions().get::<Caller>() {
+                caller.mark_known();
+            }
+            next.run(request).await
+        }
         Admission::First => {
             let cookie = HeaderValue::from_str(&app.access.cookie()).ok();
             let mut answer = html(StatusCode::OK, page::refused::entered(&app.access.prefix));
@@ -211,7 +218,13 @@ async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named)
     let (role, error) = match done {
         Ok(Ok(role)) => (role, None),
         Ok(Err(error)) => (None, Some(clean(&format!("{error:#}")))),
-        Err(_) => (None, Some(format!("Not all was compared within {} s.", PATIENCE.as_secs()))),
+        Err(_) => (
+            None,
+            Some(format!(
+                "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
+                PATIENCE.as_secs()
+            )),
+        ),
     };
     let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
     shown(page::sync::compared(&app.frame(), &namespace, &name, &Comparison { lines, role, error }))

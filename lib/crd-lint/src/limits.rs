@@ -71,7 +71,7 @@ pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Cha
     let mut found: Vec<Change> = bounds(old, new).into_iter().chain(forms(old, new)).flatten().collect();
     found.extend(values_gone(old.enum_.as_ref(), new.enum_.as_ref()));
     found.extend(rules_added(
-        old,
+        (old, new),
         old.x_kubernetes_validations.as_deref().unwrap_or_default(),
         new.x_kubernetes_validations.as_deref().unwrap_or_default(),
     ));
@@ -228,30 +228,40 @@ fn values_gone(was: Option<&Vec<JSON>>, is: Option<&Vec<JSON>>) -> Vec<Change> {
     }
 }
 
-fn rules_added(old: &JSONSchemaProps, was: &[ValidationRule], is: &[ValidationRule]) -> Vec<Change> {
+fn rules_added(
+    schemas: (&JSONSchemaProps, &JSONSchemaProps),
+    was: &[ValidationRule],
+    is: &[ValidationRule],
+) -> Vec<Change> {
     // A rule about the older value runs on creation too only where `optionalOldSelf` says so.
     let on_creation = |rule: &ValidationRule| rule.optional_old_self == Some(true);
     let stood = |new: &ValidationRule| {
         was.iter().any(|old| allows_more(&old.rule, &new.rule) && (on_creation(old) || !on_creation(new)))
     };
-    let added = is.iter().filter(|rule| !stood(rule) && !always_held(old, &rule.rule));
+    let added = is.iter().filter(|rule| !stood(rule) && !always_held(schemas, &rule.rule));
     added.map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
 }
 
 /// Did each value that was accepted keep this rule? So it is where its first alternative is that a field is there which
-/// was required, `has(self.a) || …`, or that one is not there which was not known, `!has(self.a) || …`.
-fn always_held(old: &JSONSchemaProps, rule: &str) -> bool {
+/// was required, `has(self.a) || …`, or that one is not there which was not known, `!has(self.a) || …`. One with a default
+/// is always there; some are at the top of each object without being listed; and CEL writes some names with `__`.
+fn always_held((old, new): (&JSONSchemaProps, &JSONSchemaProps), rule: &str) -> bool {
     let Some((first, others)) = rule.split_once(" || ") else { return false };
     let field = |start: &str| {
         let field = first.strip_prefix(start)?.strip_suffix(')')?;
         let is_name = field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        is_name.then_some(field)
+        (is_name && !field.contains("__")).then_some(field)
     };
     let is_required = |field: &str| old.required.iter().flatten().any(|required| required == field);
     let keeps_unknown =
         old.additional_properties.is_some() || old.x_kubernetes_preserve_unknown_fields == Some(true);
     let is_unknown = |field: &str| {
-        !keeps_unknown && old.properties.as_ref().is_some_and(|known| !known.contains_key(field))
+        let has_default =
+            |new: &JSONSchemaProps| new.properties.as_ref()?.get(field)?.default.as_ref().map(drop);
+        !keeps_unknown
+            && !["apiVersion", "kind", "metadata"].contains(&field)
+            && has_default(new).is_none()
+            && old.properties.as_ref().is_some_and(|known| !known.contains_key(field))
     };
     is_alternative(others)
         && (field("has(self.").is_some_and(is_required) || field("!has(self.").is_some_and(is_unknown))

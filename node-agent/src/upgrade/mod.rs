@@ -285,11 +285,11 @@ fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
         Role::Agent => "the version that the cluster reports".to_owned(),
     };
     format!(
-        "would go from {from} to {to}: {shown}\n\
-         would keep {} as {} and put the new one in its place\n\
+        "would upgrade from {from} to {to}: {shown}\n\
+         would keep {} as {} and install the new one\n\
          would restart {} (pods keep running)\n\
-         would prove within {} s: {} is active, {proof}\n\
-         else would put the old one back, restart and prove it\n\
+         would verify within {} s: {} is active, {proof}\n\
+         if not, would reinstall the old one, restart and verify it\n\
          Nothing was changed.",
         file(&program.installed),
         file(&program.previous()),

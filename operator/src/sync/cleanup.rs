@@ -24,14 +24,15 @@ use weaver_api::conditions::bounded;
 use weaver_api::convert;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, SourceKind};
-use weaver_api::validate::validate;
+use weaver_api::validate::{ValidSync, validate};
 use weaver_client::call::CallError;
-use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
+use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
+use super::outcome::Unlisted;
 use super::sources;
 use super::stale_copies;
 use super::state::{Search, SyncState};
@@ -42,7 +43,7 @@ use crate::metrics::Written;
 use crate::watch::{Guarded, ResourceRef};
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
-use weaver_copies::object::ObjectKey;
+use weaver_copies::object::{ObjectKey, resource};
 
 /// After what time a refusal is final: some tries for rights that are just being restored.
 const REFUSAL_STANDS: Duration = Duration::from_secs(10);
@@ -77,7 +78,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         state.search = Search::Due;
     }
     let shown = std::mem::take(&mut state.watches);
-    state.stale_copies.extend(shown.copies_of(&owner(guarded)).map(|(place, _)| place));
+    state.stale_copies.extend(shown.copies_of(&owner(guarded)));
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => {
@@ -103,7 +104,8 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         Verdict::Release => log_release(guarded, &pass),
         Verdict::ReleaseWithOrphans(left) => {
             let refused = matches!(pass, Pass::Refused(_));
-            announce_orphans(context, &state.stale_copies, guarded, refused, &left).await;
+            announce_orphans(context, &state.stale_copies.keys().cloned().collect(), guarded, refused, &left)
+                .await;
         }
     }
     Ok(())
@@ -260,7 +262,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.desired().cloned().unwrap_or_default();
-    state.stale_copies.extend(std::mem::take(&mut state.verified).into_keys());
+    state.forget_verified();
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
         return Pass::Hindered("the spec names no account to remove copies with".into());
@@ -285,16 +287,31 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         state.search = Search::Done(tenant.uid.clone());
     }
     // Of those that are gone the search tells, where the account may list.
+    let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
     let selected = match validate(Some(&spec)) {
-        Ok(valid) if valid.source_name().is_none() => sources::list(&tenant, &valid).await.names,
+        Ok(valid) if valid.source_name().is_none() => {
+            let listed = sources::list(&tenant, &valid).await.bounded(valid.targets.len());
+            if let Some(why) = listed.unlisted
+                && !may_find_all(&tenant, &valid).await
+            {
+                let words = |why: &str| format!("its sources in {}: {why}", valid.source_namespace);
+                match why {
+                    Unlisted::Forbidden(why) => refused.push(words(&why)),
+                    Unlisted::Failed(why) => failed.push(words(&why)),
+                    Unlisted::TooMany | Unlisted::TooManyCopies { .. } => {
+                        hindered.push(words("too many to look for"))
+                    }
+                }
+            }
+            listed.names
+        }
         _ => BTreeSet::new(),
     };
     let named = named_places(&spec, &selected);
     let source = spec.source.unwrap_or_default();
-    let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
-    let places = known.iter().cloned().chain(named).collect();
+    let places = known.keys().cloned().chain(named).collect();
     for (place, removal) in stale_copies::remove(context, &tenant, &owner, &source, places, Mode::Write).await
     {
         match removal {
@@ -308,8 +325,9 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
                     Hindrance::Rejected(_) => hindered.push(words),
                     Hindrance::Failed(_) => failed.push(words),
                 }
-                if kept.marked || known.contains(&place) {
-                    state.stale_copies.insert(place);
+                let source = known.get(&place).cloned();
+                if kept.marked || source.is_some() {
+                    state.stale_copies.insert(place, source.flatten());
                 }
             }
         }
@@ -320,6 +338,13 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         (true, false, _) => Pass::Hindered(left(&[hindered, refused])),
         (false, ..) => Pass::Failed(left(&[failed, hindered, refused])),
     }
+}
+
+/// May the tenant list in each namespace that the spec names, so that the search has found what is there?
+async fn may_find_all(tenant: &TenantClient, spec: &ValidSync) -> bool {
+    let named: Vec<String> = spec.targets.iter().cloned().collect();
+    let listable = tenant.access.listable(&resource(spec.source_kind), named).await;
+    listable.is_ok_and(|listable| spec.targets.iter().all(|name| listable.contains(name)))
 }
 
 /// In words that fit into a line of the log, however many places there are.

@@ -56,6 +56,11 @@ pub struct SourceWork {
 pub enum Unlisted {
     /// It selects more than [`weaver_copies::sources::MAX_SOURCES`].
     TooMany,
+    /// So many for so many namespaces would be more than [`weaver_copies::sources::MAX_COPIES`].
+    TooManyCopies {
+        sources: usize,
+        targets: usize,
+    },
     /// The API server refused the tenant, with these words.
     Forbidden(String),
     Failed(String),

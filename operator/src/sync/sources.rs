@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use weaver_api::marks::Owner;
@@ -15,7 +16,7 @@ use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, source_reference};
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
+use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES, may_be_source, query};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
@@ -29,6 +30,18 @@ pub struct Listed {
     pub names: BTreeSet<String>,
     /// Why they are not known. Then there are no names.
     pub unlisted: Option<Unlisted>,
+}
+
+impl Listed {
+    /// Nothing, where there would be too many copies for `targets` namespaces.
+    #[must_use]
+    pub fn bounded(self, targets: usize) -> Self {
+        let sources = self.names.len();
+        if sources < 2 || sources * targets <= MAX_COPIES {
+            return self;
+        }
+        Self { unlisted: Some(Unlisted::TooManyCopies { sources, targets }), ..Self::default() }
+    }
 }
 
 /// The one that is named, whether it is there or not; or those that are selected.
@@ -68,6 +81,15 @@ async fn names(objects: &Api<PartialObjectMeta<Object>>, query: &str) -> Result<
     }
 }
 
+fn is_selected(spec: &ValidSync, meta: &ObjectMeta) -> bool {
+    match &spec.sources {
+        Sources::Named(_) => true,
+        Sources::Selected(selector) => {
+            may_be_source(meta) && selector.matches(&meta.labels.clone().unwrap_or_default())
+        }
+    }
+}
+
 /// What was read of the source, and what its copies are to be.
 pub struct Read {
     pub source: SourceState,
@@ -89,6 +111,8 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
             nothing(SourceState::AccountToken)
         }
+        // It may have lost its labels since it was listed.
+        Ok(Some(source)) if !is_selected(spec, &source.metadata) => nothing(SourceState::Missing),
         Ok(Some(source)) => {
             let content = Content::of(&source);
             let absent_keys = content.absent(&spec.keys);

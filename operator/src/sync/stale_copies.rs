@@ -6,14 +6,15 @@
 //! Searched once per resource and account after a start, and when a resource is deleted, where the resource does not
 //! show that there are none. In between, memory and the watches know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
-use weaver_api::marks::{Owner, SYNC_UID_LABEL};
+use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind, Targets};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::{CallError, call};
@@ -40,16 +41,15 @@ const LISTS: usize = 4;
 /// Objects in one answer of a list.
 const PAGE: u32 = 100;
 
+/// Where copies are, each with the source that it names.
+type Places = BTreeMap<ObjectKey, Option<String>>;
+
 /// Every object that carries the label of `owner`, in `namespaces`.
 ///
 /// # Errors
 /// If a question or a list fails for another reason than a missing right; then nothing may be concluded.
-pub async fn find(
-    tenant: &TenantClient,
-    owner: &Owner,
-    namespaces: &[String],
-) -> Result<BTreeSet<ObjectKey>, CallError> {
-    let mut found = BTreeSet::new();
+pub async fn find(tenant: &TenantClient, owner: &Owner, namespaces: &[String]) -> Result<Places, CallError> {
+    let mut found = Places::new();
     for kind in SourceKind::ALL {
         found.extend(find_kind(tenant, owner, kind, namespaces).await?);
     }
@@ -61,7 +61,7 @@ async fn find_kind(
     owner: &Owner,
     kind: SourceKind,
     namespaces: &[String],
-) -> Result<Vec<ObjectKey>, CallError> {
+) -> Result<Places, CallError> {
     let params = ListParams::default().labels(&format!("{SYNC_UID_LABEL}={}", owner.uid));
     let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
         vec![tenant.all(&kind)]
@@ -81,12 +81,14 @@ async fn places(
     objects: Api<PartialObjectMeta<Object>>,
     params: &ListParams,
     kind: SourceKind,
-) -> Result<Vec<ObjectKey>, CallError> {
-    let (mut found, mut params) = (Vec::new(), params.clone().limit(PAGE));
+) -> Result<Places, CallError> {
+    let source = |meta: &ObjectMeta| meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
+    let (mut found, mut params) = (Places::new(), params.clone().limit(PAGE));
     loop {
         match call(objects.list_metadata(&params)).await {
             Ok(list) => {
-                found.extend(list.items.iter().filter_map(|object| ObjectKey::of(kind, &object.metadata)));
+                let places = list.items.iter().map(|object| &object.metadata);
+                found.extend(places.filter_map(|meta| Some((ObjectKey::of(kind, meta)?, source(meta)))));
                 params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
                 if params.continue_token.is_none() {
                     return Ok(found);
@@ -130,7 +132,7 @@ pub async fn search(
 ) -> Option<String> {
     let found = match &state.search {
         Search::Done(uid) if *uid == tenant.uid => return None,
-        Search::Open if are_none(sync) => BTreeSet::new(),
+        Search::Open if are_none(sync) => Places::new(),
         _ => match find(tenant, &owner(sync), &context.namespaces.active(|_, _| true)).await {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
@@ -178,11 +180,19 @@ pub async fn sweep(
     mode: Mode,
 ) -> StaleCopies {
     let spec = wanted.spec;
-    state.stale_copies.retain(|place| !wanted.has(place, None));
+    let mut places = Places::new();
+    for (place, source) in std::mem::take(&mut state.stale_copies) {
+        if !wanted.has(&place, source.as_deref()) {
+            places.insert(place, source);
+        } else if wanted.names.is_none() {
+            // It may be wanted, and may not: it is judged again when the sources are known.
+            state.stale_copies.insert(place, source);
+        }
+    }
     let shown = state.watches.copies_of(owner);
     let verified = state.verified.iter().map(|(place, copy)| (place.clone(), Some(copy.source.clone())));
     let unwanted = shown.chain(verified).filter(|(place, source)| !wanted.has(place, source.as_deref()));
-    state.stale_copies.extend(unwanted.map(|(place, _)| place));
+    places.extend(unwanted);
 
     let source = &Source {
         kind: spec.source_kind,
@@ -194,8 +204,9 @@ pub async fn sweep(
         },
     };
     let mut swept = StaleCopies::default();
-    let places = std::mem::take(&mut state.stale_copies);
-    for (place, removal) in remove(context, tenant, owner, source, places, mode).await {
+    let source_of = |place: &ObjectKey| places.get(place).cloned().flatten();
+    let removals = remove(context, tenant, owner, source, places.keys().cloned().collect(), mode).await;
+    for (place, removal) in removals {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(place)),
@@ -204,16 +215,20 @@ pub async fn sweep(
                 info!(code = code::COPY_REMOVED, %owner, %place, "removed a stale copy");
             }
             Err(kept) => {
-                state.stale_copies.insert(place.clone());
+                state.stale_copies.insert(place.clone(), source_of(&place));
                 if !is_secret(spec, &place.namespace, &kept) {
                     swept.kept.insert(place, kept);
                 }
             }
         }
     }
-    state.stale_copies.extend(swept.planned.iter().cloned());
-    state.verified.retain(|place, copy| wanted.has(place, Some(&copy.source)));
-    state.backoffs.retain(|place| wanted.has(place, None));
+    state.stale_copies.extend(swept.planned.iter().map(|place| (place.clone(), source_of(place))));
+    // Of selected sources that are gone, ever new ones, nothing is kept; the search before the end finds their copies.
+    let is_named = spec.source_name().is_some();
+    let is_there =
+        |place: &ObjectKey| is_named || wanted.names.as_ref().is_none_or(|names| names.contains(&place.name));
+    state.verified.retain(|place, copy| is_there(place) && wanted.has(place, Some(&copy.source)));
+    state.backoffs.retain(|place| is_there(place) && wanted.has(place, None));
     swept
 }
 

@@ -1,6 +1,6 @@
 //! What is remembered of a `ConfigMapSync` between reconciliations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
@@ -51,8 +51,8 @@ pub struct SyncState {
     pub asks_again: bool,
     /// Have stale copies of an earlier life been looked for?
     pub search: Search,
-    /// Copies that are not wanted any more and may still be there.
-    pub stale_copies: BTreeSet<ObjectKey>,
+    /// Copies that are not wanted any more and may still be there, with the source that each names, if that is known.
+    pub stale_copies: BTreeMap<ObjectKey, Option<String>>,
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
@@ -72,7 +72,7 @@ impl Default for SyncState {
             sync_now: None,
             asks_again: false,
             search: Search::default(),
-            stale_copies: BTreeSet::new(),
+            stale_copies: BTreeMap::new(),
             upgraded: None,
             deleting_since: None,
             common: Common::new(RateLimit::default()),
@@ -81,9 +81,15 @@ impl Default for SyncState {
 }
 
 impl SyncState {
+    /// What was verified may be stale by now.
+    pub fn forget_verified(&mut self) {
+        let verified = std::mem::take(&mut self.verified).into_iter();
+        self.stale_copies.extend(verified.map(|(place, copy)| (place, Some(copy.source))));
+    }
+
     /// Nothing of what is known of copies and rights is taken for granted any more.
     pub fn look_afresh(&mut self) {
-        self.stale_copies.extend(std::mem::take(&mut self.verified).into_keys());
+        self.forget_verified();
         self.search = Search::Due;
         self.asks_again = true;
     }

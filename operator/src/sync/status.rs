@@ -63,6 +63,12 @@ pub fn status(
 #[must_use]
 pub fn patch(status: &ConfigMapSyncStatus) -> Value {
     let ConfigMapSyncStatus { observed_generation, conditions, counts, sources, targets, truncated } = status;
+    // A merge goes into an object: what is not to be there any more is to be named.
+    let counts = counts.map(|counts| {
+        let mut written = json!(counts);
+        written["sources"] = json!(counts.sources);
+        written
+    });
     json!({"status": {
         "observedGeneration": observed_generation,
         "conditions": conditions,
@@ -127,7 +133,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
 /// Why there is no source.
 fn without_sources(work: &Work) -> &'static str {
     match &work.unlisted {
-        Some(Unlisted::TooMany) => TOO_MANY,
+        Some(Unlisted::TooMany | Unlisted::TooManyCopies { .. }) => TOO_MANY,
         Some(Unlisted::Forbidden(_)) => "SourceForbidden",
         Some(Unlisted::Failed(_)) => "SourceUnknown",
         None => NO_SOURCE,

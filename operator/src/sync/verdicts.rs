@@ -26,7 +26,7 @@ use crate::watch::LIMITS;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Before, Foreign};
 use weaver_copies::rights::{Right, explain};
-use weaver_copies::sources::MAX_SOURCES;
+use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
@@ -147,14 +147,28 @@ impl Work {
                 );
                 (TOO_MANY, words)
             }
+            Some(Unlisted::TooManyCopies { sources, targets }) => {
+                let words = format!(
+                    "{sources} {} for {targets} namespaces would be {} copies, and at most {MAX_COPIES} are allowed, so \
+                     nothing is copied: select fewer sources, or divide them among several ConfigMapSyncs; existing \
+                     copies stay as they are",
+                    self.those(),
+                    sources * targets
+                );
+                (TOO_MANY, words)
+            }
             Some(Unlisted::Forbidden(words)) => ("SourceForbidden", words.clone()),
             Some(Unlisted::Failed(words)) => ("SourceUnknown", words.clone()),
             None if self.sources.is_empty() => {
                 let copies = match self.spec.source_deletion_policy {
-                    SourceDeletionPolicy::Retain => "existing copies stay as they are",
-                    SourceDeletionPolicy::Delete => "existing copies are deleted",
+                    SourceDeletionPolicy::Retain => "stay as they are",
+                    SourceDeletionPolicy::Delete => "are deleted",
                 };
-                (NO_SOURCE, format!("no {} were found; {copies}", self.those()))
+                let namespace = &self.spec.source_namespace;
+                (
+                    NO_SOURCE,
+                    format!("no {} were found; copies of sources in {namespace} {copies}", self.those()),
+                )
             }
             None => return None,
         })

@@ -37,7 +37,7 @@ use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
 use weaver_copies::sources::Wanted;
 
 /// Sources that are read at once; each may have a megabyte.
-const READS: usize = 8;
+const READS: usize = 2;
 
 /// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
 /// changed in the middle: what is left of the work is not worth doing any more.
@@ -101,7 +101,7 @@ impl Pass<'_> {
             .watches
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
-        let Listed { names, unlisted } = list(tenant, spec).await;
+        let Listed { names, unlisted } = list(tenant, spec).await.bounded(selection.desired.len());
         let sources = self.sources(state, &names, &selection.desired).await?;
         let stale_copies = self.clean_up(state, &sources, unlisted.as_ref(), &asked).await;
         // Someone took our finalizer away: then the copies would outlive the resource.

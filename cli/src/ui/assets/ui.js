@@ -39,7 +39,11 @@ async function load() {
   const answer = await fetch(location.href, { credentials: "same-origin" });
   const next = new DOMParser().parseFromString(await answer.text(), "text/html");
   const [main, there] = [next.querySelector("main"), document.querySelector("main")];
-  if (!main || isBusy()) {
+  if (!main) {
+    document.getElementById("live").textContent = "Not shown any more (" + answer.status + "): load the page again.";
+    return true;
+  }
+  if (isBusy()) {
     return false;
   }
   const open = new Map([...there.querySelectorAll("details")].map((one) => [keyOf(one), one.open]));
@@ -67,23 +71,30 @@ function follow(address) {
   const live = document.getElementById("live");
   let source = null;
   let waiting = null;
+  let loading = false;
+  let again = false;
+  // One at a time: an older answer would overwrite a newer one.
   const reload = async () => {
+    if (loading) {
+      again = true;
+      return;
+    }
     clearTimeout(waiting);
-    waiting = null;
-    let done = false;
+    [waiting, loading, again] = [null, true, false];
+    let done = true;
     try {
       done = await load();
     } catch {
       // The next change tries again; that the program has ended is said below.
-      return;
     }
-    if (!done) {
+    loading = false;
+    if (!done || again) {
       waiting = setTimeout(reload, 2000);
     }
   };
   const begin = () => {
     source = new EventSource(address);
-    source.addEventListener("open", () => { live.textContent = "Live."; });
+    source.addEventListener("open", () => { live.textContent = "Live."; reload(); });
     source.addEventListener("change", () => { if (!waiting) { reload(); } });
     source.addEventListener("error", () => {
       live.textContent = "Not live: is weaver ui still running?";
@@ -94,9 +105,10 @@ function follow(address) {
     if (document.hidden) {
       source?.close();
       source = null;
+      clearTimeout(waiting);
+      waiting = null;
     } else if (!source) {
       begin();
-      reload();
     }
   });
   if (!document.hidden) {

@@ -31,7 +31,7 @@ pub fn explain(frame: &Frame<'_>, recognised: Option<&Recognised>) -> Markup {
                 @for found in findings { (finding(found, &html! {})) }
             }
         } @else {
-            p.quiet { "The text stays on this machine. Tokens in it are not repeated in the answer." }
+            p.quiet { "The text stays on this machine." }
         }
     };
     frame.page(Tab::Explain, "Explain", false, &content)

@@ -1,12 +1,14 @@
 //! One ConfigMapSync: from where to where, as whom, how it is and why; and what is found of it with the person's rights.
 
 use maud::{Markup, html};
+use weaver_diagnostics::shell::quoted;
 
 use super::super::view::event::EventView;
 use super::super::view::matrix::states;
 use super::super::view::sync::{CopyState, SyncView, TargetView};
 use super::syncs::state_class;
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
+use crate::connection;
 
 /// `events` is why they are not known, if so.
 pub fn sync(
@@ -34,7 +36,7 @@ pub fn sync(
                 li { a href={ (path) "/compare" } { "Compare source and copies now" } }
                 li { a href={ (frame.prefix) "syncs" } { "All syncs" } }
             }
-            (code_block(&format!("weaver sync explain {} -n {}", summary.name, summary.namespace)))
+            (code_block(&explain(&summary.namespace, &summary.name)))
         }
     };
     frame.page(Tab::Syncs, &format!("{}/{}", summary.namespace, summary.name), true, &content)
@@ -106,6 +108,12 @@ pub struct Comparison {
     pub error: Option<String>,
 }
 
+/// The command for this cluster, whatever the object is called.
+fn explain(namespace: &str, name: &str) -> String {
+    let cluster = connection::flags();
+    format!("weaver sync explain {} -n {}{cluster}", quoted(name), quoted(namespace))
+}
+
 pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Comparison) -> Markup {
     let content = html! {
         p { a href=(frame.sync_path(namespace, name)) { "← " (namespace) "/" (name) } }
@@ -116,7 +124,7 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
                 @let (words, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
                 ul { @for line in words.lines() { li { (line) } } }
                 p { "This page writes nothing. Who may grant rights there, types" }
-                (code_block(&format!("weaver sync explain {name} -n {namespace} --grant")))
+                (code_block(&format!("{} --grant", explain(namespace, name))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }
         }

@@ -87,7 +87,10 @@ impl SyncView {
         let spec = sync.desired();
         let source = spec.and_then(|spec| spec.source.as_ref()).map(|source| {
             let part = |part: &Option<String>| part.as_deref().map(clean).unwrap_or_default();
-            format!("{} {}/{}", source.kind, part(&source.namespace), part(&source.name))
+            match &source.name {
+                Some(name) => format!("{} {}/{}", source.kind, part(&source.namespace), clean(name)),
+                None => format!("{}s in {} by labels", source.kind, part(&source.namespace)),
+            }
         });
         let account = spec
             .and_then(|spec| spec.service_account.as_ref())
@@ -99,7 +102,10 @@ impl SyncView {
             account: account.unwrap_or_default(),
             counts: status.counts.unwrap_or_default(),
             targets: status.targets.iter().map(target).collect(),
-            is_truncated: status.truncated,
+            is_truncated: status.truncated
+                && status.counts.is_some_and(|counts| {
+                    usize::try_from(counts.desired).is_ok_and(|desired| desired > status.targets.len())
+                }),
             is_dry_run: spec.is_some_and(|spec| spec.dry_run),
         }
     }

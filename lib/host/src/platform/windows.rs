@@ -46,6 +46,11 @@ pub fn possible(path: &Path) -> io::Result<()> {
     file_name_fault(&name).map_or(Ok(()), |why| Err(io::Error::new(io::ErrorKind::InvalidFilename, why)))
 }
 
+/// Makes one directory, whose parent is there. What is there already, also a link to a directory, is an error.
+pub fn create_directory(path: &Path, _mode: u32) -> io::Result<()> {
+    fs::create_dir(path)
+}
+
 /// Makes a directory, and those above it, where they are missing.
 ///
 /// # Errors

@@ -275,7 +275,7 @@ fn make_directory(dir: &Path, readers: Readers) -> Result<(), CertificateError> 
     let missing: Vec<_> = dir.ancestors().take_while(|path| is_missing(path)).collect();
     for path in missing.into_iter().rev() {
         let mode = if path == dir { 0o750 } else { 0o755 };
-        match platform::create_directories(path, mode) {
+        match platform::create_directory(path, mode) {
             // Whatever the umask is.
             Ok(()) => {
                 let opened = platform::set_path_mode(path, mode);
