@@ -21,7 +21,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use weaver_host::http_server::{self, Limits};
-use weaver_host::signals::Signals;
+use weaver_host::platform::Signals;
 
 use crate::connection;
 use crate::stdout::{note, print};

@@ -61,7 +61,7 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     weaver(&alone, &["pause", "--reason", " "]).await.refused("give a reason");
     weaver(&alone, &["pause", "--reason", "x", "settings"]).await.refused("write sync/NAME or token/NAME");
     let said = weaver(&alone, &["pause", "--reason", "a backup"]).await;
-    assert!(said.done && said.out.contains("to continue: weaver resume"), "{said:?}");
+    assert!(said.done && said.out.contains("to continue: `weaver resume`"), "{said:?}");
     is_paused(&world, &team, "sync").await;
     is_paused(&world, &team, "goes").await;
     let status = weaver(&alone, &["status"]).await.out;

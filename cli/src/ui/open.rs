@@ -61,7 +61,8 @@ fn leading(address: &str, directory: &Path) -> anyhow::Result<NamedTempFile> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+
+    use weaver_host::platform;
 
     use super::*;
 
@@ -71,7 +72,8 @@ mod tests {
         let file = leading("http://127.0.0.1:1/p/?token=a&b", directory.path()).unwrap();
         let text = fs::read_to_string(file.path()).unwrap();
         assert!(text.contains("content=\"0; url=http://127.0.0.1:1/p/?token=a&amp;b\""), "{text}");
-        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        let owner = platform::owner(&fs::metadata(file.path()).unwrap());
+        assert!(owner.mode.is_none_or(|mode| mode == 0o600), "{owner:?}");
     }
 
     #[test]

@@ -73,6 +73,19 @@ fn each_file_and_the_whole_directory_are_as_published() {
 }
 
 #[test]
+fn a_file_that_is_called_like_the_key_does_not_stand_for_it() {
+    let key = fs::read_to_string(format!("{FIXTURES}/owner.pub")).unwrap();
+    let key = key.lines().nth(1).unwrap();
+    let release = Release::with(|at| {
+        // A key may have a slash.
+        fs::create_dir_all(at.join(key).parent().unwrap()).unwrap();
+        fs::copy(format!("{FIXTURES}/other.pub"), at.join(key)).unwrap();
+    });
+    let (status, said, noted) = release.verify(&[ARCHIVE, "--key", key]);
+    assert!(status == Some(0) && said.contains("signed by the key 5816789DAE322018"), "{said}{noted}");
+}
+
+#[test]
 fn without_a_key_the_signature_is_said_not_to_be_checked() {
     let (status, said, noted) = Release::new().verify(&[ARCHIVE]);
     assert!(

@@ -132,3 +132,23 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
         Err(error) => nothing(SourceState::Failed(error.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_sources_for_many_namespaces_are_refused_and_one_source_never() {
+        let listed = |sources: usize| Listed {
+            names: (0..sources).map(|number| number.to_string()).collect(),
+            unlisted: None,
+        };
+        for (sources, targets, expected) in [(1, 20_000, 1), (100, 100, 100), (0, 5, 0)] {
+            let found = listed(sources).bounded(targets);
+            assert_eq!((found.names.len(), found.unlisted), (expected, None), "{sources} {targets}");
+        }
+        let refused = listed(256).bounded(1_000);
+        assert!(refused.names.is_empty());
+        assert_eq!(refused.unlisted, Some(Unlisted::TooManyCopies { sources: 256, targets: 1_000 }));
+    }
+}

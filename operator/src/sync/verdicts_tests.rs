@@ -161,6 +161,13 @@ fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said(
             false,
         ),
         (
+            Some(Unlisted::TooManyCopies { sources: 256, targets: 1_000 }),
+            Truth::False,
+            "TooManySources",
+            "256 ConfigMaps in team-a that spec.source.selector selects for 1000 namespaces would be 256000 copies",
+            false,
+        ),
+        (
             Some(Unlisted::Forbidden("may not list".into())),
             Truth::Unknown,
             "SourceForbidden",

@@ -291,6 +291,35 @@ fn rules_that_each_older_value_keeps() {
                 ": rule is new: has(self.a) || has(self.b)",
                 plain("!has(self.b) || has(self.a)"),
             ),
+            // Each older object gets it, and would then have to keep the rest.
+            (
+                old(),
+                with(
+                    "!has(self.b) || self.a == 'z'",
+                    json!({"properties": {"a": {"type": "string"}, "b": {"type": "string", "default": "x"}}}),
+                ),
+                ": rule is new: !has(self.b) || self.a == 'z'",
+                fine(),
+            ),
+            // CEL writes the known `a-a` so; and each object has its name without a list.
+            (
+                merged(&old(), &json!({"properties": {"a": {"type": "string"}, "a-a": {"type": "string"}}})),
+                with(
+                    "!has(self.a__dash__a) || has(self.b)",
+                    json!({"properties": {"a": {"type": "string"}, "b": {"type": "string"}, "a-a": {"type": "string"}}}),
+                ),
+                ": rule is new: !has(self.a__dash__a) || has(self.b)",
+                with(
+                    "has(self.a) || has(self.b)",
+                    json!({"properties": {"a": {"type": "string"}, "b": {"type": "string"}, "a-a": {"type": "string"}}}),
+                ),
+            ),
+            (
+                old(),
+                plain("!has(self.metadata) || has(self.b)"),
+                ": rule is new: !has(self.metadata) || has(self.b)",
+                fine(),
+            ),
         ],
     );
     let kept = json!({"x-kubernetes-preserve-unknown-fields": true});

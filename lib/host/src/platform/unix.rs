@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::owner::Owner;
+pub use crate::signals::Signals;
 
 /// The editor of who has named none.
 pub const EDITOR: &str = "vi";

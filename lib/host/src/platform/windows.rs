@@ -11,8 +11,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tokio::signal::windows::{CtrlBreak, CtrlC, ctrl_break, ctrl_c};
+
 use super::owner::Owner;
 use super::windows_names::{self, file_name_fault, without_prefix};
+
+/// What ends a program in a console, caught from now on.
+pub struct Signals {
+    interrupt: CtrlC,
+    end: CtrlBreak,
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn install() -> io::Result<Self> {
+        Ok(Self { interrupt: ctrl_c()?, end: ctrl_break()? })
+    }
+
+    /// The name of the next one.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "Ctrl-C",
+            _ = self.end.recv() => "Ctrl-Break",
+        }
+    }
+}
 
 /// The editor of who has named none.
 pub const EDITOR: &str = "notepad";
