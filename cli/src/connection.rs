@@ -51,7 +51,8 @@ pub fn flags() -> String {
     let Some(Flags { kubeconfig, context }) = FLAGS.get() else { return String::new() };
     let kubeconfig = kubeconfig.as_ref().map(|path| ("--kubeconfig", path.display().to_string()));
     let context = context.as_ref().map(|name| ("--context", name.clone()));
-    kubeconfig.into_iter().chain(context).map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect()
+    let flags = kubeconfig.into_iter().chain(context);
+    flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect::<Vec<_>>().concat()
 }
 
 /// The context that was asked for.

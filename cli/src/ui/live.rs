@@ -95,7 +95,7 @@ where
     }
 }
 
-/// Keeps a snapshot up to date. A watch that fails is begun anew, at growing intervals: resumed, it would say nothing until
+/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals: resumed, it would say nothing until
 /// an object changes, and one that may not list would ask each second.
 async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
 where

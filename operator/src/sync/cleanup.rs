@@ -299,7 +299,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
                     Unlisted::Forbidden(why) => refused.push(words(&why)),
                     Unlisted::Failed(why) => failed.push(words(&why)),
                     Unlisted::TooMany | Unlisted::TooManyCopies { .. } => {
-                        hindered.push(words("too many to look for"))
+                        hindered.push(words("too many to look for"));
                     }
                 }
             }

@@ -42,7 +42,10 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Makes one directory, whose parent is there. What is there already, also a link to a directory, is an error.
+/// Makes one directory, whose parent is there.
+///
+/// # Errors
+/// It cannot be made, or something is there already, were it a link to a directory.
 pub fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).create(path)
 }

@@ -72,7 +72,10 @@ pub fn possible(path: &Path) -> io::Result<()> {
     file_name_fault(&name).map_or(Ok(()), |why| Err(io::Error::new(io::ErrorKind::InvalidFilename, why)))
 }
 
-/// Makes one directory, whose parent is there. What is there already, also a link to a directory, is an error.
+/// Makes one directory, whose parent is there.
+///
+/// # Errors
+/// It cannot be made, or something is there already, were it a link to a directory.
 pub fn create_directory(path: &Path, _mode: u32) -> io::Result<()> {
     fs::create_dir(path)
 }
