@@ -1,17 +1,19 @@
 //! The sources of one resource, as its tenant sees them: which there are, and what their copies are to be.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use weaver_api::marks::Owner;
 use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::validate::{Sources, ValidSync};
-use weaver_client::call::{CallError, call, lookup};
+use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
 use super::outcome::{SourceState, Unlisted};
+use super::pages::each_page;
 use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, source_reference};
 use weaver_copies::metadata::Metadata;
@@ -20,9 +22,6 @@ use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES, may_be_source, query};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
-
-/// Objects in one answer of a list.
-const PAGE: u32 = 100;
 
 /// Which sources there are.
 #[derive(Default)]
@@ -61,24 +60,15 @@ pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> Listed {
     Listed { unlisted: Some(unlisted), ..Listed::default() }
 }
 
-/// All, or one more than there may be. Anyone who may write there decides how many there are, and how large: they come
-/// in pages, and one by one where a page is too long.
+/// All, or more than there may be.
 async fn names(objects: &Api<PartialObjectMeta<Object>>, query: &str) -> Result<BTreeSet<String>, CallError> {
-    let (mut found, mut params) = (BTreeSet::new(), ListParams::default().labels(query).limit(PAGE));
-    loop {
-        match call(objects.list_metadata(&params)).await {
-            Ok(list) => {
-                let sources = list.items.into_iter().filter(|object| may_be_source(&object.metadata));
-                found.extend(sources.filter_map(|object| object.metadata.name));
-                params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
-                if params.continue_token.is_none() || found.len() > MAX_SOURCES {
-                    return Ok(found);
-                }
-            }
-            Err(CallError::TooLarge) if params.limit != Some(1) => params.limit = Some(1),
-            Err(error) => return Err(error),
-        }
-    }
+    let mut found = BTreeSet::new();
+    each_page(objects, query, |page| {
+        found.extend(page.into_iter().filter(may_be_source).filter_map(|meta| meta.name));
+        if found.len() > MAX_SOURCES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .await?;
+    Ok(found)
 }
 
 fn is_selected(spec: &ValidSync, meta: &ObjectMeta) -> bool {

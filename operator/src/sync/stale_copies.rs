@@ -7,22 +7,24 @@
 //! show that there are none. In between, memory and the watches know.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind, Targets};
 use weaver_api::validate::{Sources, ValidSync};
-use weaver_client::call::{CallError, call};
+use weaver_client::call::CallError;
 use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
 use super::outcome::StaleCopies;
+use super::pages::each_page;
 use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
@@ -37,9 +39,6 @@ const CONCURRENCY: usize = 16;
 
 /// Lists in flight at once: each may be as long as an answer may be.
 const LISTS: usize = 4;
-
-/// Objects in one answer of a list.
-const PAGE: u32 = 100;
 
 /// Where copies are, each with the source that it names.
 type Places = BTreeMap<ObjectKey, Option<String>>;
@@ -62,43 +61,34 @@ async fn find_kind(
     kind: SourceKind,
     namespaces: &[String],
 ) -> Result<Places, CallError> {
-    let params = ListParams::default().labels(&format!("{SYNC_UID_LABEL}={}", owner.uid));
+    let query = &format!("{SYNC_UID_LABEL}={}", owner.uid);
     let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
         vec![tenant.all(&kind)]
     } else {
         let listable = tenant.access.listable(&resource(kind), namespaces.to_vec()).await?;
         listable.iter().map(|namespace| tenant.namespaced(&kind, namespace)).collect()
     };
-    let places = stream::iter(objects).map(|objects| places(objects, &params, kind));
+    let places = stream::iter(objects).map(|objects| places(objects, query, kind));
     let places: Vec<_> = places.buffer_unordered(LISTS).try_collect().await?;
     Ok(places.into_iter().flatten().collect())
 }
 
-/// Where the objects of a list are. Anyone who may write there decides how many there are, and how large: it
-/// comes in pages, and object by object where a page is too long, so that no one keeps the others' copies from
-/// being found.
+/// Where the objects of a list are.
 async fn places(
     objects: Api<PartialObjectMeta<Object>>,
-    params: &ListParams,
+    query: &str,
     kind: SourceKind,
 ) -> Result<Places, CallError> {
     let source = |meta: &ObjectMeta| meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
-    let (mut found, mut params) = (Places::new(), params.clone().limit(PAGE));
-    loop {
-        match call(objects.list_metadata(&params)).await {
-            Ok(list) => {
-                let places = list.items.iter().map(|object| &object.metadata);
-                found.extend(places.filter_map(|meta| Some((ObjectKey::of(kind, meta)?, source(meta)))));
-                params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
-                if params.continue_token.is_none() {
-                    return Ok(found);
-                }
-            }
-            Err(CallError::TooLarge) if params.limit != Some(1) => params.limit = Some(1),
-            // The namespace went, or the right did, since we asked.
-            Err(CallError::Forbidden(_) | CallError::NotFound(_)) => return Ok(found),
-            Err(error) => return Err(error),
-        }
+    let mut found = Places::new();
+    let listed = each_page(&objects, query, |page| {
+        found.extend(page.iter().filter_map(|meta| Some((ObjectKey::of(kind, meta)?, source(meta)))));
+        ControlFlow::Continue(())
+    });
+    match listed.await {
+        // The namespace went, or the right did, since we asked.
+        Ok(()) | Err(CallError::Forbidden(_) | CallError::NotFound(_)) => Ok(found),
+        Err(error) => Err(error),
     }
 }
 

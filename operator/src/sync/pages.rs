@@ -1,0 +1,38 @@
+//! A list in pages, and object by object where a page is too long: anyone who may write there decides how many objects
+//! there are, and how large, and keeps no one from seeing the others.
+
+use std::ops::ControlFlow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams};
+use kube::core::PartialObjectMeta;
+use weaver_client::call::{CallError, call};
+use weaver_copies::object::Object;
+
+/// Objects in one answer of a list.
+const PAGE: u32 = 100;
+
+/// Hands over what has the labels of `query`, page by page, until there is no more or `take` has enough.
+///
+/// # Errors
+/// If a page cannot be had; what was handed over before is not all.
+pub async fn each_page(
+    objects: &Api<PartialObjectMeta<Object>>,
+    query: &str,
+    mut take: impl FnMut(Vec<ObjectMeta>) -> ControlFlow<()>,
+) -> Result<(), CallError> {
+    let mut params = ListParams::default().labels(query).limit(PAGE);
+    loop {
+        match call(objects.list_metadata(&params)).await {
+            Ok(list) => {
+                params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+                let found = list.items.into_iter().map(|object| object.metadata).collect();
+                if take(found).is_break() || params.continue_token.is_none() {
+                    return Ok(());
+                }
+            }
+            Err(CallError::TooLarge) if params.limit != Some(1) => params.limit = Some(1),
+            Err(error) => return Err(error),
+        }
+    }
+}
