@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use weaver_api::marks::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::Alone;
-use weaver_tests::audit;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::{World, eventually, eventually_within, weaver};
 
@@ -160,7 +159,7 @@ async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_withou
     // Failures in a row, and a time that the retry after them is longer than: that one doubles from a second on.
     const PAUSES: [(usize, u64); 3] = [(6, 20), (7, 40), (8, 80)];
     let alone = Alone::start_with(|_| Hooks::none(), &["--retry", "3600", "--watch", "300"]).await;
-    let log = alone.own.server.layout().audit_log();
+    let audit = alone.own.audit();
     let world = alone.world("appears");
     let mut teams = Vec::new();
     for short in ["guesses", "selects", "allowed"] {
@@ -183,7 +182,7 @@ async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_withou
         world.sync(team, "sync", spec).await;
     }
     // Each reconciliation reads the source once.
-    let reconciled = || [&guesses, &selects].map(|team| audit::requests(&log, team, "get"));
+    let reconciled = || [&guesses, &selects].map(|team| audit.requests(team, "get"));
     for (round, (failures, pause)) in PAUSES.into_iter().enumerate() {
         let (begun, before) = eventually_within(PROMPT * 6, "the retries are rare", || async {
             let now = reconciled();

@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
 use weaver_tests::alone::Alone;
-use weaver_tests::audit;
+use weaver_tests::audit::Audit;
 use weaver_tests::memory::Memory;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, eventually_within, given};
@@ -20,8 +20,8 @@ use weaver_tests::world::{World, eventually, eventually_within, given};
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Requests of this account to list or watch, by the audit log, and the time between the first and now.
-fn attempts(user: &str) -> (usize, Duration) {
-    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+fn attempts(audit: &Audit, user: &str) -> (usize, Duration) {
+    let events = audit.events();
     let is_attempt = |event: &&Value| {
         event["user"]["username"] == user && (event["verb"] == "list" || event["verb"] == "watch")
     };
@@ -52,7 +52,7 @@ async fn an_account_that_may_only_get_costs_a_handful_of_refused_lists_a_minute(
     let user = format!("system:serviceaccount:{team}:sync");
     // Two watches are refused: that of the source, and that of the copies.
     let tried = eventually_within(MINUTE * 2, "a minute has passed", || async {
-        let (tried, lasted) = attempts(&user);
+        let (tried, lasted) = attempts(&world.audit, &user);
         if lasted > MINUTE { Ok(tried) } else { Err(lasted) }
     })
     .await;

@@ -9,7 +9,6 @@ use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
 use weaver_api::v1beta1::ConfigMapSync;
-use weaver_tests::audit::{events, requests};
 use weaver_tests::person::refusal;
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::world::{World, eventually, given};
@@ -49,11 +48,8 @@ async fn a_tenant_who_names_a_neighbours_account_gets_only_its_own() {
     assert_eq!(stored.data["spec"]["serviceAccount"], json!({"name": ACCOUNT}));
     world.condition(&mallory, "borrowed", "Authorized", "False", "MissingRights").await;
     let asked = |event: &&Value| event["objectRef"]["namespace"] == json!(loot);
-    let users: Vec<Value> = events(&given("WEAVER_TEST_AUDIT_LOG"))
-        .iter()
-        .filter(asked)
-        .map(|event| event["user"]["username"].clone())
-        .collect();
+    let users: Vec<Value> =
+        world.audit.events().iter().filter(asked).map(|event| event["user"]["username"].clone()).collect();
     let neighbour = json!(format!("system:serviceaccount:{victim}:{ACCOUNT}"));
     assert!(!users.contains(&neighbour), "{users:?}");
     assert!(world.config_maps(&loot).get_opt("settings").await.unwrap().is_none());
@@ -131,8 +127,7 @@ async fn sync_now_in_a_loop_keeps_no_neighbour_waiting() {
     world.sync(&other, "sync", world.spec(&other, &[&bar])).await;
     world.holds(&bar, "settings", &[("a", "1")]).await;
     let syncs = world.syncs(&team);
-    let log = given("WEAVER_TEST_AUDIT_LOG");
-    let (began, before) = (tokio::time::Instant::now(), requests(&log, &foo, "get"));
+    let (began, before) = (tokio::time::Instant::now(), world.audit.requests(&foo, "get"));
     let hammer = async {
         for round in 0.. {
             let note =
@@ -152,7 +147,7 @@ async fn sync_now_in_a_loop_keeps_no_neighbour_waiting() {
     }
     // A burst of twenty and two a second, however many patches there were.
     let most = 24 + 2 * usize::try_from(began.elapsed().as_secs()).unwrap();
-    let looks = requests(&log, &foo, "get") - before;
+    let looks = world.audit.requests(&foo, "get") - before;
     assert!(looks <= most, "{looks} reads of one copy in {:?}", began.elapsed());
     world.finish().await;
 }

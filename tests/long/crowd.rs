@@ -1,9 +1,8 @@
 //! Many targets: one tenant's failures do not hold up another, and what is outdated is not written to the end.
 
 use serde_json::json;
-use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
@@ -67,13 +66,12 @@ async fn a_source_that_changes_during_a_fan_out_ends_it_and_the_last_state_is_ev
         world.holds(target, "settings", &[("a", "last")]).await;
     }
     all_synced().await;
-    let log = given("WEAVER_TEST_AUDIT_LOG");
     let is_update = |event: &serde_json::Value| {
         event["verb"] == "update"
             && event["objectRef"]["resource"] == "configmaps"
             && event["user"]["username"] == json!(format!("system:serviceaccount:{team}:sync"))
     };
-    let updates = audit::events(&log).iter().filter(|event| is_update(event)).count();
+    let updates = world.audit.events().iter().filter(|event| is_update(event)).count();
     // Eleven edits; written to the end, each, they would be 3,300.
     assert!((TARGETS..TARGETS * 5).contains(&updates), "{updates} updates");
     world.finish().await;

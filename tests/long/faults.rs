@@ -204,7 +204,7 @@ async fn own_server_an_api_server_that_is_away_for_three_minutes_finds_everythin
     copies.edit_arrives("the first after").await;
     copies.ready("True", "Synced").await;
     assert!(!second.has_ended(), "{}", second.log());
-    let turns = audit::writers_in_turn(&alone.own.server.layout().audit_log());
+    let turns = audit::writers_in_turn(&alone.own.audit());
     println!("{} wrote", turns.len());
     world.finish().await;
 }

@@ -35,12 +35,12 @@ async fn own_server_a_hundred_rolling_restarts_lose_no_edit_and_write_none_twice
         copies.have(&value).await;
     }
     copies.survive(&mut alone).await;
-    let log = alone.own.server.layout().audit_log();
+    let audit = alone.own.audit();
     for target in &copies.targets {
-        assert_eq!(audit::requests(&log, target, "create"), 1);
-        assert_eq!(audit::requests(&log, target, "update"), ROUNDS, "{target}");
+        assert_eq!(audit.requests(target, "create"), 1);
+        assert_eq!(audit.requests(target, "update"), ROUNDS, "{target}");
     }
-    let turns = audit::writers_in_turn(&log);
+    let turns = audit::writers_in_turn(&audit);
     assert!(turns.len() > ROUNDS / 2, "{turns:#?}");
     println!("{} of {} operators wrote, one after the other", turns.len(), ROUNDS + 1);
     world.finish().await;

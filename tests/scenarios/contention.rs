@@ -1,9 +1,8 @@
 //! Two resources that want one target: it is decided, not fought over.
 
 use serde_json::json;
-use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 /// A tenant of its own next to the first, with a `settings` of its own (`b: 2`).
 async fn rival(world: &World, foo: &str) -> String {
@@ -25,8 +24,7 @@ async fn the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
         "{}",
         conflict.message
     );
-    let log = given("WEAVER_TEST_AUDIT_LOG");
-    let writes = || ["create", "update", "delete"].map(|verb| audit::requests(&log, &foo, verb));
+    let writes = || ["create", "update", "delete"].map(|verb| world.audit.requests(&foo, verb));
     world.config_map(&rival, "settings", &[("b", "3")]).await;
     world.config_map(&team, "settings", &[("a", "2")]).await;
     world.holds(&foo, "settings", &[("a", "2")]).await;

@@ -95,7 +95,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     edit(&world, &place, "5").await;
     assert!(!third.log().contains("became the leader"), "{}", third.log());
-    assert_eq!(audit::writers_in_turn(&alone.own.server.layout().audit_log()).len(), 3);
+    assert_eq!(audit::writers_in_turn(&alone.own.audit()).len(), 3);
     world.finish().await;
 }
 
@@ -115,7 +115,7 @@ async fn two_that_are_started_at_once_do_not_both_write() {
         if waiting.count() == 1 { Ok(()) } else { Err(logs) }
     })
     .await;
-    assert_eq!(audit::writers_in_turn(&alone.own.server.layout().audit_log()).len(), 1);
+    assert_eq!(audit::writers_in_turn(&alone.own.audit()).len(), 1);
     world.finish().await;
 }
 
@@ -158,11 +158,11 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     signal(&alone.operator, "-CONT");
     alone.operator.ends().await;
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
-    let log = alone.own.server.layout().audit_log();
-    let made = targets.iter().map(|target| audit::requests(&log, target, "create")).sum::<usize>();
+    let audit = alone.own.audit();
+    let made = targets.iter().map(|target| audit.requests(target, "create")).sum::<usize>();
     // What was under way when it was stopped may have been answered to no one, and be tried by the other.
     assert!((TARGETS..TARGETS + 16).contains(&made), "{made} creates for {TARGETS} copies");
-    let writers = audit::writers_in_turn(&log);
+    let writers = audit::writers_in_turn(&audit);
     assert_eq!(writers.len(), 2, "{writers:#?}");
     world.finish().await;
 }

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use weaver_tests::audit::requests;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 /// Upstream's own role: everything but `watch`.
 const UPSTREAMS: [&str; 5] = ["get", "list", "create", "update", "delete"];
@@ -37,8 +36,7 @@ async fn upstreams_role_without_watch_is_enough_and_changes_are_looked_for() {
 async fn a_new_value_of_sync_now_has_every_copy_looked_at() {
     let world = World::new("sync-now").await;
     let (team, foo) = world.synced().await;
-    let log = given("WEAVER_TEST_AUDIT_LOG");
-    let looks = || requests(&log, &foo, "get");
+    let looks = || world.audit.requests(&foo, "get");
     let before = looks();
     for (round, value) in ["now", "again"].into_iter().enumerate() {
         let note = json!({"metadata": {"annotations": {"weaver.example.com/sync-now": value}}});
@@ -48,7 +46,7 @@ async fn a_new_value_of_sync_now_has_every_copy_looked_at() {
         })
         .await;
     }
-    assert_eq!(requests(&log, &foo, "update"), 0, "and found to be right");
+    assert_eq!(world.audit.requests(&foo, "update"), 0, "and found to be right");
     world.finish().await;
 }
 
@@ -61,23 +59,23 @@ async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_rig
     world.grant(&team, &bar, &["get", "list", "watch"]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
     world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
-    let log = given("WEAVER_TEST_AUDIT_LOG");
     let start = Instant::now();
-    let (writes, tries) = (requests(&log, &foo, "update"), requests(&log, &bar, "create"));
-    let reads = requests(&log, &team, "get");
+    let (writes, tries) = (world.audit.requests(&foo, "update"), world.audit.requests(&bar, "create"));
+    let reads = world.audit.requests(&team, "get");
     for value in 0..150 {
         world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
     }
     world.config_map(&team, "settings", &[("a", "last")]).await;
     world.holds(&foo, "settings", &[("a", "last")]).await;
     let took = start.elapsed().as_secs();
-    let (writes, tries) = (requests(&log, &foo, "update") - writes, requests(&log, &bar, "create") - tries);
+    let (writes, tries) =
+        (world.audit.requests(&foo, "update") - writes, world.audit.requests(&bar, "create") - tries);
     // A burst of twenty and two a second.
     let most = 22 + 2 * usize::try_from(took).unwrap();
     assert!(writes <= most, "{writes} writes in {took} s");
     // And it is copied while it changes, however fast; each look at it comes to a write.
     assert!(writes >= 10, "{writes} writes in {took} s");
-    let reads = requests(&log, &team, "get") - reads;
+    let reads = world.audit.requests(&team, "get") - reads;
     assert!(reads <= most + 10, "{reads} reads in {took} s");
     println!("{writes} writes and {reads} reads in {took} s");
     // At the longest pause of two seconds, which the tests set, one try in a second and a third.

@@ -129,9 +129,9 @@ async fn every_right_is_used_and_nothing_else_is_asked_for() {
         cause.after_the_start(&world, &place, "more").await;
     }
     world.delete_sync(&place.team, "sync").await;
-    let log = alone.own.logs().audit;
+    let audit = alone.own.audit();
     eventually("each right was used", || async {
-        let events = audit::events(&log);
+        let events = audit.events();
         let unused: Vec<Right> = granted()
             .into_iter()
             .filter(|right| !audit::own(&events).any(|event| right.covers(event)))

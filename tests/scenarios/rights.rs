@@ -7,9 +7,8 @@ use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, given, weaver};
+use weaver_tests::world::{World, eventually, weaver};
 
 #[tokio::test]
 async fn missing_rights_are_named_and_the_printed_role_makes_it_ready() {
@@ -117,7 +116,7 @@ async fn resources_of_one_account_share_one_token_and_no_one_reviews_it() {
         world.sync(&team, &name, spec).await;
         world.condition(&team, &name, "Ready", "True", "Synced").await;
     }
-    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+    let events = world.audit.events();
     let ours = events.iter().filter(|event| {
         event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
     });
@@ -134,6 +133,7 @@ async fn resources_of_one_account_share_one_token_and_no_one_reviews_it() {
     for review in ["tokenreviews", "subjectaccessreviews"] {
         assert_eq!(asked(review, None), 0, "what the API server decides is not asked beforehand");
     }
+    drop(events);
     world.finish().await;
 }
 
@@ -158,11 +158,11 @@ async fn a_right_that_was_taken_away_is_not_read_with_for_longer_than_a_watch_la
     const SLACK: i64 = 5;
     let world = World::new("bounded").await;
     let (team, foo) = world.synced().await;
-    let (user, log) = (format!("system:serviceaccount:{team}:sync"), given("WEAVER_TEST_AUDIT_LOG"));
+    let user = format!("system:serviceaccount:{team}:sync");
     world.revoke(&foo).await;
     let revoked = Timestamp::now();
     let last = eventually("each watch has ended, and the next one is refused", || async {
-        let events = audit::events(&log);
+        let events = world.audit.events();
         let watches = events.iter().filter(|event| {
             event["verb"] == "watch"
                 && event["user"]["username"] == user

@@ -3,9 +3,8 @@
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncStatus;
-use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 /// Copies `settings` to every namespace that is labelled for this world.
 fn selecting(world: &World, team: &str) -> Value {
@@ -179,9 +178,8 @@ async fn one_watch_does_for_all_namespaces_where_the_account_may() {
         world.holds(target, "settings", &[("a", "1")]).await;
     }
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    let log = given("WEAVER_TEST_AUDIT_LOG");
     for target in &targets {
-        assert_eq!(audit::requests(&log, target, "watch"), 0, "{target}");
+        assert_eq!(world.audit.requests(target, "watch"), 0, "{target}");
     }
     // It sees what happens there,
     world.config_maps(&targets[1]).delete("settings", &DeleteParams::default()).await.unwrap();
@@ -192,8 +190,7 @@ async fn one_watch_does_for_all_namespaces_where_the_account_may() {
     }
     world.revoke_everywhere().await;
     eventually("each target is watched", || async {
-        let counts: Vec<usize> =
-            targets.iter().map(|target| audit::requests(&log, target, "watch")).collect();
+        let counts: Vec<usize> = targets.iter().map(|target| world.audit.requests(target, "watch")).collect();
         if counts.iter().all(|count| *count > 0) { Ok(()) } else { Err(counts) }
     })
     .await;

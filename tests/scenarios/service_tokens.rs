@@ -264,8 +264,7 @@ async fn sixteen_keys_are_one_secret_and_one_write() {
     for (key, account) in &keys {
         assert_eq!(world.user_of(&tokens[*key]).await, Some(user(&team, account)), "{key}");
     }
-    let audit = given("WEAVER_TEST_AUDIT_LOG");
-    let writes = ["create", "update"].map(|verb| weaver_tests::audit::requests(&audit, &team, verb));
+    let writes = ["create", "update"].map(|verb| world.audit.requests(&team, verb));
     let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
     let told = events.list(&ListParams::default()).await.unwrap().items;
     // A token that could not be minted at once is written later.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_tests::tokens::{spec, user};
-use weaver_tests::world::{World, eventually, eventually_within, given};
+use weaver_tests::world::{World, eventually, eventually_within};
 
 /// What the API server says of such a spec, with strict validation of fields.
 async fn refusal(world: &World, team: &str, spec: Value) -> String {
@@ -222,7 +222,7 @@ async fn one_that_is_written_over_and_over_is_not_written_back_as_often() {
     })
     .await;
     // The burst, a few rounds of each, and one for each ten seconds since.
-    let writes = weaver_tests::audit::requests(&given("WEAVER_TEST_AUDIT_LOG"), &team, "update");
+    let writes = world.audit.requests(&team, "update");
     assert!(writes < 50, "{writes} writes of the Secret");
     world.finish().await;
 }

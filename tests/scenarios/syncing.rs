@@ -6,8 +6,7 @@ use k8s_openapi::ByteString;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL};
-use weaver_tests::audit::requests;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 /// Upstream's own shape: its field names, its RBAC on the targets and what the source needs; `testNum` too.
 #[tokio::test]
@@ -193,7 +192,7 @@ async fn nothing_is_written_while_nothing_changes() {
     world.config_map(&team, "settings", &[("a", "2")]).await;
     world.holds(&foo, "settings", &[("a", "2")]).await;
     assert_eq!(version().await, before, "the status was written");
-    let writes = |verb| requests(&given("WEAVER_TEST_AUDIT_LOG"), &foo, verb);
+    let writes = |verb| world.audit.requests(&foo, verb);
     eventually("the audit log has the two writes", || async {
         if writes("update") > 0 { Ok(()) } else { Err(writes("create")) }
     })

@@ -9,9 +9,9 @@ use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
-use weaver_tests::audit::{self, ACCOUNT};
+use weaver_tests::audit::{ACCOUNT, Audit};
 use weaver_tests::cli::program;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
@@ -89,8 +89,8 @@ async fn holds(world: &World, namespace: &str, name: &str, port: u16) {
 }
 
 /// As whom the policies of a namespace were written.
-fn writers(namespace: &str) -> Vec<String> {
-    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+fn writers(audit: &Audit, namespace: &str) -> Vec<String> {
+    let events = audit.events();
     let is_write = |event: &&Value| {
         event["objectRef"]["resource"] == "networkpolicies"
             && event["objectRef"]["namespace"] == namespace
@@ -170,7 +170,7 @@ async fn a_controller_for_another_kind_acts_as_its_tenant_and_survives_what_is_t
     }
     let tenant = format!("system:serviceaccount:{team}:{ACCOUNT}");
     let written = eventually("the audit log has seen the copies", || async {
-        let written = writers(&bar);
+        let written = writers(&world.audit, &bar);
         if written.is_empty() { Err(written) } else { Ok(written) }
     })
     .await;

@@ -1,12 +1,11 @@
 //! `weaver ui`: its pages show what the cluster has, and follow it.
 
 use serde_json::json;
-use weaver_tests::audit;
 use weaver_tests::cli::program;
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::ui::Ui;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
 async fn a_page_shows_a_sync_follows_its_changes_and_leads_to_the_missing_right() {
@@ -106,9 +105,8 @@ async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_writ
 
     let account = kubeconfig.file_stem().unwrap().to_str().unwrap().to_owned();
     let user = format!("system:serviceaccount:{team}:{account}");
-    let log = given("WEAVER_TEST_AUDIT_LOG");
     let events = eventually("the audit log has seen this person", || async {
-        let mut events = audit::events(&log);
+        let mut events = world.audit.events().to_vec();
         events.retain(|event| event["user"]["username"] == user.as_str());
         if events.is_empty() { Err(()) } else { Ok(events) }
     })

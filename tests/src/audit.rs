@@ -1,6 +1,10 @@
 //! What the API server's audit log must say of every scenario, whatever else it tests.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -12,15 +16,85 @@ pub const ACCOUNT: &str = "sync";
 /// User of the operator's own requests.
 const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 
+/// An audit log, of which each event is read and parsed once: that of the shared server gets long, and is polled.
+pub struct Audit {
+    path: PathBuf,
+    read: Mutex<Events>,
+}
+
+/// What was read so far, in the order of the log.
+pub struct Events {
+    end: u64,
+    events: Vec<Value>,
+}
+
+impl Deref for Events {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.events
+    }
+}
+
+impl Audit {
+    /// The whole of it.
+    #[must_use]
+    pub fn of(path: PathBuf) -> Self {
+        Self::after(path, 0)
+    }
+
+    /// What is written from now on; what was before is of other tests.
+    #[must_use]
+    pub fn from_now(path: PathBuf) -> Self {
+        let end = length(&path);
+        Self::after(path, end)
+    }
+
+    fn after(path: PathBuf, end: u64) -> Self {
+        Self { path, read: Mutex::new(Events { end, events: Vec::new() }) }
+    }
+
+    /// Every event up to now, whose line is complete.
+    pub fn events(&self) -> MutexGuard<'_, Events> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = text_after(&self.path, read.end).unwrap_or_default();
+        let complete = text.rfind('\n').map_or(0, |last| last + 1);
+        read.end += complete as u64;
+        // The first line may have been begun before.
+        read.events.extend(text[..complete].lines().filter_map(|line| serde_json::from_str(line).ok()));
+        read
+    }
+
+    /// How often the operator's program has asked for `verb` on a `ConfigMap` or `Secret` of `namespace`.
+    pub fn requests(&self, namespace: &str, verb: &str) -> usize {
+        requests_in(&self.events(), namespace, verb)
+    }
+}
+
+/// Of a log that is not there: nothing.
+#[must_use]
+pub fn length(log: &Path) -> u64 {
+    log.metadata().map_or(0, |file| file.len())
+}
+
+fn text_after(log: &Path, start: u64) -> std::io::Result<String> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    // Of the shared log, another's line may be cut in a character.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Checks the log for a world with these namespaces, of which `tenants` hold ConfigMapSyncs:
 /// 1. the operator's own account never asked for a ConfigMap or a Secret, anywhere;
 /// 2. each such request of the operator's program in this world was made by an account of one of its tenants;
 /// 3. each that was for all namespaces at once was made by an account that tenants have, in whichever world;
 /// 4. the log saw this world at all, so that silence is not mistaken for innocence;
 /// 5. whatever the operator's own account asked for, anywhere, its manifest grants, or it is a token.
-pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
+pub async fn check(audit: &Audit, namespaces: &[String], tenants: &[String]) {
     let events = eventually("the audit log has seen this world", || async {
-        let events = events(log);
+        let events = audit.events();
         let seen = events.iter().any(|event| namespaces.iter().any(|name| target(event) == Some(name)));
         if seen { Ok(events) } else { Err(events.len()) }
     })
@@ -53,10 +127,7 @@ pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
     }
 }
 
-/// How often the operator's program has asked for `verb` on a `ConfigMap` of `namespace`.
-#[must_use]
-pub fn requests(log: &Path, namespace: &str, verb: &str) -> usize {
-    let events = events(log);
+fn requests_in(events: &[Value], namespace: &str, verb: &str) -> usize {
     let of_interest = |event: &&Value| {
         is_operators_program(event)
             && is_content(event)
@@ -71,8 +142,8 @@ pub fn requests(log: &Path, namespace: &str, verb: &str) -> usize {
 ///
 /// One that wrote after another had begun to is a failure: two have written at once.
 #[must_use]
-pub fn writers_in_turn(log: &Path) -> Vec<String> {
-    let events = events(log);
+pub fn writers_in_turn(audit: &Audit) -> Vec<String> {
+    let events = audit.events();
     let is_write = |event: &&Value| {
         let verb = event["verb"].as_str().unwrap_or_default();
         let what = event["objectRef"]["resource"].as_str().unwrap_or_default();
@@ -99,16 +170,9 @@ fn is_operators_program(event: &Value) -> bool {
     event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
 }
 
-/// Every complete line of the log.
-#[must_use]
-pub fn events(log: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-/// No line of a program's log holds anything that looks like a token of a `ServiceAccount`.
-pub fn holds_no_token(log: &Path) {
-    let text = std::fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+/// No line of a program's log after its byte `start` holds anything that looks like a token of a `ServiceAccount`.
+pub fn holds_no_token(log: &Path, start: u64) {
+    let text = text_after(log, start).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
     for line in text.lines() {
         assert!(!line.contains("eyJ"), "{}: this line holds a token, cut here: {:.60}", log.display(), line);
     }
@@ -131,4 +195,24 @@ fn is_content(event: &Value) -> bool {
 
 fn target(event: &Value) -> Option<&str> {
     event["objectRef"]["namespace"].as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_once_its_line_is_complete_and_nothing_twice() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, r#"{{"verb": "of another test"}}"#).unwrap();
+        let audit = Audit::from_now(file.path().to_owned());
+        write!(file, r#"{{"verb": "get"}}{}{{"verb": "#, '\n').unwrap();
+        let verbs = || audit.events().iter().map(|event| event["verb"].clone()).collect::<Vec<_>>();
+        assert_eq!(verbs(), ["get"]);
+        writeln!(file, r#""list"}}"#).unwrap();
+        assert_eq!(verbs(), ["get", "list"]);
+        assert_eq!(Audit::of(file.path().to_owned()).events().len(), 3);
+    }
 }

@@ -17,6 +17,7 @@ use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 use weaver_devstack::{files, ports};
 use weaver_installer::{self as installer, InstallError, certificates};
 
+use crate::audit::Audit;
 use crate::world::{Logs, client_of, eventually, given};
 
 /// How long the installer waits for each step.
@@ -79,7 +80,13 @@ impl Own {
     /// Where a world on this server is judged by; the operator's log lies next to the server's.
     #[must_use]
     pub fn logs(&self) -> Logs {
-        Logs { audit: self.server.layout().audit_log(), programs: vec![self.dir.path().join("operator.log")] }
+        Logs { audit: self.audit(), programs: vec![(self.dir.path().join("operator.log"), 0)] }
+    }
+
+    /// All that this server was asked.
+    #[must_use]
+    pub fn audit(&self) -> Audit {
+        Audit::of(self.server.layout().audit_log())
     }
 
     /// Installs the definitions as `weaver crd install` does.

@@ -17,6 +17,7 @@ use serde_json::Value;
 use weaver_api::v1alpha1;
 use weaver_api::v1beta1::ConfigMapSync;
 
+use crate::audit::{self, Audit};
 pub use crate::poll::{SOON, eventually, eventually_within, given};
 
 /// Label of a world's namespaces.
@@ -28,15 +29,17 @@ pub struct World {
     namespaces: Mutex<Vec<String>>,
     pub(crate) tenants: Mutex<Vec<String>>,
     pub(crate) cluster_roles: Mutex<Vec<String>>,
-    logs: Logs,
+    /// What the API server saw since this world began.
+    pub audit: Audit,
+    programs: Vec<(PathBuf, u64)>,
 }
 
 /// What a world's promises are checked against at its end.
 pub struct Logs {
-    /// The API server's audit log.
-    pub audit: PathBuf,
-    /// Logs of the operator and anyone who starts it.
-    pub programs: Vec<PathBuf>,
+    /// The API server's.
+    pub audit: Audit,
+    /// Logs of the operator and anyone who starts it, each with the byte from which it is looked at.
+    pub programs: Vec<(PathBuf, u64)>,
 }
 
 /// Runs `weaver` as the administrator of the shared server: did it end well, and what it said.
@@ -63,9 +66,10 @@ pub async fn client_of(kubeconfig: &Path) -> Client {
 impl World {
     /// A world on the shared stack; `name` is that of the test.
     pub async fn new(name: &str) -> Self {
+        let programs = ["WEAVER_TEST_OPERATOR_LOG", "WEAVER_TEST_AGENT_LOG"].map(given);
         let logs = Logs {
-            audit: given("WEAVER_TEST_AUDIT_LOG"),
-            programs: vec![given("WEAVER_TEST_OPERATOR_LOG"), given("WEAVER_TEST_AGENT_LOG")],
+            audit: Audit::from_now(given("WEAVER_TEST_AUDIT_LOG")),
+            programs: programs.into_iter().map(|log| (log.clone(), audit::length(&log))).collect(),
         };
         Self::on(client_of(&given("WEAVER_TEST_KUBECONFIG")).await, name, logs)
     }
@@ -81,7 +85,8 @@ impl World {
             namespaces: Mutex::default(),
             tenants: Mutex::default(),
             cluster_roles: Mutex::default(),
-            logs,
+            audit: logs.audit,
+            programs: logs.programs,
         }
     }
 
@@ -265,9 +270,9 @@ impl World {
     pub async fn finish(self) {
         let names = self.namespaces.lock().unwrap().clone();
         let tenants = self.tenants.lock().unwrap().clone();
-        crate::audit::check(&self.logs.audit, &names, &tenants).await;
-        for log in &self.logs.programs {
-            crate::audit::holds_no_token(log);
+        audit::check(&self.audit, &names, &tenants).await;
+        for (log, start) in &self.programs {
+            audit::holds_no_token(log, *start);
         }
         self.revoke_everywhere().await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
