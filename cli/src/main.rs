@@ -9,6 +9,7 @@ mod crd;
 mod crd_diff;
 mod crd_explain;
 mod crd_lint;
+mod docs;
 mod doctor;
 mod examples;
 mod explain;
@@ -69,6 +70,8 @@ enum Verb {
         #[command(subcommand)]
         verb: crd::Verb,
     },
+    /// Print the documentation of this version; needs no network
+    Docs(docs::Docs),
     /// Find out what is wrong, where, and what to type
     ///
     /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the
@@ -221,6 +224,7 @@ async fn main() -> ExitCode {
         Verb::Completion(options) => generated::completion(&options, command("weaver")),
         Verb::Config { verb } => config::run(verb),
         Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Docs(options) => docs::run(&options),
         Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
         Verb::Ingress { verb } => ingress::run(verb),
