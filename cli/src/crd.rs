@@ -197,7 +197,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     }
     let patience = if cluster.service.is_some() { PATIENCE_FOR_PODS } else { PATIENCE };
     let webhook = cluster.webhook(certificates.ca_bundle);
-    let options = InstallOptions { prove: Prove::Always, patience };
+    let options = InstallOptions { prove: Prove::Always, ca_from: None, patience };
     match installer::install(&client, &webhook, &options, |step| say(step)).await {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_refusal() => {

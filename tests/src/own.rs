@@ -94,7 +94,8 @@ impl Own {
     /// # Errors
     /// What the installer says.
     pub async fn install(&self) -> Result<installer::InstallReport, InstallError> {
-        let options = installer::InstallOptions { prove: installer::Prove::Always, patience: PATIENCE };
+        let options =
+            installer::InstallOptions { prove: installer::Prove::Always, ca_from: None, patience: PATIENCE };
         installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
     }
 

@@ -22,7 +22,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::conversion::converts;
 use super::migrate::stored_resource;
-use super::plan::{DefinitionPlan, DefinitionRefusal, complete, plan};
+use super::plan::{DefinitionPlan, DefinitionRefusal, complete, leave_ca_to, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
 use super::served::{Proof, accepted, proved, ready};
 use super::webhook::Webhook;
@@ -36,12 +36,17 @@ pub enum Prove {
     Always,
     /// Only where a definition is written: for a loop.
     OnChange,
+    /// Not at all: where the webhook starts only when this is done.
+    Never,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct InstallOptions {
     /// When to prove that conversion works.
     pub prove: Prove,
+    /// The Certificate of cert-manager, as `NAMESPACE/NAME`, whose CA cert-manager writes into the definitions, in
+    /// place of the webhook's `ca_bundle`.
+    pub ca_from: Option<String>,
     /// How long each step may take: the API server's readiness, the webhook's answer, acceptance, the proof.
     pub patience: Duration,
 }
@@ -60,13 +65,16 @@ pub async fn install(
     ready(client, options.patience).await?;
     steps(InstallStep::Ready);
     let mut admission = policies(client, &mut steps).await?;
-    let mut plans = allowed(client, webhook).await?;
+    let mut plans = allowed(client, webhook, options).await?;
     for installed in nodes::install(client).await? {
         steps(InstallStep::Installed(&installed));
         admission.push(installed);
     }
-    let prove = options.prove == Prove::Always
-        || plans.iter().any(|(_, plan, _)| !matches!(plan, DefinitionPlan::Keep));
+    let prove = match options.prove {
+        Prove::Always => true,
+        Prove::OnChange => plans.iter().any(|(_, plan, _)| !matches!(plan, DefinitionPlan::Keep)),
+        Prove::Never => false,
+    };
     if prove && webhook.service.is_none() {
         converts(webhook, options.patience).await?;
         steps(InstallStep::Answers(&webhook.url));
@@ -77,7 +85,7 @@ pub async fn install(
         if round == ROUNDS {
             return Err(InstallError::Contested(format!("crd/{contested}")));
         }
-        plans = allowed(client, webhook).await?;
+        plans = allowed(client, webhook, options).await?;
     }
     for installed in done.values() {
         steps(InstallStep::Installed(installed));
@@ -123,13 +131,20 @@ async fn policies(
 /// Name, plan, and the whole definition as it should be.
 type Planned = (String, DefinitionPlan, CustomResourceDefinition);
 
-async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, InstallError> {
+async fn read(
+    client: &Client,
+    webhook: &Webhook,
+    options: &InstallOptions,
+) -> Result<Vec<Planned>, InstallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut plans = Vec::new();
     for definition in weaver_api::crds::all() {
-        let desired = complete(definition, webhook);
+        let mut desired = complete(definition, webhook);
         let name = desired.name_any();
         let installed = lookup(api.get(&name)).await.map_err(failed(format!("reading {name}")))?;
+        if let Some(certificate) = &options.ca_from {
+            leave_ca_to(certificate, &mut desired, installed.as_ref());
+        }
         let mut plan = plan(installed.as_ref(), &desired);
         if let (DefinitionPlan::Refuse(refusals), Some(installed)) = (&mut plan, &installed) {
             for refusal in refusals {
@@ -144,8 +159,12 @@ async fn read(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, Instal
 }
 
 /// The same, where nothing is refused.
-async fn allowed(client: &Client, webhook: &Webhook) -> Result<Vec<Planned>, InstallError> {
-    let plans = read(client, webhook).await?;
+async fn allowed(
+    client: &Client,
+    webhook: &Webhook,
+    options: &InstallOptions,
+) -> Result<Vec<Planned>, InstallError> {
+    let plans = read(client, webhook, options).await?;
     let refused = plans.iter().flat_map(|(name, plan, _)| match plan {
         DefinitionPlan::Refuse(refusals) => {
             refusals.iter().map(|refusal| (name.clone(), refusal.clone())).collect()

@@ -127,7 +127,8 @@ mod tests {
         });
         let webhook =
             Webhook { url: "https://127.0.0.1:1/convert".into(), service: None, ca_bundle: String::new() };
-        let options = InstallOptions { prove: Prove::OnChange, patience: Duration::from_millis(300) };
+        let options =
+            InstallOptions { prove: Prove::OnChange, ca_from: None, patience: Duration::from_millis(300) };
         let error = crate::install(&api.client(), &webhook, &options, |_| ()).await.unwrap_err();
         assert!(error.to_string().contains("no, says the server"), "{error}");
         api.with(|stored| {

@@ -17,6 +17,9 @@ use weaver_crd_lint::{Break, Change, breaks};
 
 use super::webhook::{Service, Webhook};
 
+/// Read by cert-manager: the Certificate whose CA it writes into a definition.
+const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
+
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionPlan {
@@ -131,6 +134,24 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
         });
     }
     definition
+}
+
+/// Has cert-manager write the CA of this Certificate, `NAMESPACE/NAME`, into the definition; the one that it has already
+/// stays. Until there is one, conversion fails closed.
+pub fn leave_ca_to(
+    certificate: &str,
+    desired: &mut CustomResourceDefinition,
+    installed: Option<&CustomResourceDefinition>,
+) {
+    desired.annotations_mut().insert(INJECT_CA.into(), certificate.into());
+    let client = |definition: &CustomResourceDefinition| {
+        definition.spec.conversion.clone()?.webhook?.client_config?.ca_bundle
+    };
+    let ca_bundle = installed.and_then(client);
+    let conversion = desired.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut());
+    if let Some(client) = conversion.and_then(|conversion| conversion.client_config.as_mut()) {
+        client.ca_bundle = ca_bundle;
+    }
 }
 
 /// Compares what is installed with what is `desired` ([`complete`]).
@@ -271,6 +292,12 @@ pub fn merged(
         if let Some(ours) = ours {
             held.get_or_insert_default().extend(ours.clone());
         }
+    }
+    // Or cert-manager would put another CA in the place of ours.
+    if !desired.annotations().contains_key(INJECT_CA)
+        && let Some(held) = &mut metadata.annotations
+    {
+        held.remove(INJECT_CA);
     }
     CustomResourceDefinition { metadata, spec: desired.spec.clone(), status: None }
 }

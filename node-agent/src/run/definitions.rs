@@ -153,7 +153,7 @@ async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<
         ca_bundle: certificates.ca_bundle,
     };
     // Proved each time: a webhook that has stopped answering since is a fault to report.
-    let options = InstallOptions { prove: Prove::Always, patience: PATIENCE };
+    let options = InstallOptions { prove: Prove::Always, ca_from: None, patience: PATIENCE };
     let report = installer::install(&client, &webhook, &options, |_| ())
         .await
         .context("installing the definitions")?;

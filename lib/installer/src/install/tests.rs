@@ -12,12 +12,12 @@ const SYNCS: &str = "configmapsyncs.weaver.example.com";
 const TOKENS: &str = "servicetokens.weaver.example.com";
 
 fn options(prove: Prove) -> InstallOptions {
-    InstallOptions { prove, patience: Duration::from_secs(10) }
+    InstallOptions { prove, ca_from: None, patience: Duration::from_secs(10) }
 }
 
 /// For what never comes.
 const IMPATIENT: InstallOptions =
-    InstallOptions { prove: Prove::Always, patience: Duration::from_millis(1500) };
+    InstallOptions { prove: Prove::Always, ca_from: None, patience: Duration::from_millis(1500) };
 
 struct Case {
     api: FakeApi,
@@ -390,7 +390,7 @@ async fn a_task_of_its_own_can_install_and_migrate() {
 #[tokio::test]
 async fn a_plan_is_made_without_a_write() {
     let case = Case::new().await;
-    let plans = read(&case.api.client(), &case.listening.webhook).await.unwrap();
+    let plans = read(&case.api.client(), &case.listening.webhook, &IMPATIENT).await.unwrap();
     assert!(plans.iter().all(|(_, plan, _)| *plan == DefinitionPlan::Create));
     assert!(case.writes().is_empty());
 }
