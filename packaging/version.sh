@@ -26,7 +26,7 @@ sed -i "0,/^version = .*/s//version = \"$version\"/" Cargo.toml
 cargo update --quiet --workspace --offline
 # A workspace of its own; the next line of the entry.
 sed -i "/^name = \"weaver-diagnostics\"$/{n;s/.*/version = \"$version\"/}" lib/diagnostics/fuzz/Cargo.lock
-sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/kubernetes/*.yaml
+sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/{kubernetes,installer}/*.yaml
 dots=${old//./\\.}
 # Not where another version is spoken of, as in a rollback, nor where files are shown that were signed.
 grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt |

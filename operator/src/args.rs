@@ -24,6 +24,8 @@ pub enum Verb {
     Run(RunOptions),
     /// Serve the conversion webhook for the API server
     Webhook(crate::webhook::WebhookOptions),
+    /// Install the CRDs, the admission policies and the webhook's certificate, as a Job in the cluster
+    Install(crate::install::JobOptions),
 }
 
 /// Options of `run`.
@@ -133,7 +135,7 @@ mod tests {
             let all = ["weaver-operator", "run"].iter().chain(arguments);
             Args::try_parse_from(all).map(|args| match args.verb {
                 Verb::Run(options) => options.metrics.0.map(|address| address.to_string()),
-                Verb::Webhook(_) => None,
+                Verb::Webhook(_) | Verb::Install(_) => None,
             })
         };
         assert_eq!(found(&[]).unwrap().as_deref(), Some(METRICS));

@@ -8,6 +8,7 @@
 //! - [`scope`]: which namespaces are served.
 //! - [`controller`]: what both controllers share, and `controllers`: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
+//! - [`install`]: a Job that puts our kinds into the cluster and renews the webhook's certificate.
 //! - [`lease`]: one operator writes at a time.
 //! - [`trust`]: whether the CA is still the one.
 //! - `health`: whether this process is alive and ready.
@@ -26,6 +27,7 @@ pub mod controller;
 mod controllers;
 mod counted;
 mod health;
+pub mod install;
 pub mod lease;
 pub mod metrics;
 pub mod run;

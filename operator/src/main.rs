@@ -11,6 +11,7 @@ use weaver_diagnostics::exit_code;
 use weaver_host::log;
 use weaver_host::open_files;
 use weaver_operator::args::{Args, Verb};
+use weaver_operator::install;
 use weaver_operator::run::NeedsHuman;
 
 #[tokio::main(flavor = "current_thread")]
@@ -26,12 +27,17 @@ async fn main() -> ExitCode {
     let done = match verb {
         Verb::Run(options) => Box::pin(weaver_operator::run::run(options)).await,
         Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
+        Verb::Install(options) => Box::pin(install::run(options)).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::last_word(sink, &error);
-            if error.is::<NeedsHuman>() { exit_code::USAGE.into() } else { exit_code::INTERNAL.into() }
+            if error.is::<NeedsHuman>() || error.is::<install::NeedsHuman>() {
+                exit_code::USAGE.into()
+            } else {
+                exit_code::INTERNAL.into()
+            }
         }
     }
 }

@@ -129,7 +129,7 @@ pub(super) mod tests {
     fn options() -> RunOptions {
         match Args::try_parse_from(["weaver-operator", "run"]).unwrap().verb {
             Verb::Run(options) => options,
-            Verb::Webhook(_) => unreachable!(),
+            Verb::Webhook(_) | Verb::Install(_) => unreachable!(),
         }
     }
 

@@ -9,6 +9,8 @@ use weaver_operator::args::{Args, Verb};
 const OPERATOR: &str = include_str!("../../../deploy/kubernetes/operator.yaml");
 const WEBHOOK: &str = include_str!("../../../deploy/kubernetes/webhook.yaml");
 const NAMESPACED: &str = include_str!("../../../deploy/namespaced/kustomization.yaml");
+const INSTALL: &str = include_str!("../../../deploy/installer/install.yaml");
+const CERTIFICATE: &str = include_str!("../../../deploy/installer/certificate.yaml");
 const RIGHTS: &str = include_str!("../../../deploy/namespaced/rights.yaml");
 const NETWORK: &str = include_str!("../../../deploy/kubernetes/network.yaml");
 
@@ -114,6 +116,29 @@ fn the_webhook_listens_where_its_probes_its_service_and_its_policy_say() {
     assert_eq!((&volume["name"], &mount["readOnly"]), (&mount["name"], &Value::Bool(true)));
     let shown = [serde_json::json!({"key": "leaf.pem", "path": "leaf.pem"})];
     assert_eq!(volume["secret"]["items"].as_array().unwrap(), &shown, "the CA's key is not for this program");
+}
+
+#[test]
+fn the_jobs_install_for_the_service_of_the_webhook_with_the_image_of_this_release() {
+    let service = &objects(WEBHOOK)[1]["metadata"];
+    for (file, pod, is_certificate) in
+        [(INSTALL, "/spec/template/spec", false), (CERTIFICATE, "/spec/jobTemplate/spec/template/spec", true)]
+    {
+        let objects = objects(file);
+        let pod = objects.last().unwrap().pointer(pod).unwrap();
+        let container = &pod["containers"][0];
+        let Verb::Install(options) = verb(container) else { panic!("it does not install") };
+        assert_eq!(options.certificate_only, is_certificate);
+        let Value::String(namespace) = &service["namespace"] else { panic!("{service}") };
+        assert_eq!(options.service.to_string(), format!("{namespace}/{}", service["name"].as_str().unwrap()));
+        let tag = container["image"].as_str().unwrap().rsplit_once(':').map(|(_, tag)| tag);
+        assert_eq!(tag, Some(env!("CARGO_PKG_VERSION")));
+        // Of the account, which is in the same file.
+        let account = &pod["serviceAccountName"];
+        assert!(
+            objects.iter().any(|one| one["kind"] == "ServiceAccount" && one["metadata"]["name"] == *account)
+        );
+    }
 }
 
 #[test]
