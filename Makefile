@@ -114,9 +114,10 @@ fmt: ## Format Rust and Go
 	@gofmt -w tests/testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/, docs/schema/ and the generated pages of docs/reference/ from types, catalogue and programs
+generate: ## Write deploy/crds/, deploy/chart/, docs/schema/ and the generated pages of docs/reference/ from types, catalogue and programs
 	$(RUST)
 	@cargo run --locked --quiet -p weaver-api --example generate
+	@cargo run --locked --quiet -p weaver-installer --example chart
 	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/reference/codes.md.new
 	@mv docs/reference/codes.md.new docs/reference/codes.md
 	@cargo run --locked --quiet -p weaver-node-agent --example schemas
