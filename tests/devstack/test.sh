@@ -71,6 +71,8 @@ lint() {
   step "shell scripts" shellcheck -x .ci/run packaging/*.sh tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh packaging/card/usr/lib/weaver/*
   step "actionlint $actionlint_version, once per machine" actionlint
   step "workflows" workflows
+  step "helm $helm_version, once per machine" helm
+  step "chart" chart
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"
   step "dependencies" dependencies
   step "advisories" advisories
@@ -109,6 +111,7 @@ case ${1-all} in
   tools)
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
+    step "helm $helm_version, once per machine" helm
     ;;
   *)
     echo "usage: tests/devstack/test.sh [all|lint|tools|docs]" >&2

@@ -9,6 +9,8 @@ nextest_version=0.9.151
 deny_version=0.20.2
 mdbook_version=0.5.4
 actionlint_version=1.7.12
+# The last of helm 3, whose charts helm 4 reads too.
+helm_version=3.22.0
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
@@ -56,6 +58,27 @@ actionlint() {
   rm -rf "$dir" "$dir.new"
   GOBIN=$dir.new go install "github.com/rhysd/actionlint/cmd/actionlint@v$actionlint_version"
   mv "$dir.new" "$dir"
+}
+
+# helm, a Go module, once per machine. Not optimised, which saves a third of the minutes that it takes; the version of Kubernetes is
+# what a chart is judged by where no API server is asked.
+helm() {
+  local dir=$tools/helm-$helm_version module=helm.sh/helm/v3
+  [[ -x $dir/helm ]] && return
+  rm -rf "$dir" "$dir.new"
+  CGO_ENABLED=0 GOBIN=$dir.new go install -trimpath -gcflags='all=-N -l' \
+    -ldflags "-s -w -X $module/pkg/chartutil.k8sVersionMajor=1 -X $module/pkg/chartutil.k8sVersionMinor=36 \
+      -X $module/pkg/lint/rules.k8sVersionMajor=1 -X $module/pkg/lint/rules.k8sVersionMinor=36" \
+    "$module/cmd/helm@v$helm_version"
+  mv "$dir.new" "$dir"
+}
+
+# The chart as it comes, and with each file of values that the tests install.
+chart() {
+  local values
+  for values in deploy/chart/values.yaml tests/fixtures/chart/*.yaml; do
+    "$tools/helm-$helm_version/helm" lint --strict --quiet --namespace config-weaver --values "$values" deploy/chart
+  done
 }
 
 # Without shellcheck: a step is one make target.

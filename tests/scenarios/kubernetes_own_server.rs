@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::{Api, DeleteParams, PostParams};
@@ -21,6 +20,7 @@ use weaver_tests::alone::Operator;
 use weaver_tests::audit;
 use weaver_tests::metrics::Metrics;
 use weaver_tests::own::Own;
+use weaver_tests::pod;
 use weaver_tests::world::{World, eventually};
 
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
@@ -84,9 +84,12 @@ async fn every_file_below_deploy_is_yaml_of_kinds_that_the_api_server_knows() {
     let own = Own::start().await;
     own.install().await.unwrap();
     let mut seen = 0;
-    // `monitoring.rs` judges what is not for the API server.
-    let for_prometheus = deploy().join("monitoring");
-    for path in files(&deploy()).into_iter().filter(|path| !path.starts_with(&for_prometheus)) {
+    // `monitoring.rs` and `helm_own_server.rs` judge what is not for the API server as it is.
+    let elsewhere = ["monitoring", "chart"].map(|name| deploy().join(name));
+    for path in files(&deploy()) {
+        if elsewhere.iter().any(|other| path.starts_with(other)) {
+            continue;
+        }
         match path.extension().and_then(OsStr::to_str) {
             Some("yaml") if path.file_name() != Some(OsStr::new("kustomization.yaml")) => {}
             Some("yaml" | "md" | "txt") => continue,
@@ -134,22 +137,6 @@ async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
     }
 }
 
-/// The files that the kubelet mounts for this account, in a new directory.
-async fn mounted(own: &Own, account: &str) -> PathBuf {
-    let kubeconfig = json!(own.kubeconfig_of(NAMESPACE, account).await);
-    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
-    let ca = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"].clone();
-    let ca: ByteString = serde_json::from_value(ca).unwrap();
-    let directory = own.dir().join("account");
-    std::fs::create_dir(&directory).unwrap();
-    for (file, content) in
-        [("token", token.as_bytes()), ("ca.crt", &ca.0), ("namespace", NAMESPACE.as_bytes())]
-    {
-        std::fs::write(directory.join(file), content).unwrap();
-    }
-    directory
-}
-
 #[tokio::test]
 async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     let own = Own::start().await;
@@ -186,23 +173,10 @@ struct InAPod {
 
 /// Runs the operator as the Deployment on this server has it.
 async fn in_a_pod(own: &Own) -> InAPod {
-    let pod = template(own, "weaver-operator").await;
-    assert_eq!(pod.automount_service_account_token, Some(true));
-    let account = mounted(own, &pod.service_account_name.unwrap()).await;
-    let [container] = <[Container; 1]>::try_from(pod.containers).unwrap();
-    assert_eq!(container.command, None, "the image says what is run");
+    let spec = template(own, "weaver-operator").await;
     let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
-    let mut arguments = container.args.clone().unwrap();
-    *arguments.iter_mut().find(|word| word.starts_with("--metrics=")).unwrap() =
-        format!("--metrics={metrics}");
-    let given = container.env.iter().flatten();
-    let mut variables: Vec<_> =
-        given.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
-    // Those that each container has.
-    let port = own.server.port().to_string();
-    let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
-    variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let operator = Operator::in_a_pod(own.dir(), "operator", &arguments, &variables, &account);
+    let operator = pod::start(own, "operator", &spec, &[("--metrics", &metrics)]).await;
+    let container = pod::container(&spec).clone();
     InAPod { operator, container, metrics }
 }
 

@@ -21,6 +21,7 @@ mod footprint_own_server;
 mod foreign;
 mod grant;
 mod health_own_server;
+mod helm_own_server;
 mod installer_own_server;
 mod join_own_server;
 mod kubeconfig;

@@ -101,6 +101,13 @@ impl Operator {
         .await;
     }
 
+    /// Waits until it has ended by itself, and well.
+    pub async fn succeeds(&mut self) {
+        self.ends().await;
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
     /// Is it not running any more?
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

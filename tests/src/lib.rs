@@ -13,6 +13,7 @@ pub mod audit;
 pub mod cli;
 pub mod engine;
 pub mod exposition;
+pub mod helm;
 #[cfg(test)]
 mod house;
 pub mod kubelet;
@@ -23,6 +24,7 @@ pub mod observer;
 pub mod operator_rights;
 pub mod own;
 pub mod person;
+pub mod pod;
 pub mod poll;
 pub mod promtool;
 pub mod proxy;

@@ -11,6 +11,8 @@ pub const NAMES: [&str; 2] = ["weaver.test", "config-weaver.test"];
 
 /// User of the operator's own account.
 const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
+/// User of the account that installs from a Job.
+const INSTALLER: &str = "system:serviceaccount:config-weaver:weaver-installer";
 
 /// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
 #[must_use]
@@ -24,7 +26,7 @@ pub fn config(names: &[String]) -> String {
 }
 
 /// The audit policy of tests: who touched which `ConfigMap`, Secret, `NetworkPolicy` or token, whatever
-/// the operator's own account did, and never what was in it.
+/// the operator's own account and that of its installer did, and never what was in it.
 #[must_use]
 pub fn audit_policy() -> String {
     let policy = json!({
@@ -39,7 +41,7 @@ pub fn audit_policy() -> String {
                     {"group": "networking.k8s.io", "resources": ["networkpolicies"]},
                 ],
             },
-            {"level": "Metadata", "users": [OPERATOR]},
+            {"level": "Metadata", "users": [OPERATOR, INSTALLER]},
             {"level": "None"},
         ],
     });

@@ -1,0 +1,310 @@
+//! The Helm chart on a real API server: what it is made of, that each of its values is accepted, and a release from its
+//! installation over an upgrade to its removal.
+//!
+//! No kubelet is here. The Job of the chart's hook is run as a process and then said to be complete, as a kubelet and the
+//! controller of Jobs would say.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use weaver_devstack::ports;
+use weaver_tests::audit;
+use weaver_tests::helm::{chart, command, fixtures, objects, said};
+use weaver_tests::own::Own;
+use weaver_tests::pod;
+use weaver_tests::world::{World, eventually};
+
+const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
+
+/// Labels by which Helm and kustomize say what an object is part of.
+const PART_OF: [&str; 3] = ["app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "helm.sh/chart"];
+
+fn kustomized(own: &Own, directory: &str) -> Vec<Value> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(directory);
+    serde_saphyr::from_multiple(&own.kubectl(&["kustomize", directory.to_str().unwrap()])).unwrap()
+}
+
+/// By kind, namespace and name, without what is Helm's, and without what values set that no manifest has.
+fn compared(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for mut object in objects {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.remove("annotations");
+        let labels = metadata.remove("labels").unwrap_or_default();
+        let mut labels = labels.as_object().cloned().unwrap_or_default();
+        labels.retain(|label, _| !PART_OF.contains(&label.as_str()));
+        metadata.insert("labels".into(), json!(labels));
+        for pod in ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"] {
+            if let Some(container) = object.pointer_mut(&format!("{pod}/containers/0")) {
+                let container = container.as_object_mut().unwrap();
+                container.remove("imagePullPolicy");
+                container.remove("env");
+            }
+        }
+        let id =
+            format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]);
+        assert_eq!(all.insert(id.clone(), object), None, "{id} twice");
+    }
+    all.remove("\"Namespace\" null \"config-weaver\"");
+    all
+}
+
+#[tokio::test]
+async fn the_chart_is_what_the_manifests_are_with_the_same_rights() {
+    let own = Own::start().await;
+    let made = compared(objects(own.dir(), &[]));
+    let applied = compared([kustomized(&own, "kubernetes"), kustomized(&own, "installer")].concat());
+    assert_eq!(made.keys().collect::<Vec<_>>(), applied.keys().collect::<Vec<_>>());
+    for (id, object) in &applied {
+        assert_eq!(&made[id], object, "{id}");
+    }
+    let made = compared(objects(
+        own.dir(),
+        &["--set", "operator.namespaces={team-a,team-b}", "--set", "installer.enabled=false"],
+    ));
+    assert_eq!(made, compared(kustomized(&own, "namespaced")));
+}
+
+#[tokio::test]
+async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is_wrong() {
+    let own = Own::start().await;
+    for namespace in [NAMESPACE, "team-a", "123"] {
+        own.kubectl(&["create", "namespace", namespace]);
+    }
+    // Which kinds another program has to bring.
+    let others = ["monitoring.coreos.com/", "cert-manager.io/"];
+    let mut left_out = 0;
+    for file in fixtures() {
+        let objects = objects(own.dir(), &["--values", file.to_str().unwrap()]);
+        let ours = |object: &&Value| {
+            let version = object["apiVersion"].as_str().unwrap();
+            !others.iter().any(|other| version.starts_with(other))
+        };
+        let list: Vec<&Value> = objects.iter().filter(ours).collect();
+        left_out += objects.len() - list.len();
+        let path = own.dir().join("list.json");
+        std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": list}).to_string())
+            .unwrap();
+        let tried =
+            own.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-f", path.to_str().unwrap()]);
+        assert_eq!(tried.lines().count(), list.len(), "{}: {tried}", file.display());
+    }
+    assert_eq!(left_out, 2 + 4 + 1);
+
+    let chart = chart();
+    for (flags, words) in [
+        (vec!["--set", "operator.replica=2"], "at '/operator': additional properties 'replica' not allowed"),
+        (vec!["--set", "operator.replicas=0"], "at '/operator/replicas': minimum: got 0, want 1"),
+        (vec!["--set", "operator.namespaces={config-weaver}"], "at '/operator/namespaces/0': 'not' failed"),
+        (
+            vec!["--set", "operator.namespaces={Team}"],
+            "at '/operator/namespaces/0': 'Team' does not match pattern",
+        ),
+        (vec!["--set-string", "logLevel=info\nx"], "at '/logLevel'"),
+        (vec!["--set", "operator.resources.memory=1Gi"], "additional properties 'memory' not allowed"),
+        (vec!["--set", "networkPolicy.apiServerPorts={http}"], "at '/networkPolicy/apiServerPorts/0'"),
+        (vec!["--set", "networkPolicy.apiServerPorts=null"], "missing property 'apiServerPorts'"),
+        (vec!["--set", "webhook.certManager=null"], "missing property 'certManager'"),
+        (vec!["--set", "image.tag=a b"], "at '/image/tag'"),
+        (vec!["--namespace", "default"], "install with --namespace config-weaver --create-namespace"),
+    ] {
+        let mut command = command(own.dir(), &["template", "config-weaver", chart.to_str().unwrap()]);
+        let output = command.args(&flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(words), "{flags:?}: {said}");
+    }
+}
+
+/// A release of the chart on a server of this test's own.
+struct Release {
+    own: Own,
+}
+
+impl Release {
+    fn helm(&self, arguments: &[&str]) -> Command {
+        let mut command = command(self.own.dir(), arguments);
+        command.arg("--kubeconfig").arg(self.own.server.kubeconfig());
+        command
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.own.client.clone(), NAMESPACE)
+    }
+
+    /// Runs Helm, and the Job for which it waits; `turn` is the name of both. What Helm printed.
+    async fn with_job(&self, turn: &str, arguments: &[&str]) -> String {
+        let file = self.own.dir().join(format!("helm-{turn}.out"));
+        let output = File::create(&file).unwrap();
+        let helm = self.helm(arguments).stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+        let helm = Mutex::new(helm);
+        let printed = || std::fs::read_to_string(&file).unwrap();
+        let jobs: Api<Job> = self.api();
+        let job = eventually("the hook's Job", || async {
+            jobs.get("weaver-installer").await.map_err(|error| format!("{error}: {}", printed()))
+        })
+        .await;
+        let pod = job.spec.unwrap().template.spec.unwrap();
+        pod::start(&self.own, turn, &pod, &[]).await.succeeds().await;
+        let status = eventually("Helm has ended", || async {
+            let ended = helm.lock().unwrap().try_wait().unwrap();
+            match ended {
+                Some(status) => Ok(status),
+                None => Err((self.complete().await, printed())),
+            }
+        })
+        .await;
+        assert!(status.success(), "{}", printed());
+        printed()
+    }
+
+    /// What a kubelet says of the pod, or, where no controller has made one, the controller of the Job.
+    async fn complete(&self) -> Result<(), String> {
+        let params = PatchParams::default();
+        let pods: Api<Pod> = self.api();
+        let made = pods.list(&ListParams::default().labels("job-name=weaver-installer")).await.unwrap();
+        for pod in &made.items {
+            let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+            let name = pod.metadata.name.as_ref().unwrap();
+            pods.patch_status(name, &params, &patch).await.map_err(|error| error.to_string())?;
+        }
+        if !made.items.is_empty() {
+            return Ok(());
+        }
+        let jobs: Api<Job> = self.api();
+        let now = Timestamp::now().to_string();
+        let condition = |kind: &str| {
+            json!({"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": now,
+                   "lastProbeTime": now})
+        };
+        let status = json!({
+            "startTime": now, "completionTime": now, "succeeded": 1, "ready": 0, "terminating": 0,
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        });
+        let patch = Patch::Merge(json!({"status": status}));
+        jobs.patch_status("weaver-installer", &params, &patch).await.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    async fn deployed(&self, name: &str) -> PodSpec {
+        let deployments: Api<Deployment> = self.api();
+        deployments.get(name).await.unwrap().spec.unwrap().template.spec.unwrap()
+    }
+
+    /// The certificate that the webhook has mounted.
+    async fn certificate(&self) -> Option<ByteString> {
+        let secrets: Api<Secret> = self.api();
+        secrets.get("weaver-webhook").await.unwrap().data.unwrap().remove("leaf.pem")
+    }
+
+    /// The versions of the definitions.
+    async fn definitions(&self) -> Vec<Option<String>> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.own.client.clone());
+        let all = definitions.list(&ListParams::default()).await.unwrap().items;
+        let ours = all.into_iter().filter(|found| found.spec.group == weaver_api::GROUP);
+        ours.map(|found| found.metadata.resource_version).collect()
+    }
+}
+
+/// The chart as the next release has it.
+fn next_chart(own: &Own) -> PathBuf {
+    let next = own.dir().join("next");
+    let copied = Command::new("cp").arg("-r").arg(chart()).arg(&next).status().unwrap();
+    assert!(copied.success());
+    let file = next.join("Chart.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let version = format!("version: {}\n", env!("CARGO_PKG_VERSION"));
+    std::fs::write(&file, text.replacen(&format!("\n{version}"), "\nversion: 99.0.0\n", 1)).unwrap();
+    next
+}
+
+#[tokio::test]
+async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
+    let release = Release { own: Own::start().await };
+    let (own, chart) = (&release.own, chart());
+    let install = ["install", "config-weaver", chart.to_str().unwrap(), "--create-namespace"];
+    let notes = release.with_job("install", &install).await;
+    for words in ["The CRDs, the admission policies", "weaver uninstall", "kubectl delete crd"] {
+        assert!(notes.contains(words), "{notes}");
+    }
+    let definitions = release.definitions().await;
+    assert_eq!(definitions.len(), weaver_api::crds::all().len());
+
+    // The operator of the Deployment, in the namespace that Helm made.
+    let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
+    let deployed = release.deployed("weaver-operator").await;
+    let _operator = pod::start(own, "operator", &deployed, &[("--metrics", &metrics)]).await;
+    let world = World::on(own.client.clone(), "helm", own.logs());
+    let (team, foo) = world.synced().await;
+
+    // The certificate is renewed by an account that may do just that.
+    let crons: Api<CronJob> = release.api();
+    let cron = crons.get("weaver-certificate").await.unwrap();
+    let pod = cron.spec.job_template.spec.unwrap().template.spec.unwrap();
+    let first = release.certificate().await.unwrap();
+    pod::start(own, "certificate", &pod, &[]).await.succeeds().await;
+    assert_eq!(release.certificate().await.as_ref(), Some(&first));
+    let lost = r#"[{"op": "remove", "path": "/data/leaf.pem"}]"#;
+    own.kubectl(&["-n", NAMESPACE, "patch", "secret", "weaver-webhook", "--type=json", "-p", lost]);
+    pod::start(own, "certificate-again", &pod, &[]).await.succeeds().await;
+    assert_ne!(release.certificate().await.unwrap(), first);
+
+    // Another version, and another value; nothing of the tenant's is written.
+    let before = held(&world, &team, &foo).await;
+    let next = next_chart(own);
+    let limit = "operator.resources.limits.memory=256Mi";
+    let upgrade = ["upgrade", "config-weaver", next.to_str().unwrap(), "--set", limit];
+    release.with_job("upgrade", &upgrade).await;
+    let listed = said(&release.helm(&["list", "-o", "json"]).output().unwrap());
+    assert!(listed.contains("config-weaver-99.0.0") && listed.contains("\"deployed\""), "{listed}");
+    let limits = release.deployed("weaver-operator").await.containers[0].resources.clone().unwrap().limits;
+    assert_eq!(limits.unwrap()["memory"].0, "256Mi");
+    assert_eq!(release.definitions().await, definitions, "written again");
+    assert_eq!(held(&world, &team, &foo).await, before);
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+
+    // The rights of the Job went with it, and it asked for nothing that it has no right to.
+    let roles: Api<ClusterRole> = Api::all(own.client.clone());
+    assert!(roles.get_opt("weaver-installer").await.unwrap().is_none());
+    let events = audit::events(&own.server.layout().audit_log());
+    let account = |event: &&Value| {
+        let user = event["user"]["username"].as_str().unwrap_or_default();
+        ["weaver-installer", "weaver-certificate"].iter().any(|name| user.ends_with(&format!(":{name}")))
+    };
+    let asked: Vec<&Value> = events.iter().filter(account).collect();
+    assert!(asked.len() > 20, "{}", asked.len());
+    let refused: Vec<_> = asked.iter().filter(|event| event["responseStatus"]["code"] == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+
+    let before = held(&world, &team, &foo).await;
+    let removed = said(&release.helm(&["uninstall", "config-weaver"]).output().unwrap());
+    assert!(removed.contains("uninstalled"), "{removed}");
+    let deployments: Api<Deployment> = release.api();
+    assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert_eq!(release.definitions().await, definitions);
+    assert_eq!(held(&world, &team, &foo).await, before);
+    assert!(release.certificate().await.is_some(), "the next installation continues with it");
+}
+
+/// The ConfigMapSync and its copy, as the API server has them.
+async fn held(world: &World, team: &str, foo: &str) -> [Option<String>; 3] {
+    let sync = world.syncs(team).get("sync").await.unwrap().metadata;
+    let copies: Api<ConfigMap> = Api::namespaced(world.client.clone(), foo);
+    let copy = copies.get("settings").await.unwrap().metadata;
+    [sync.uid, copy.uid, copy.resource_version]
+}
