@@ -44,6 +44,8 @@ version=${VERSION-}
 own=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 [[ $version == "$own" ]] ||
   fail "this checkout is $own, not $version: \`make version VERSION=$version\` and a commit make it that, a tag v$version says so"
+grep -qx "version: $version" deploy/chart/Chart.yaml ||
+  fail "deploy/chart is of another version than $version: \`make generate\` makes it that, commit it"
 url=${RELEASE_URL-}
 [[ -z $url || $url == https://* || $url == http://* ]] || fail "RELEASE_URL is '$url': an address that begins with https://"
 key=${RELEASE_KEY-}
@@ -152,6 +154,9 @@ done
 mkdir "$work/config-weaver-$version-deploy"
 cp -r deploy "$work/config-weaver-$version-deploy"
 packed "$work" "config-weaver-$version-deploy" "$new/config-weaver-$version-deploy.tar.gz"
+# As `helm package` has it, which would date each file by its own time.
+cp -r deploy/chart "$work/config-weaver"
+packed "$work" config-weaver "$new/config-weaver-$version.tgz"
 cp "${packages[@]}" "$new"
 if [[ -n ${KEY-} ]]; then
   packaging/apt.sh of "$new" "$new/apt"

@@ -7,13 +7,16 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
+# shellcheck source=tests/devstack/tools.sh
+. tests/devstack/tools.sh
 
 (($# == 2)) || {
   echo "usage: tests/devstack/release.sh PROGRAMS DEBS" >&2
   exit 2
 }
 root=$PWD
-tests/devstack/prerequisites.sh rust cc apt release
+tests/devstack/prerequisites.sh rust cc go apt release
+helm
 work=$(mktemp -d)
 export GNUPGHOME=$work/gnupg
 trap 'gpgconf --kill gpg-agent; rm -rf "$work"' EXIT
@@ -99,6 +102,12 @@ for name in LICENSE man/man1/weaver.1 man/man1/weaver-verify.1 completions/bash/
   [[ -s $name ]] || fail "the archive lacks $name"
 done
 [[ $(tar -tvzf "$work/dist/$archive" | awk '{print $2}' | sort -u) == 0/0 ]] || fail "the archive has an owner"
+
+# The chart is one for Helm, of this version.
+chart=$work/dist/config-weaver-$version.tgz
+"$tools/helm-$helm_version/helm" lint --strict --quiet --namespace config-weaver "$chart"
+"$tools/helm-$helm_version/helm" template config-weaver "$chart" --namespace config-weaver >"$work/chart.yaml"
+grep -q "image: \"localhost/weaver-operator:$version\"" "$work/chart.yaml" || fail "the chart has another image: $(grep image: "$work/chart.yaml")"
 
 # What was changed on the way.
 cd "$work/again"
