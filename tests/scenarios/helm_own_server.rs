@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
 use k8s_openapi::ByteString;
@@ -27,6 +27,8 @@ use weaver_tests::pod;
 use weaver_tests::world::{World, eventually};
 
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
+/// Of the hook, of its account and of what binds both.
+const JOB: &str = "weaver-installer";
 
 /// Labels by which Helm and kustomize say what an object is part of.
 const PART_OF: [&str; 3] = ["app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "helm.sh/chart"];
@@ -146,39 +148,52 @@ impl Release {
         Api::namespaced(self.own.client.clone(), NAMESPACE)
     }
 
-    /// Runs Helm, and the Job for which it waits; `turn` is the name of both. What Helm printed.
+    /// Runs Helm, and the Job for which it waits, both to a good end; `turn` is the name of both. What Helm printed.
     async fn with_job(&self, turn: &str, arguments: &[&str]) -> String {
+        let (status, printed) = self.with_job_ending(0, turn, arguments).await;
+        assert!(status.success(), "{printed}");
+        printed
+    }
+
+    /// The same with a Job whose process ends with this status.
+    async fn with_job_ending(&self, code: i32, turn: &str, arguments: &[&str]) -> (ExitStatus, String) {
         let file = self.own.dir().join(format!("helm-{turn}.out"));
         let output = File::create(&file).unwrap();
+        let jobs: Api<Job> = self.api();
+        let uid = |job: &Job| job.metadata.uid.clone();
+        let before = jobs.get_opt(JOB).await.unwrap().as_ref().and_then(uid);
         let helm = self.helm(arguments).stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
         let helm = Mutex::new(helm);
         let printed = || std::fs::read_to_string(&file).unwrap();
-        let jobs: Api<Job> = self.api();
         let job = eventually("the hook's Job", || async {
-            jobs.get("weaver-installer").await.map_err(|error| format!("{error}: {}", printed()))
+            let found = jobs.get_opt(JOB).await.unwrap().filter(|job| uid(job) != before);
+            found.ok_or_else(printed)
         })
         .await;
         let pod = job.spec.unwrap().template.spec.unwrap();
-        pod::start(&self.own, turn, &pod, &[]).await.succeeds().await;
+        pod::start(&self.own, turn, &pod, &[]).await.ends_with(code).await;
         let status = eventually("Helm has ended", || async {
             let ended = helm.lock().unwrap().try_wait().unwrap();
             match ended {
                 Some(status) => Ok(status),
-                None => Err((self.complete().await, printed())),
+                None => Err((self.ended(code == 0).await, printed())),
             }
         })
         .await;
-        assert!(status.success(), "{}", printed());
-        printed()
+        (status, printed())
     }
 
     /// What a kubelet says of the pod, or, where no controller has made one, the controller of the Job.
-    async fn complete(&self) -> Result<(), String> {
+    async fn ended(&self, well: bool) -> Result<(), String> {
         let params = PatchParams::default();
         let pods: Api<Pod> = self.api();
-        let made = pods.list(&ListParams::default().labels("job-name=weaver-installer")).await.unwrap();
+        let made = pods.list(&ListParams::default().labels(&format!("job-name={JOB}"))).await.unwrap();
         for pod in &made.items {
-            let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+            let code = if well { 0 } else { 2 };
+            let container = json!({"name": "install", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                                   "state": {"terminated": {"exitCode": code}}});
+            let phase = if well { "Succeeded" } else { "Failed" };
+            let patch = Patch::Merge(json!({"status": {"phase": phase, "containerStatuses": [container]}}));
             let name = pod.metadata.name.as_ref().unwrap();
             pods.patch_status(name, &params, &patch).await.map_err(|error| error.to_string())?;
         }
@@ -187,16 +202,18 @@ impl Release {
         }
         let jobs: Api<Job> = self.api();
         let now = Timestamp::now().to_string();
-        let condition = |kind: &str| {
-            json!({"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": now,
-                   "lastProbeTime": now})
-        };
-        let status = json!({
-            "startTime": now, "completionTime": now, "succeeded": 1, "ready": 0, "terminating": 0,
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-        });
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "ByTheTest", "lastTransitionTime": now, "lastProbeTime": now});
+        let mut status = json!({"startTime": now, "ready": 0, "terminating": 0});
+        if well {
+            status["completionTime"] = json!(now);
+            status["succeeded"] = json!(1);
+            status["conditions"] = json!([condition("SuccessCriteriaMet"), condition("Complete")]);
+        } else {
+            status["failed"] = json!(1);
+            status["conditions"] = json!([condition("FailureTarget"), condition("Failed")]);
+        }
         let patch = Patch::Merge(json!({"status": status}));
-        jobs.patch_status("weaver-installer", &params, &patch).await.map_err(|error| error.to_string())?;
+        jobs.patch_status(JOB, &params, &patch).await.map_err(|error| error.to_string())?;
         Ok(())
     }
 
@@ -256,11 +273,11 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
     let cron = crons.get("weaver-certificate").await.unwrap();
     let pod = cron.spec.job_template.spec.unwrap().template.spec.unwrap();
     let first = release.certificate().await.unwrap();
-    pod::start(own, "certificate", &pod, &[]).await.succeeds().await;
+    pod::start(own, "certificate", &pod, &[]).await.ends_with(0).await;
     assert_eq!(release.certificate().await.as_ref(), Some(&first));
     let lost = r#"[{"op": "remove", "path": "/data/leaf.pem"}]"#;
     own.kubectl(&["-n", NAMESPACE, "patch", "secret", "weaver-webhook", "--type=json", "-p", lost]);
-    pod::start(own, "certificate-again", &pod, &[]).await.succeeds().await;
+    pod::start(own, "certificate-again", &pod, &[]).await.ends_with(0).await;
     assert_ne!(release.certificate().await.unwrap(), first);
 
     // Another version, and another value; nothing of the tenant's is written.
@@ -280,7 +297,7 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
 
     // The rights of the Job went with it, and it asked for nothing that it has no right to.
     let roles: Api<ClusterRole> = Api::all(own.client.clone());
-    assert!(roles.get_opt("weaver-installer").await.unwrap().is_none());
+    assert!(roles.get_opt(JOB).await.unwrap().is_none());
     let events = audit::events(&own.server.layout().audit_log());
     let account = |event: &&Value| {
         let user = event["user"]["username"].as_str().unwrap_or_default();
@@ -299,6 +316,39 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
     assert_eq!(release.definitions().await, definitions);
     assert_eq!(held(&world, &team, &foo).await, before);
     assert!(release.certificate().await.is_some(), "the next installation continues with it");
+}
+
+#[tokio::test]
+async fn a_refused_installation_keeps_its_log_and_no_right_and_is_repeated() {
+    let release = Release { own: Own::start().await };
+    let (own, chart) = (&release.own, chart());
+    // Another program's, of the same name.
+    let mut theirs = json!(weaver_api::crds::all().remove(0));
+    theirs["spec"]["scope"] = json!("Cluster");
+    let path = own.dir().join("theirs.json");
+    std::fs::write(&path, theirs.to_string()).unwrap();
+    own.kubectl(&["create", "-f", path.to_str().unwrap()]);
+
+    let install = ["install", "config-weaver", chart.to_str().unwrap(), "--create-namespace"];
+    let (status, printed) = release.with_job_ending(2, "refused", &install).await;
+    assert!(!status.success() && printed.contains("pre-install"), "{printed}");
+    let log = std::fs::read_to_string(own.dir().join("refused.log")).unwrap();
+    assert!(log.contains("its scope is Cluster, not Namespaced"), "{log}");
+    let roles: Api<ClusterRole> = Api::all(own.client.clone());
+    eventually("the rights are gone", || async {
+        let role = roles.get_opt(JOB).await.unwrap();
+        if role.is_none() { Ok(()) } else { Err(role) }
+    })
+    .await;
+    let (jobs, deployments): (Api<Job>, Api<Deployment>) = (release.api(), release.api());
+    assert!(jobs.get_opt(JOB).await.unwrap().is_some(), "its pod has the log");
+    assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
+
+    own.kubectl(&["delete", "crd", "configmapsyncs.weaver.example.com"]);
+    let again = ["upgrade", "--install", "config-weaver", chart.to_str().unwrap()];
+    release.with_job("again", &again).await;
+    assert_eq!(release.definitions().await.len(), weaver_api::crds::all().len());
+    assert!(release.deployed("weaver-operator").await.containers.len() == 1);
 }
 
 /// The ConfigMapSync and its copy, as the API server has them.

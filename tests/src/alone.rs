@@ -101,11 +101,11 @@ impl Operator {
         .await;
     }
 
-    /// Waits until it has ended by itself, and well.
-    pub async fn succeeds(&mut self) {
+    /// Waits until it has ended by itself, with this status.
+    pub async fn ends_with(&mut self, code: i32) {
         self.ends().await;
         let status = self.child.wait().unwrap();
-        assert!(status.success(), "{status}: {}", self.log());
+        assert_eq!(status.code(), Some(code), "{}", self.log());
     }
 
     /// Is it not running any more?
