@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use kube::{Client, Config};
+use weaver_diagnostics::kubeconfig::usable;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::shell::quoted;
 use weaver_host::platform::{self, CAN_BE_NODE};
@@ -98,14 +100,23 @@ pub async fn client() -> anyhow::Result<Client> {
 /// How the person reaches the API server.
 pub async fn config() -> anyhow::Result<Config> {
     let path = kubeconfig();
-    let config = weaver_client::connection::config(path.as_deref(), context(), LONGEST, USER_AGENT).await;
+    let config = config_by(path.as_deref(), context()).await;
     let of_k3s = path.is_some_and(|path| path == Path::new(K3S_KUBECONFIG));
     if of_k3s { config.context("only root can read it: use sudo, or pass --kubeconfig") } else { config }
 }
 
 /// A client by this kubeconfig.
 pub async fn client_of(kubeconfig: &Path) -> anyhow::Result<Client> {
-    client_by(weaver_client::connection::config(Some(kubeconfig), None, LONGEST, USER_AGENT).await?)
+    client_by(config_by(Some(kubeconfig), None).await?)
+}
+
+async fn config_by(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::Result<Config> {
+    if let Some(path) = kubeconfig {
+        let shown = path.display();
+        let bytes = fs::read(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+        usable(&shown.to_string(), &bytes, context)?;
+    }
+    weaver_client::connection::config(kubeconfig, context, LONGEST, USER_AGENT).await
 }
 
 /// A client that reaches the API server in this way.

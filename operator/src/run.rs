@@ -1,7 +1,9 @@
 //! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
 
 use std::cmp::Ordering;
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_client::call::CallError;
 use weaver_client::connection;
+use weaver_diagnostics::kubeconfig::usable;
 use weaver_tenant::Tenants;
 use weaver_tenant::token::KubeMinter;
 use weaver_tenant::transport::{self, Connector, ServerClock};
@@ -66,8 +69,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let trust = Trust::read(options.kubeconfig.as_deref());
     let process = this_process();
     let agent = user_agent(&process.0);
-    let config = connection::config(options.kubeconfig.as_deref(), None, options.watch, &agent).await;
-    let config = config.map_err(unusable)?;
+    let config = config(options.kubeconfig.as_deref(), options.watch, &agent).await.map_err(unusable)?;
     info!(code = code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
     let (fence, metrics, health) =
@@ -294,6 +296,15 @@ async fn clients(
         client(&tenants, shared, Identity::Tenant, fence)?,
         client(config, own, Identity::Lease, &Fence::opened(LEASE_ANSWER))?,
     ])
+}
+
+async fn config(kubeconfig: Option<&Path>, watch: Duration, agent: &str) -> anyhow::Result<Config> {
+    if let Some(path) = kubeconfig {
+        let shown = path.display();
+        let bytes = fs::read(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+        usable(&shown.to_string(), &bytes, None)?;
+    }
+    connection::config(kubeconfig, None, watch, agent).await
 }
 
 /// Marks a failure of the kubeconfig that time does not cure: all but a file that is missing or cannot be read now.

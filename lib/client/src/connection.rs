@@ -6,14 +6,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use weaver_diagnostics::kubeconfig::unusable;
-use weaver_diagnostics::text_file::{TextFile, decoded};
 
 /// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod; by this `context` of it, else by
 /// its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
@@ -68,22 +66,16 @@ pub fn without_credentials(config: &Config) -> Config {
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
-    let shown = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
-    let text = decoded(&bytes).with_context(|| format!("the kubeconfig {shown} is not text"))?;
-    let file = TextFile { path: shown.to_string(), text };
-    if let Some(unusable) = unusable(&file, options.context.as_deref()) {
-        bail!("{unusable}");
-    }
-    if let Err(error) = serde_saphyr::from_str::<Kubeconfig>(&file.text) {
-        let line = error.location().map_or(0, |place| place.line());
-        bail!("cannot use the kubeconfig {shown}: line {line} is not valid in a kubeconfig");
-    }
-    // Read once more by kube, which resolves relative paths against the file's own directory.
-    let parsed = Kubeconfig::read_from(path).map_err(|_| anyhow!("cannot use the kubeconfig {shown}"))?;
-    Config::from_custom_kubeconfig(parsed, options)
-        .await
-        .with_context(|| format!("cannot use the kubeconfig {shown}"))
+    let what = || format!("cannot use the kubeconfig {}", path.display());
+    let parsed = Kubeconfig::read_from(path).map_err(|error| match error {
+        KubeconfigError::Parse(error) => {
+            let line = error.location().map_or(0, |place| place.line());
+            anyhow!("line {line} is not valid in a kubeconfig")
+        }
+        KubeconfigError::ReadConfig(error, _) => error.into(),
+        error => error.into(),
+    });
+    Config::from_custom_kubeconfig(parsed.with_context(what)?, options).await.with_context(what)
 }
 
 #[cfg(test)]
@@ -103,7 +95,9 @@ mod tests {
     #[tokio::test]
     async fn a_kubeconfig_without_the_context_is_told_so() {
         assert!(
-            refused("current-context: nope\ncontexts: []\n").await.contains("context `nope` is not in it")
+            refused("current-context: nope\ncontexts: []\n")
+                .await
+                .contains("failed to load current context: nope")
         );
     }
 
@@ -124,13 +118,16 @@ mod tests {
         assert_eq!(by(None).await.unwrap().default_namespace, "of-one");
         let two = by(Some("two")).await.unwrap();
         assert_eq!((two.cluster_url.host(), &*two.default_namespace), (Some("two"), "of-two"));
-        let refused = by(Some("three")).await.unwrap_err().to_string();
-        assert!(refused.contains("context `three` is not in it"), "{refused}");
+        let refused = format!("{:#}", by(Some("three")).await.unwrap_err());
+        assert!(refused.contains("failed to load current context: three"), "{refused}");
     }
 
     #[tokio::test]
     async fn a_broken_kubeconfig_is_named_and_not_repeated() {
         let words = refused("current-context: o\nusers:\n- user: {token: hunter2\n  bad\n").await;
-        assert!(words.contains("not valid YAML") && !words.contains("hunter2"), "{words}");
+        assert!(
+            words.contains("line 3 is not valid in a kubeconfig") && !words.contains("hunter2"),
+            "{words}"
+        );
     }
 }

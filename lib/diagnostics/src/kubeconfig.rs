@@ -3,27 +3,20 @@
 //!
 //! Keys, certificates and tokens are looked for and never repeated.
 
-use std::fmt;
-
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
-    text_file::TextFile,
+    text_file::{TextFile, decoded},
     yaml_node::{self, YamlNode},
 };
 
 /// What keeps a kubeconfig from being used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place} cannot be used as kubeconfig: {why}")]
 pub struct Unusable {
     /// The place of the fault, or the file as a whole.
     pub place: Place,
     /// Why, in words that repeat no secret.
     pub why: String,
-}
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be used as kubeconfig: {}", self.place, self.why)
-    }
 }
 
 impl Unusable {
@@ -59,6 +52,16 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
         Unusable { place, why }
     })
+}
+
+/// The same of the bytes at `path`, for a program that is about to use them.
+///
+/// # Errors
+/// What keeps them from being used.
+pub fn usable(path: &str, bytes: &[u8], context: Option<&str>) -> Result<(), Unusable> {
+    let no_text = || Unusable { place: Place::file(path), why: "it is not text".to_owned() };
+    let file = TextFile::new(path, decoded(bytes).ok_or_else(no_text)?);
+    unusable(&file, context).map_or(Ok(()), Err)
 }
 
 /// What the administrator's kubeconfig lets others read, by its mode.
@@ -171,6 +174,18 @@ users:
     #[test]
     fn a_whole_file_is_fine() {
         assert_eq!(problem(GOOD), None);
+    }
+
+    #[test]
+    fn bytes_are_judged_as_their_text_and_others_are_refused() {
+        let other = GOOD.replace("default", "nope");
+        assert_eq!(usable("/k", GOOD.as_bytes(), None), Ok(()));
+        assert_eq!(usable("/k", other.as_bytes(), Some("nope")), Ok(()));
+        for bytes in [&b"\xff"[..], b"\xff\xfea", b"\xfe\xff\xdc\x00\xd8\x00"] {
+            let refused = usable("/k", bytes, None).unwrap_err().to_string();
+            assert_eq!(refused, "/k cannot be used as kubeconfig: it is not text", "{bytes:?}");
+        }
+        assert!(usable("/k", b"", None).unwrap_err().why.contains("current-context"));
     }
 
     #[test]
