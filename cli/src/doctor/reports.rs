@@ -10,6 +10,7 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt as _};
 use weaver_api::v1beta1::{self as api, NodeReport};
+use weaver_diagnostics::catalogue::Part;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -86,7 +87,11 @@ fn severity(severity: api::Severity) -> Option<Severity> {
 /// Can an agent report this of its own host? The other codes are about the cluster, a laptop or a file, and what helps
 /// there changes the cluster: a node does not choose that an administrator is told to.
 fn is_of_a_host(code: Code) -> bool {
-    code.id().starts_with(['N', 'T', 'F', 'B', 'J', 'H']) || code == Code::OperatorNotStarted
+    let of_a_host = matches!(
+        code.row().part,
+        Part::Node | Part::Host | Part::Tls | Part::K3s | Part::WeaverToml | Part::Join
+    );
+    of_a_host || code == Code::OperatorNotStarted
 }
 
 /// A finding that another machine reports, as our own catalogue has it; `said` is the machine's text. `None`

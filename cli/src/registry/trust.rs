@@ -15,8 +15,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
-use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, of_itself};
+use weaver_diagnostics::serving::Outcome;
+use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, is_ca, of_itself};
 
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
@@ -57,7 +57,12 @@ impl Trust {
             verifier.context("this machine trusts no CA: install ca-certificates, or pass --ca")?;
         let Handshake { outcome, served, certificate, .. } =
             handshake(addresses, verifier, name.clone(), name.clone(), DEADLINE).await;
-        let mut outcome = in_words(outcome);
+        let mut outcome = match (outcome, &certificate) {
+            (Outcome::Untrusted(_), Some(shown)) if is_ca(shown) => {
+                Outcome::Untrusted("it is its own CA, which is not known here".to_owned())
+            }
+            (outcome, _) => outcome,
+        };
         let connector = match &outcome {
             Outcome::Unreachable(_) => None,
             Outcome::Proven => Some(
@@ -72,19 +77,6 @@ impl Trust {
         };
         let connector = connector.map(|config| TlsConnector::from(Arc::new(config)));
         Ok(Judged { outcome, served, connector })
-    }
-}
-
-/// What rustls says of the two most usual cases, for people.
-fn in_words(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Unreachable(why) if why.why().contains("InvalidContentType") => {
-            Outcome::Unreachable(Silence::Unanswered("no TLS is spoken at this port".to_owned()))
-        }
-        Outcome::Untrusted(why) if why.contains("CaUsedAsEndEntity") => {
-            Outcome::Untrusted("it is its own CA, which is not known here".to_owned())
-        }
-        other => other,
     }
 }
 

@@ -19,7 +19,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, InvalidMessage, SignatureScheme};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
@@ -112,14 +112,25 @@ pub fn of_itself(certificate: &CertificateDer<'_>, judged: &ServerName<'_>, now:
     }
 }
 
+/// Whether the certificate is one of a CA, which webpki accepts from no server.
+#[must_use]
+pub fn is_ca(certificate: &CertificateDer<'_>) -> bool {
+    X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.is_ca())
+}
+
 fn of_connection(error: &io::Error) -> Outcome {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     tls.map_or_else(|| Outcome::Unreachable(Silence::from(error)), of_tls)
 }
 
 fn of_tls(error: &Error) -> Outcome {
-    let Error::InvalidCertificate(certificate) = error else {
-        return Outcome::Unreachable(Silence::Unanswered(format!("TLS: {error}")));
+    let silent = |why| Outcome::Unreachable(Silence::Unanswered(why));
+    let certificate = match error {
+        Error::InvalidCertificate(certificate) => certificate,
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            return silent("no TLS is spoken at this port".to_owned());
+        }
+        other => return silent(format!("TLS: {other}")),
     };
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -355,6 +366,7 @@ mod tests {
             let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
             of_itself(certificate.der(), &ServerName::try_from(name).unwrap(), now)
         };
+        assert!(is_ca(certificate.der()) && !is_ca(&CertificateDer::from(vec![1])));
         assert_eq!(judge("reg.lan", 1_795_361_468), Outcome::Proven);
         assert_eq!(judge("other.lan", 1_795_361_468), Outcome::NotServed);
         assert!(matches!(judge("reg.lan", 0), Outcome::Dates(_)));
@@ -362,6 +374,28 @@ mod tests {
         let name = ServerName::try_from("reg.lan").unwrap();
         let none = of_itself(&CertificateDer::from(vec![1]), &name, UnixTime::now());
         assert!(matches!(none, Outcome::Untrusted(_)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_tls_is_called_so() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = listener.local_addr().unwrap();
+        let answering = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+            stream
+        };
+        let mut roots = rustls::RootCertStore::empty();
+        let params = rcgen::CertificateParams::new(["reg.lan".to_owned()]).unwrap();
+        let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        roots.add(certificate.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+        let name = ServerName::try_from("reg.lan").unwrap();
+        let looking = handshake(endpoint, verifier, name.clone(), name, DEADLINE);
+        let (seen, _stream) = tokio::join!(looking, answering);
+        let why = "no TLS is spoken at this port".to_owned();
+        assert_eq!(seen.outcome, Outcome::Unreachable(Silence::Unanswered(why)));
     }
 
     #[test]
