@@ -118,7 +118,7 @@ mod tests {
             findings.extend(misspelled());
             findings.extend_by_server(misspelled());
             let list = findings.finish();
-            let typed = |at: usize| list[at].remedy.as_ref().unwrap().commands.last().unwrap().as_str();
+            let typed = |at: usize| list[at].remedy.as_ref().unwrap().commands.last().unwrap();
             assert!(typed(0).ends_with(want), "{}", typed(0));
             assert!(typed(1).ends_with("restart k3s"), "{}", typed(1));
         }

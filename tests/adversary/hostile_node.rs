@@ -93,9 +93,13 @@ async fn a_node_gives_the_administrator_neither_commands_nor_findings_of_others_
     let (said, code) = doctor(&own, &[]).await;
     assert_eq!(code, Some(10), "{said:?}");
     let row = Code::NameNotServed.row();
-    for words in
-        ["on the node evil", "on the node raspi", "\"raspi.lan is not served\"", row.remedy, row.commands[0]]
-    {
+    for words in [
+        "on the node evil",
+        "on the node raspi",
+        "\"raspi.lan is not served\"",
+        row.remedy,
+        &*row.commands[0],
+    ] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
     // What helps against A-06 changes the cluster: no node has it recommended.

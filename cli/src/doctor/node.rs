@@ -62,7 +62,10 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     let unknown = |why: &str, remedy: &str| {
         let message = format!("the agent's report {} cannot be read: {why}", path.display());
         let finding = Finding::new(Code::MayNotLook, message);
-        vec![Seen { side: Side::Node, finding: finding.remedy(Remedy::new("as root").command(remedy)) }]
+        vec![Seen {
+            side: Side::Node,
+            finding: finding.remedy(Remedy::new("as root").command(remedy.to_owned())),
+        }]
     };
     let text = match std::fs::read(path) {
         // Most machines have no agent.

@@ -64,5 +64,5 @@ pub async fn client(source: &Source) -> anyhow::Result<Client> {
 fn refused_by(finding: &Finding) -> anyhow::Error {
     let Some(remedy) = &finding.remedy else { return refusal(&finding.message) };
     let first = format!("{}: {}", finding.message, remedy.explain);
-    Refusal(std::iter::once(first).chain(remedy.commands.clone()).collect()).into()
+    Refusal(std::iter::once(first).chain(remedy.commands.iter().map(ToString::to_string)).collect()).into()
 }

@@ -5,7 +5,7 @@
 //! tests run them and look at the result.
 
 use crate::{
-    finding::{Change, REBOOT, Remedy},
+    finding::{Change, Command, Remedy},
     kernel_cmdline::{
         MemorySetting, disable_parameter, ignored_enable, lines, memory_setting, parameters, without_memory,
     },
@@ -53,7 +53,7 @@ pub fn in_order(repairs: impl IntoIterator<Item = Repair>) -> Option<Remedy> {
     let Repair { mut remedy, needs_restart } = repairs.into_iter().reduce(after)?;
     if needs_restart {
         remedy.explain.push_str("; then reboot");
-        remedy.commands.push(REBOOT.to_owned());
+        remedy.commands.push(Command::Reboot);
     }
     Some(remedy)
 }
@@ -99,7 +99,7 @@ struct Draft<'a> {
     new: String,
     /// How many of the old lines that replaces.
     replaced: usize,
-    commands: Vec<String>,
+    commands: Vec<Command>,
     /// What is done, in words.
     steps: Vec<&'static str>,
 }
@@ -120,7 +120,8 @@ impl<'a> Draft<'a> {
 
     fn join_lines(&mut self) {
         let Self { file, old, .. } = self;
-        self.commands.push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}"));
+        self.commands
+            .push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into());
         self.steps.push("join the lines into one");
         let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
         self.new = parts.collect::<Vec<_>>().join(" ");
@@ -136,10 +137,11 @@ impl<'a> Draft<'a> {
         {
             let rest = without_memory(&parameter).unwrap_or_default();
             if is_plain(&parameter) {
-                self.commands.push(format!(
+                let command = format!(
                     r"sudo sed -i -E ':a; 1s/(^|[[:space:]]){parameter}([[:space:]]|$)/\1{rest}\2/; ta' {}",
                     self.file
-                ));
+                );
+                self.commands.push(command.into());
             }
             self.new = replace_parameter(&self.new, &parameter, &rest);
             dropped = true;
@@ -152,8 +154,8 @@ impl<'a> Draft<'a> {
     fn add_enable(&mut self) {
         // In an empty file there is no line for sed.
         if !self.text.is_empty() {
-            self.commands
-                .push(format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {}", self.file));
+            let command = format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {}", self.file);
+            self.commands.push(command.into());
         }
         self.steps.push("add cgroup_enable=memory to the end of the first line");
         let blank = if self.new.trim_ascii().is_empty() { "" } else { " " };
@@ -164,7 +166,7 @@ impl<'a> Draft<'a> {
         let Self { file, text, old, new, replaced, commands, steps } = self;
         // A name of config.txt's, which a shell would read otherwise.
         let is_plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "._/+-".contains(c));
-        let commands = if is_plain { commands } else { vec!["sudo weaver-node-agent repair".to_owned()] };
+        let commands = if is_plain { commands } else { vec!["sudo weaver-node-agent repair".into()] };
         let mended = std::iter::once(new.as_str()).chain(old[replaced..].iter().copied());
         let mut to = mended.collect::<Vec<_>>().join("\n");
         if old.len() == replaced {
@@ -231,7 +233,7 @@ fn diff(file: &str, old: &[&str], new: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::process::Command;
+    use std::process;
 
     /// Runs the printed commands on a real file, without `sudo` and reboot.
     fn run_commands(text: &str, need: Need) -> String {
@@ -242,7 +244,10 @@ mod tests {
         let remedy = remedy(path.to_str().unwrap(), text, need).unwrap();
         for command in remedy.commands.iter().filter(|c| !c.contains("reboot")) {
             let command = command.strip_prefix("sudo ").unwrap();
-            assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+            assert!(
+                process::Command::new("sh").args(["-c", command]).status().unwrap().success(),
+                "{command}"
+            );
         }
         let mended = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
@@ -294,13 +299,13 @@ mod tests {
     fn repairs_in_order_restart_once_and_only_where_one_needs_it() {
         let one = |file: &str| repair(file, "root=a\n", Need::Enable).unwrap();
         let remedy = in_order([one("/a"), one("/b")]).unwrap();
-        assert_eq!(remedy.commands.iter().filter(|command| *command == REBOOT).count(), 1);
-        assert_eq!(remedy.commands.last().unwrap(), REBOOT);
+        assert_eq!(remedy.commands.iter().filter(|command| **command == Command::Reboot).count(), 1);
+        assert_eq!(remedy.commands.last().unwrap(), &Command::Reboot);
         assert_eq!(remedy.explain.matches("then reboot").count(), 1, "{}", remedy.explain);
         assert!(remedy.explain.ends_with("; then reboot"), "{}", remedy.explain);
         assert_eq!(remedy.changes.len(), 2);
         let calm = in_order([one("/a").without_restart(), one("/b").without_restart()]).unwrap();
-        assert!(!calm.commands.contains(&REBOOT.to_owned()) && !calm.explain.contains("reboot"));
+        assert!(!calm.commands.contains(&Command::Reboot) && !calm.explain.contains("reboot"));
         assert_eq!(calm.diff, remedy.diff);
         assert_eq!(in_order([]), None);
     }
@@ -308,13 +313,13 @@ mod tests {
     #[test]
     fn a_file_name_that_a_shell_would_read_is_in_no_command() {
         let remedy = remedy("/boot/firmware/a;reboot.txt", "root=a\n", Need::Enable).unwrap();
-        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair", REBOOT]);
+        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair", "sudo reboot"]);
     }
 
     #[test]
     fn an_empty_file_gets_a_diff_and_no_command_that_would_do_nothing() {
         let remedy = remedy("f", "", Need::Enable).unwrap();
-        assert_eq!((remedy.commands, remedy.changes), (vec!["sudo reboot".to_owned()], vec![]));
+        assert_eq!((remedy.commands, remedy.changes), (vec![Command::Reboot], vec![]));
         assert!(remedy.diff.unwrap().ends_with("+cgroup_enable=memory\n"));
     }
 

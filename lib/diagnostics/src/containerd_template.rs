@@ -3,7 +3,7 @@
 //! k3s takes `config-v3.toml.tmpl`, else `config.toml.tmpl`, in the place of its own; `{{ template "base" . }}` puts its
 //! own in. A template that Go or containerd cannot read keeps k3s from starting, and no message names the file.
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::text_file::TextFile;
 
 /// The directory of both, below k3s' data.
@@ -104,8 +104,8 @@ impl Found<'_> {
     fn fault(&mut self, line: Option<u64>, what: &str, remedy: &str) {
         let place = Place { file: self.file.path.clone(), line, column: None };
         let finding = Finding::new(Code::ContainerdTemplateFault, format!("{place}: {what}"));
-        let remedy = Remedy::new(format!("{remedy}; k3s reads the template when it starts"))
-            .command("sudo systemctl restart k3s");
+        let remedy =
+            Remedy::new(format!("{remedy}; k3s reads the template when it starts")).command(RESTART_K3S);
         self.findings.push(finding.saw(place, what).remedy(remedy));
     }
 

@@ -9,7 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::catalogue::Code;
-pub use remedy::{Change, REBOOT, Remedy};
+pub use remedy::{
+    Change, Command, K3S_LOG, K3S_LOG_END, K3S_STATUS, K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy, START_K3S,
+    STOP_K3S, UnitAction,
+};
 pub use severity::Severity;
 
 /// A place in a file, or a file as a whole.

@@ -2,7 +2,7 @@
 //! was ahead, each certificate begins when the CA does, and no restart of k3s helps.
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy},
+    finding::{Code, Finding, Place, Remedy, START_K3S, STOP_K3S},
     shell::quoted,
 };
 
@@ -42,9 +42,9 @@ impl FutureCa {
              be fetched again"
         ))
         .command("timedatectl")
-        .command("sudo systemctl stop k3s")
+        .command(STOP_K3S)
         .command(format!("sudo mv -T {} {}", quoted(server), quoted(&aside)))
-        .command("sudo systemctl start k3s")
+        .command(START_K3S)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Only who has the token can prove itself, so what a server says is believed as far as k3s would believe it.
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy},
+    finding::{Code, Command, Finding, Place, Remedy},
     reach::{self, Clocks},
     san::{ServingName, nearest},
     serving::{Observation, Outcome},
@@ -96,22 +96,13 @@ fn taken(url: &str, own: &str, name: &ServingName, served: &[String]) -> Option<
     })
 }
 
-/// A command as it is typed on a node that joins, where k3s' own unit is the other one.
-fn typed_here(command: &str) -> String {
-    let mut before = "";
-    let words = command.split(' ').map(|word| {
-        let is_unit = word == "k3s" && matches!(before, "start" | "stop" | "restart" | "status" | "-u");
-        before = word;
-        if is_unit { "k3s-agent" } else { word }
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// What was found of the host of a node that joins, with the commands of such a node.
+/// What was found of the host of a node that joins, with the commands of such a node, where k3s' unit is another one.
 #[must_use]
 pub fn on_this_node(mut finding: Finding) -> Finding {
     for command in finding.remedy.iter_mut().flat_map(|remedy| &mut remedy.commands) {
-        *command = typed_here(command);
+        if let Command::Unit { agent, .. } = *command {
+            *command = agent.into();
+        }
     }
     finding
 }
@@ -119,7 +110,10 @@ pub fn on_this_node(mut finding: Finding) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{finding::Severity, serving::Silence};
+    use crate::{
+        finding::{K3S_LOG, K3S_LOG_END, RESTART_K3S, Severity},
+        serving::Silence,
+    };
 
     const URL: &str = "https://raspi.lan:6443";
 
@@ -166,21 +160,18 @@ mod tests {
     #[test]
     fn what_is_to_be_typed_names_the_unit_that_runs_here() {
         for (command, here) in [
-            ("sudo systemctl restart k3s", "sudo systemctl restart k3s-agent"),
-            (
-                "sudo journalctl -b -u k3s | grep 'Unknown flag'",
-                "sudo journalctl -b -u k3s-agent | grep 'Unknown flag'",
-            ),
-            ("journalctl -u k3s -n 50", "journalctl -u k3s-agent -n 50"),
-            ("sudo k3s kubectl get nodes", "sudo k3s kubectl get nodes"),
-            ("sudo systemctl daemon-reload", "sudo systemctl daemon-reload"),
+            (RESTART_K3S, "sudo systemctl restart k3s-agent"),
+            (K3S_LOG_END, "sudo journalctl -b -u k3s-agent | tail -n 50"),
+            (K3S_LOG, "journalctl -u k3s-agent -n 50"),
+            ("sudo k3s kubectl get nodes".into(), "sudo k3s kubectl get nodes"),
+            ("sudo systemctl daemon-reload".into(), "sudo systemctl daemon-reload"),
         ] {
-            assert_eq!(typed_here(command), here);
+            let finding = Finding::new(Code::RebootNeeded, "m").remedy(Remedy::new("r").command(command));
+            assert_eq!(on_this_node(finding).remedy.unwrap().commands, [here]);
         }
-        let commands =
-            |code| on_this_node(Finding::new(code, "m")).remedy.map(|remedy| remedy.commands.join("\n"));
+        let commands = |code| on_this_node(Finding::new(code, "m")).remedy.map(|remedy| remedy.commands);
         let typed = commands(Code::SettingMisspelled).unwrap();
-        assert!(typed.ends_with("restart k3s-agent"), "{typed}");
+        assert!(typed.last().unwrap().ends_with("restart k3s-agent"), "{typed:?}");
         assert_eq!(commands(Code::MemoryCgroupOk), None);
     }
 

@@ -15,7 +15,7 @@ pub mod keys;
 use std::path::PathBuf;
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy},
     k3s_unit::Flag,
     text_file::TextFile,
     yaml_node::{self, Value, YamlNode},
@@ -281,7 +281,7 @@ fn wrong_flag(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
 
 /// systemd starts k3s with the unit as it was read last.
 fn after_the_unit_changed(explain: String) -> Remedy {
-    Remedy::new(explain).command("sudo systemctl daemon-reload").command("sudo systemctl restart k3s")
+    Remedy::new(explain).command("sudo systemctl daemon-reload").command(RESTART_K3S)
 }
 
 fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {

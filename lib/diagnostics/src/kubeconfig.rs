@@ -4,7 +4,7 @@
 //! Keys, certificates and tokens are looked for and never repeated.
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy, Severity},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     text_file::{TextFile, decoded},
     yaml_node::{self, YamlNode},
 };
@@ -34,7 +34,7 @@ impl Unusable {
             self.place.file
         );
         // k3s itself does without it.
-        self.in_use(Remedy::new(explain).command("sudo systemctl restart k3s")).milder(Severity::Warn)
+        self.in_use(Remedy::new(explain).command(RESTART_K3S)).milder(Severity::Warn)
     }
 }
 

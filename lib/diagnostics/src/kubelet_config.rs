@@ -4,7 +4,7 @@
 //! k3s copies the first into the second; the kubelet reads what ends in `.conf` there and refuses what is no
 //! `KubeletConfiguration`, which ends k3s.
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
@@ -34,7 +34,7 @@ pub fn missing(named: &Setting) -> Finding {
         .saw(origin.clone(), format!("kubelet-arg config={path}"))
         .remedy(
             Remedy::new(format!("write {path}, or remove the entry from {}", origin.file))
-                .command("sudo systemctl restart k3s"),
+                .command(RESTART_K3S),
         )
 }
 
@@ -49,7 +49,7 @@ pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
         let remedy = Remedy::new(format!("rename it to {stem}.conf, then restart k3s"));
         Finding::new(Code::KubeletConfigFault, message)
             .saw(place, "not read")
-            .remedy(remedy.command("sudo systemctl restart k3s"))
+            .remedy(remedy.command(RESTART_K3S))
     })
 }
 
@@ -61,7 +61,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
         Err(error) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
             let message = format!("{place} is not valid YAML, so the kubelet does not start and k3s exits");
-            let remedy = Remedy::new(format!("correct {}", file.path)).command("sudo systemctl restart k3s");
+            let remedy = Remedy::new(format!("correct {}", file.path)).command(RESTART_K3S);
             return vec![
                 Finding::new(Code::KubeletConfigFault, message).saw(place, error.message).remedy(remedy),
             ];
@@ -69,7 +69,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     };
     let fault = |at: &YamlNode, what: &str, remedy: &str| {
         let place = Place::at(&file.path, at.line, at.column);
-        let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command("sudo systemctl restart k3s");
+        let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command(RESTART_K3S);
         Finding::new(Code::KubeletConfigFault, format!("{place}: {what}")).saw(place, what).remedy(remedy)
     };
     let mut findings = Vec::new();

@@ -16,7 +16,7 @@ mod parts;
 
 use crate::{
     cmdline_repair::{Need, repair},
-    finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
+    finding::{Code, Command, Finding, Place, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Parameter, ignored_enable, lines, memory_setting, parameters},
     next_boot::{BootFile, Staged},
     text_file::TextFile,
@@ -240,7 +240,7 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
                 "add cgroup_enable=memory to the end of the single line in each file that {} may name, then reboot",
                 place.file
             ))
-            .command(REBOOT),
+            .command(Command::Reboot),
         );
     }
     finding.remedy(

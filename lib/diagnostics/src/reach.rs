@@ -52,7 +52,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
                     .saw(place, "this machine resolves it, possibly through mDNS")
                     .remedy(
                         Remedy::new("on a machine where kubectl reports it, add the name")
-                            .command(lines.next().unwrap_or_default().trim()),
+                            .command(lines.next().unwrap_or_default().trim().to_owned()),
                     )
             })
         }

@@ -4,7 +4,7 @@
 //! not name the file. User names and passwords are never repeated. Form:
 //! <https://docs.k3s.io/installation/private-registry>.
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_config::not_yaml;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, Value, YamlNode};
@@ -62,8 +62,7 @@ impl Found<'_> {
     fn none(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
         let message = format!("{place}: {what}");
-        let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts"))
-            .command("sudo systemctl restart k3s");
+        let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts")).command(RESTART_K3S);
         let finding = Finding::new(Code::RegistriesWithoutEffect, message);
         self.findings.push(finding.saw(place, what).remedy(remedy));
     }

@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, fmt, io};
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy, Severity},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     future_ca::FutureCa,
     k3s_config::Setting,
     san::{Fate, NameError, ServingName, nearest},
@@ -166,7 +166,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
     let message = format!("`{}` in tls-san {consequence}: {}", setting.value, error.why);
     let finding = Finding::new(Code::NameInvalid, message)
         .saw(place.clone(), format!("tls-san `{}`", setting.value))
-        .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"));
+        .remedy(Remedy::new(explain).command(RESTART_K3S));
     match (stage, error.fate) {
         (Stage::Serving, Fate::Dropped | Fate::Unusable) => finding,
         // k3s starts with any of them: only the proof of the names can fail.
@@ -264,7 +264,7 @@ fn dates(endpoint: &str, observations: &[ObservedName], future_ca: Option<&Futur
             "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving certificate at start",
         )
         .command("timedatectl")
-        .command("sudo systemctl restart k3s"),
+        .command(RESTART_K3S),
     );
     let finding = with_origins(finding, &chosen);
     Some(match future_ca {
@@ -285,7 +285,7 @@ fn untrusted(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
              after a change of the CA restart k3s",
         )
         .command("sudo ss -ltnp")
-        .command("sudo systemctl restart k3s"),
+        .command(RESTART_K3S),
     );
     Some(with_origins(finding, &chosen))
 }

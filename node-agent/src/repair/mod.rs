@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     config_txt::BOOT_DIR,
     exit_code,
-    finding::{Change, Finding, REBOOT, Remedy},
+    finding::{Change, Command, Finding, Remedy},
     host::storage::Mount,
     memory_cgroup,
 };
@@ -66,7 +66,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
     repair(&root, &ledger()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
-        say(&format!("Changed; takes effect at the next boot: {REBOOT}\n"))?;
+        say(&format!("Changed; takes effect at the next boot: {}\n", Command::Reboot))?;
         return Ok(exit_code::REBOOT_NEEDED);
     }
     say("Changed.\n")?;
@@ -74,7 +74,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
 }
 
 fn needs_reboot(remedy: &Remedy) -> bool {
-    !remedy.changes.is_empty() && remedy.commands.iter().any(|command| command == REBOOT)
+    !remedy.changes.is_empty() && remedy.commands.contains(&Command::Reboot)
 }
 
 fn say(text: &str) -> anyhow::Result<()> {

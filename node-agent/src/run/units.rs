@@ -14,7 +14,7 @@ use sd_notify::NotifyState;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding::{Code, Finding, K3S_LOG_END, Place, Remedy, Severity};
 use weaver_diagnostics::host::load::{BUSY_PATIENCE, HostLoad};
 use weaver_diagnostics::k3s_upgrade::Role;
 
@@ -352,8 +352,7 @@ fn opening_fault(active: &str, lasting: Duration, why: &str, is_slow: bool) -> F
         let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Warn);
         return finding.saw(Place::file(OPERATOR), why).remedy(remedy);
     }
-    let remedy = Remedy::new("the agent keeps retrying; the log of k3s has the reason")
-        .command("sudo journalctl -b -u k3s | tail -n 50");
+    let remedy = Remedy::new("the agent keeps retrying; the log of k3s has the reason").command(K3S_LOG_END);
     operator_fault("the names are proven, but the operator did not get its credentials", why).remedy(remedy)
 }
 

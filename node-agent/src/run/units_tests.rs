@@ -151,7 +151,8 @@ async fn an_agents_unit_is_the_one_that_is_freed_and_judged() {
     assert_eq!(fake.started(), ["k3s-agent.service"]);
     let fault = start_fault(Role::Agent.unit(), "activating", STARTING, STARTING, false).unwrap();
     assert!(fault.message.ends_with("has not joined its server"), "{fault:?}");
-    let typed = fault.remedy.unwrap().commands.join("\n");
+    let typed: String =
+        fault.remedy.unwrap().commands.iter().flat_map(|command| [&**command, "\n"]).collect();
     assert!(typed.contains("restart --no-block k3s-agent.service"), "{typed}");
 }
 

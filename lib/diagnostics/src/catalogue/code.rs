@@ -8,7 +8,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::part::Part;
-use crate::finding::{remedy::Remedy, severity::Severity};
+use crate::finding::{
+    remedy::{
+        Command, K3S_LOG, K3S_LOG_OF_CONTAINERD, K3S_LOG_OF_FLAGS, K3S_LOG_OF_KUBELET, K3S_STATUS,
+        K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy, START_K3S, STOP_K3S,
+    },
+    severity::Severity,
+};
 
 const K3S_CONFIGURATION: &str = "https://docs.k3s.io/installation/configuration";
 const K3S_CERTIFICATES: &str = "https://docs.k3s.io/cli/certificate";
@@ -22,11 +28,22 @@ const RBAC: &str = "https://kubernetes.io/docs/reference/access-authn-authz/rbac
 const ADMISSION: &str =
     "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/";
 
-const CHECK: &str = "sudo weaver-node-agent check";
-const DRY_RUN: &str = "sudo weaver-node-agent repair --dry-run";
-const REPAIR: &str = "sudo weaver-node-agent repair";
-const RESTART_K3S: &str = "sudo systemctl restart k3s";
-const K3S_LOG: &str = "journalctl -u k3s -n 50";
+const CHECK: Command = text("sudo weaver-node-agent check");
+const DRY_RUN: Command = text("sudo weaver-node-agent repair --dry-run");
+const REPAIR: Command = text("sudo weaver-node-agent repair");
+
+const fn text(command: &'static str) -> Command {
+    Command::Text(Cow::Borrowed(command))
+}
+
+macro_rules! command {
+    ($text:literal) => {
+        text($text)
+    };
+    ($name:ident) => {
+        $name
+    };
+}
 
 /// What is known of a code, whatever the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +65,7 @@ pub struct Row {
     /// What to do, in words; empty where there is nothing to do.
     pub remedy: &'static str,
     /// What to type, in order; words in capitals are to be filled in.
-    pub commands: &'static [&'static str],
+    pub commands: &'static [Command],
     /// Pages about it.
     pub links: &'static [&'static str],
 }
@@ -57,14 +74,17 @@ impl Row {
     /// The remedy as a finding has it.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
-        self.commands.iter().copied().fold(Remedy::new(self.remedy), Remedy::command)
+        Remedy { commands: self.commands.to_vec(), ..Remedy::new(self.remedy) }
     }
 
     /// The same with `value` for a word in capitals of its commands.
     #[must_use]
     pub fn remedy_for(&self, word: &str, value: &str) -> Remedy {
-        let commands = self.commands.iter().map(|command| command.replace(word, value));
-        commands.fold(Remedy::new(self.remedy), Remedy::command)
+        let commands = self.commands.iter().map(|command| match command {
+            Command::Text(text) => text.replace(word, value).into(),
+            other => other.clone(),
+        });
+        Remedy { commands: commands.collect(), ..Remedy::new(self.remedy) }
     }
 }
 
@@ -75,7 +95,7 @@ macro_rules! codes {
             title: $title:literal,
             cause: $cause:literal,
             $(remedy: $remedy:literal,)?
-            $(commands: [$($command:expr),* $(,)?],)?
+            $(commands: [$($command:tt),* $(,)?],)?
             $(links: [$($link:expr),* $(,)?],)?
         }
     )* })*) => {
@@ -100,7 +120,7 @@ macro_rules! codes {
                     title: $title,
                     cause: $cause,
                     remedy: concat!($($remedy)?),
-                    commands: &[$($($command),*)?],
+                    commands: const { &[$($(command!($command)),*)?] },
                     links: &[$($($link),*)?],
                 },)*)* }
             }

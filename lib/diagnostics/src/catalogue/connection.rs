@@ -41,7 +41,7 @@ macro_rules! connection_rows {
             cause: "k3s is not running, or listens on another port. k3d chooses a random port for each \
                 cluster unless `--api-port` is given.",
             remedy: "on the Pi, check whether k3s runs and on which port it listens, and start it if it does not run",
-            commands: ["sudo ss -ltnp", "sudo systemctl start k3s"],
+            commands: ["sudo ss -ltnp", START_K3S],
         }
         KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
             title: "The kubeconfig is not usable.",

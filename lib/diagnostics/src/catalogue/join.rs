@@ -9,7 +9,7 @@ macro_rules! join_rows {
             cause: "The server is off or still starting, the name resolves to another address, or a \
                 firewall is in between. k3s keeps trying.",
             remedy: "check on this node that the name resolves and the server is reachable, and on the server that k3s runs",
-            commands: ["getent ahosts SERVER", "ip route get ADDRESS", "systemctl status k3s"],
+            commands: ["getent ahosts SERVER", "ip route get ADDRESS", K3S_STATUS],
         }
         JoinOtherServer = "J-02" "join-other-server" Fail {
             title: "The server at this address is not the one of the token.",

@@ -29,7 +29,7 @@ macro_rules! k3s_rows {
             title: "k3s has failed or has been starting for a long time, and its API server does not answer.",
             cause: "k3s hangs during its start, or has stopped.",
             remedy: "read its log",
-            commands: ["weaver explain --journal k3s", "systemctl status k3s"],
+            commands: ["weaver explain --journal k3s", K3S_STATUS],
         }
         VersionNotSupported = "F-05" "version-not-supported" Warn {
             title: "This Kubernetes version is not supported.",
@@ -49,7 +49,7 @@ macro_rules! k3s_rows {
             cause: "The key is misspelled, belongs to the other role (server or agent), or was removed from k3s. A \
                 server ignores it and logs one line; an agent does not start.",
             remedy: "correct or remove the key and restart k3s",
-            commands: ["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
+            commands: [K3S_LOG_OF_FLAGS, RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         DatastoreDamaged = "F-09" "datastore-damaged" Fail {
@@ -59,7 +59,7 @@ macro_rules! k3s_rows {
                 --cluster-reset-restore-path=SNAPSHOT`). If not, let SQLite recover what it can and put the new \
                 state.db in the place of the old one",
             commands: [
-                "sudo systemctl stop k3s",
+                STOP_K3S,
                 "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.broken",
                 "sudo weaver node restore BACKUP",
                 "sudo sqlite3 /root/db.broken/state.db .recover | sudo \
@@ -79,7 +79,7 @@ macro_rules! k3s_rows {
             cause: "A template in /var/lib/rancher/k3s/agent/etc/containerd lacks the base configuration of k3s, \
                 defines a table twice, or is for another version of containerd. k3s renders it at each start.",
             remedy: "correct the line that the finding names, and restart k3s",
-            commands: ["sudo journalctl -b -u k3s | grep -i containerd", RESTART_K3S],
+            commands: [K3S_LOG_OF_CONTAINERD, RESTART_K3S],
             links: [K3S_CONTAINERD],
         }
         KubeletConfigFault = "F-13" "kubelet-config-fault" Warn {
@@ -87,7 +87,7 @@ macro_rules! k3s_rows {
             cause: "Its name does not end in .conf, it is not a KubeletConfiguration, it has flags instead of \
                 fields, or it sets a field that k3s sets.",
             remedy: "correct the file that the finding names, and restart k3s",
-            commands: ["sudo journalctl -b -u k3s | grep -i kubelet", RESTART_K3S],
+            commands: [K3S_LOG_OF_KUBELET, RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         VolumeWaits = "F-10" "volume-waits" Warn {

@@ -80,6 +80,7 @@ says: `fail` stops the next step, `warn` and `unknown` never do.
                 let _ = write!(page, "\n**What helps:** {remedy}\n");
             }
             if !commands.is_empty() {
+                let commands: Vec<&str> = commands.iter().map(|command| &**command).collect();
                 let _ = write!(page, "\n```sh\n{}\n```\n", commands.join("\n"));
             }
             if !links.is_empty() {

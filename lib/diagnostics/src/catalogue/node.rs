@@ -146,7 +146,7 @@ macro_rules! node_rows {
                 "kubectl describe node NODE",
                 "ping -c 3 NODE",
                 "# on the node:",
-                "systemctl status k3s k3s-agent",
+                K3S_STATUS_ANYWHERE,
                 "weaver explain --journal k3s-agent",
             ],
         }
@@ -158,7 +158,7 @@ macro_rules! node_rows {
             commands: [
                 "weaver explain --journal k3s",
                 "kubectl -n kube-system get pods -o wide",
-                "sudo systemctl restart k3s",
+                RESTART_K3S,
             ],
         }
         RuntimeHangs = "N-20" "runtime-hangs" Fail {

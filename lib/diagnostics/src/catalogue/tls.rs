@@ -29,9 +29,9 @@ macro_rules! tls_rows {
                 "# by hand:",
                 RESTART_K3S,
                 CHECK,
-                "sudo systemctl stop k3s",
+                STOP_K3S,
                 "sudo k3s certificate rotate --service k3s-server",
-                "sudo systemctl start k3s",
+                START_K3S,
             ],
             links: [K3S_CERTIFICATES],
         }
@@ -90,7 +90,7 @@ macro_rules! tls_rows {
             title: "The API server sent no certificate, so no name is verified.",
             cause: "The API server did not complete a TLS handshake.",
             remedy: "wait until k3s has started; if it does not start, read its log",
-            commands: ["systemctl status k3s", K3S_LOG],
+            commands: [K3S_STATUS, K3S_LOG],
         }
     }
     }};

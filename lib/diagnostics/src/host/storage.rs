@@ -322,7 +322,7 @@ mod tests {
             assert_eq!(found.is_some(), is_bad, "{swap:?}");
             let Some(found) = found else { continue };
             assert_eq!(found.evidence[0].to_string(), format!("/proc/swaps:2: {path}"));
-            assert_eq!(found.remedy.unwrap().commands[0], format!("sudo swapoff {path}"));
+            assert_eq!(&*found.remedy.unwrap().commands[0], format!("sudo swapoff {path}"));
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::cluster::{Cluster, Container, NotChosen};
 use crate::{
-    finding::{Code, Finding, Place, Remedy, Severity},
+    finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
     san::{ServingName, is_inner},
     shell::quoted,
 };
@@ -188,21 +188,16 @@ fn log(cluster: &str) -> String {
 }
 
 /// A command as it is typed there, where k3s is no unit of this machine.
-fn typed_there(command: &str, cluster: &str) -> Vec<String> {
-    let words: Vec<_> = command.split(' ').collect();
-    let is_unit = |word: &&str| matches!(*word, "k3s" | "k3s.service");
-    let has = |word: &str| words.contains(&word);
-    if words.iter().any(is_unit) && (has("systemctl") || has("journalctl")) {
-        let cluster = &quoted(cluster);
-        let (stop, start) = (format!("k3d cluster stop {cluster}"), format!("k3d cluster start {cluster}"));
-        return match words.iter().find(|word| matches!(**word, "start" | "stop" | "restart")) {
-            Some(&"start") => vec![start],
-            Some(&"stop") => vec![stop],
-            Some(_) => vec![stop, start],
-            None => vec![log(cluster)],
-        };
+fn typed_there(command: &Command, cluster: &str) -> Vec<Command> {
+    let Command::Unit { does, .. } = command else { return vec![command.clone()] };
+    let cluster = &quoted(cluster);
+    let (stop, start) = (format!("k3d cluster stop {cluster}"), format!("k3d cluster start {cluster}"));
+    match does {
+        UnitAction::Start => vec![start.into()],
+        UnitAction::Stop => vec![stop.into()],
+        UnitAction::Restart => vec![stop.into(), start.into()],
+        UnitAction::Show => vec![log(cluster).into()],
     }
-    vec![command.to_owned()]
 }
 
 #[cfg(test)]

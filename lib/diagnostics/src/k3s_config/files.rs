@@ -2,7 +2,7 @@
 //!
 //! What stops us need not stop k3s, which is root and knows no limit: only what the file itself shows is bad.
 
-use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::serving;
 
@@ -54,7 +54,7 @@ pub fn missing_config(named: &Setting) -> Finding {
         .remedy(
             Remedy::new(format!("write {path}, or remove its name from {origin}"))
                 .command("sudo systemctl daemon-reload")
-                .command("sudo systemctl restart k3s"),
+                .command(RESTART_K3S),
         )
 }
 

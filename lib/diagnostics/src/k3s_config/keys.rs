@@ -5,7 +5,7 @@
 
 use super::flags::{self, Kind, KnownFlag, NEWEST};
 use crate::{
-    finding::{Code, Finding, Place, Remedy, Severity},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     finding_text::cut,
     k3s_unit::Flag,
     k3s_upgrade::Role,
@@ -95,11 +95,13 @@ impl Entry<'_> {
                 Some(instead) => format!("write `{instead}`, then restart k3s"),
                 None => "remove it".to_owned(),
             };
-            return vec![self.misspelled(message, Remedy::new(explain).command(RESTART))];
+            return vec![self.misspelled(message, Remedy::new(explain).command(RESTART_K3S))];
         }
         if !known.is_of(role) {
             let message = format!("{} and {}", only_of(&known), passes(role));
-            return vec![self.misspelled(message, Remedy::new("remove it from this file").command(RESTART))];
+            return vec![
+                self.misspelled(message, Remedy::new("remove it from this file").command(RESTART_K3S)),
+            ];
         }
         if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
     }
@@ -116,7 +118,8 @@ impl Entry<'_> {
         {
             let message =
                 format!("k3s does not start with `{shown}`: write its keys without leading hyphens");
-            let remedy = Remedy::new(format!("write `{}`, then restart k3s", known.name)).command(RESTART);
+            let remedy =
+                Remedy::new(format!("write `{}`, then restart k3s", known.name)).command(RESTART_K3S);
             return Some(self.misspelled(message, remedy));
         }
         let Some(meant) = flags::nearest(key, role) else {
@@ -125,13 +128,14 @@ impl Entry<'_> {
                 "remove it, or correct it; a setting of the kubelet or of the API server is an entry of the \
                  list `kubelet-arg` or `kube-apiserver-arg`",
             );
-            return Some(self.misspelled(message, remedy.command(RESTART)));
+            return Some(self.misspelled(message, remedy.command(RESTART_K3S)));
         };
         let message = format!("k3s does not know `{shown}` and {}; it knows `{meant}`", passes(role));
         let plain = |key: &str| key.to_ascii_lowercase().replace(['_', '-'], "");
         let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
             && plain(key).starts_with(&plain(meant));
-        let then = if meant == "tls-san" { "sudo weaver-node-agent repair names" } else { RESTART };
+        let then =
+            if meant == "tls-san" { "sudo weaver-node-agent repair names".into() } else { RESTART_K3S };
         let mut remedy = Remedy::new(format!("write `{meant}`, then restart k3s"));
         if is_safe {
             let file = quoted(&self.file.path);
@@ -210,11 +214,9 @@ impl Entry<'_> {
             Some(example) => Remedy::new(format!("in {} write it as:\n{example}", place.file)),
             None => Remedy::new(format!("in {} write one value", place.file)),
         };
-        finding.saw(place, format!("{} is not {wanted}", known.name)).remedy(remedy.command(RESTART))
+        finding.saw(place, format!("{} is not {wanted}", known.name)).remedy(remedy.command(RESTART_K3S))
     }
 }
-
-const RESTART: &str = "sudo systemctl restart k3s";
 
 /// What k3s does about a key that it does not know.
 const fn passes(role: Role) -> &'static str {

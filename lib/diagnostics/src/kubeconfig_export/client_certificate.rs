@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::{
-    finding::{Code, Finding, Place, Remedy},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy},
     text_file::TextFile,
     weaver_toml::ssh_key::base64,
     yaml_node::{self, YamlNode},
@@ -143,7 +143,7 @@ pub fn dates(place: &Place, dates: &Dates, whose: Whose) -> Finding {
         }
         (Dates::Expired(_), Whose::K3s) => {
             Remedy::new("restart k3s, which renews what has expired and writes this file again")
-                .command("sudo systemctl restart k3s")
+                .command(RESTART_K3S)
         }
         (Dates::Expired(_), Whose::Copy) => Remedy::new(
             "take a new copy; if the file on the Pi has expired too, first restart k3s there: `sudo systemctl restart k3s`",

@@ -5,7 +5,7 @@ use super::generator::{self, lost};
 use super::parts::{at, disabled, knows_cgroup_enable, read_files, reboot_needed, repaired_by, seen_running};
 use crate::{
     cmdline_repair::{Need, Repair, repair},
-    finding::{Code, Finding, Place, REBOOT, Remedy},
+    finding::{Code, Command, Finding, Place, Remedy},
     kernel_cmdline::{disable_parameter, lines, parameters},
     next_boot::BootFile,
     text_file::TextFile,
@@ -79,7 +79,7 @@ pub(super) fn absent_where_only_disable_works(facts: &CgroupFacts) -> Finding {
             Remedy::new(
                 "remove cgroup_disable=memory where the boot loader sets the kernel's parameters, then reboot",
             )
-            .command(REBOOT),
+            .command(Command::Reboot),
         ),
         (None, _) => {
             let message =
@@ -87,7 +87,7 @@ pub(super) fn absent_where_only_disable_works(facts: &CgroupFacts) -> Finding {
             inert_parameters(facts, Finding::new(Code::MemoryCgroupAbsent, message)).remedy(
                 Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
                     .command("sudo apt update && sudo apt install linux-image-arm64")
-                    .command(REBOOT),
+                    .command(Command::Reboot),
             )
         }
     }

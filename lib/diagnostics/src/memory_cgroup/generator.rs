@@ -30,7 +30,7 @@ pub(super) fn repair(facts: &CgroupFacts) -> Option<Repair> {
         explain: format!(
             "write cgroup_enable=memory into {EXTRA_CMDLINE}, or the next kernel update removes it"
         ),
-        commands: vec![format!("echo cgroup_enable=memory | sudo tee {EXTRA_CMDLINE}")],
+        commands: vec![format!("echo cgroup_enable=memory | sudo tee {EXTRA_CMDLINE}").into()],
         diff: Some(format!("--- {EXTRA_CMDLINE}\n+++ {EXTRA_CMDLINE}\n@@ -0,0 +1 @@\n+{to}")),
         changes: vec![Change {
             file: EXTRA_CMDLINE.to_owned(),

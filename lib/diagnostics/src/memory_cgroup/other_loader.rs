@@ -4,7 +4,7 @@ use super::facts::{CgroupFacts, PROC_CMDLINE};
 use super::generator::lost;
 use super::parts::{disabled, is_on, needs_enable, seen_running, without_controller};
 use crate::{
-    finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
+    finding::{Code, Command, Finding, Place, Remedy, Severity},
     kernel_cmdline::{MemorySetting, memory_setting},
     next_boot::{Loader, LoaderLine},
 };
@@ -49,7 +49,7 @@ fn is_off(line: &LoaderLine) -> bool {
 /// The remedy with the restart.
 fn and_reboot(remedy: &Remedy) -> Remedy {
     let remedy = remedy.clone();
-    Remedy { explain: format!("{}; then reboot", remedy.explain), ..remedy }.command(REBOOT)
+    Remedy { explain: format!("{}; then reboot", remedy.explain), ..remedy }.command(Command::Reboot)
 }
 
 /// The controller is there: is it still after the next boot?

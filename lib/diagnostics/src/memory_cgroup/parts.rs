@@ -3,7 +3,7 @@
 use super::facts::{CgroupFacts, PROC_CMDLINE};
 use crate::{
     cmdline_repair::{Repair, in_order},
-    finding::{Code, Finding, Place, REBOOT, Remedy},
+    finding::{Code, Command, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, Parameter, lines, memory_setting},
     next_boot::{BootFile, Staged},
     text_file::TextFile,
@@ -53,7 +53,7 @@ pub(super) fn without_controller() -> Finding {
             "this kernel has no memory controller, or is one from late 2024 that cannot enable it: install a current kernel and reboot",
         )
         .command("sudo apt update && sudo apt full-upgrade")
-        .command(REBOOT),
+        .command(Command::Reboot),
     )
 }
 
@@ -70,7 +70,7 @@ pub(super) fn reboot_needed(file: &TextFile) -> Finding {
         Remedy::new(
             "reboot; if the finding is still there afterwards, the boot loader adds cgroup_disable=memory",
         )
-        .command(REBOOT),
+        .command(Command::Reboot),
     )
 }
 

@@ -196,7 +196,7 @@ fn where_the_generator_writes_the_file_again_it_is_told_too() {
         };
         let changed: Vec<_> = remedy.changes.iter().map(|change| change.file.as_str()).collect();
         assert_eq!(changed, files, "{extra:?} {pending:?}");
-        assert_eq!(remedy.commands.iter().any(|c| c == REBOOT), files.contains(&FILE), "{remedy:?}");
+        assert_eq!(remedy.commands.contains(&Command::Reboot), files.contains(&FILE), "{remedy:?}");
         for change in &remedy.changes {
             assert!(matches!(memory_setting(lines(&change.to)[0]), MemorySetting::On(_)), "{change:?}");
         }

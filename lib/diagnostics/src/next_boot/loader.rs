@@ -89,7 +89,7 @@ fn stop(name: &str, file: &str, then: &[&str]) -> Remedy {
         "remove cgroup_disable=memory from the parameters of {name} in {file}; `repair` does not change that file{}",
         if then.is_empty() { "" } else { ", then regenerate its files" }
     );
-    then.iter().fold(Remedy::new(explain), |remedy, command| remedy.command(*command))
+    then.iter().fold(Remedy::new(explain), |remedy, command| remedy.command((*command).to_owned()))
 }
 
 fn is_enabling(text: &str) -> bool {
@@ -170,7 +170,7 @@ fn grub_to_enable(files: &Files, path: &str, generate: &str) -> Remedy {
     let mut texts = files.text(GRUB_DEFAULT).into_iter().chain(files.texts_in(GRUB_DEFAULTS, ".cfg"));
     if let Some(place) = texts.find_map(is_right) {
         return Remedy::new(format!("{place} already has {ENABLE}, but {generated}: regenerate it"))
-            .command(generate);
+            .command(generate.to_owned());
     }
     let default = files.text(GRUB_DEFAULT).map(|(_, text)| text);
     let quoted = format!("{VARIABLE}=\"");
@@ -184,7 +184,7 @@ fn grub_to_enable(files: &Files, path: &str, generate: &str) -> Remedy {
     } else {
         remedy.command(format!("echo '{VARIABLE}=\"{ENABLE}\"' | sudo tee -a {GRUB_DEFAULT}"))
     };
-    remedy.command(generate)
+    remedy.command(generate.to_owned())
 }
 
 fn cos(files: &Files) -> Loader {

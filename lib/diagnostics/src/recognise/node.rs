@@ -1,7 +1,7 @@
 //! What the kubelet and the API server say of a node.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::Remedy;
+use crate::finding::{K3S_STATUS_ANYWHERE, Remedy};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
 fn is_of_the_kubelets_log(line: &str) -> bool {
@@ -42,7 +42,7 @@ pub(super) fn listed(line: &str) -> Option<Details> {
                 .command(format!("kubectl describe node {name}"))
                 .command(format!("ping -c 3 {name}"))
                 .command("# on that node:")
-                .command("systemctl status k3s k3s-agent")
+                .command(K3S_STATUS_ANYWHERE)
                 .command("weaver explain --journal k3s-agent"),
         )
     })

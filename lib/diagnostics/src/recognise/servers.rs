@@ -1,7 +1,7 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::Remedy;
+use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
 
@@ -190,7 +190,7 @@ pub(super) fn this_machine(line: &str) -> Option<Details> {
             "on the Pi: k3s does not run, or is not ready yet; on another machine: this kubeconfig is the Pi's own, so \
              export one there with `weaver kubeconfig export NAME`",
         )
-        .command("systemctl status k3s"),
+        .command(K3S_STATUS),
     ))
 }
 

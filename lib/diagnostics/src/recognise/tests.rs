@@ -216,7 +216,7 @@ fn what_concerns_another_server_changes_nothing_of_k3s() {
         "dial tcp: lookup registry.example on 192.168.1.1:53: no such host",
     ] {
         let finding = judge(line).unwrap();
-        assert_eq!(finding.remedy.unwrap().commands, Vec::<String>::new(), "{line}");
+        assert!(finding.remedy.unwrap().commands.is_empty(), "{line}");
     }
 }
 
@@ -296,7 +296,7 @@ fn what_a_line_says_in_particular_is_said() {
         let finding = judge(line).unwrap();
         assert_eq!(finding.message, message, "{line}");
         let commands = finding.remedy.unwrap_or_else(|| finding.code.row().remedy()).commands;
-        assert!(commands.iter().any(|typed| typed == command), "{line}: {commands:?}");
+        assert!(commands.iter().any(|typed| **typed == *command), "{line}: {commands:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::details::{Details, after};
 use super::servers::asks_the_api_server;
-use crate::finding::Remedy;
+use crate::finding::{RESTART_K3S, Remedy};
 use crate::k3d;
 use crate::san::{ServingName, nearest};
 
@@ -178,7 +178,7 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
         .command(format!(
             "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
         ))
-        .command("sudo systemctl restart k3s"),
+        .command(RESTART_K3S),
     ))
 }
 

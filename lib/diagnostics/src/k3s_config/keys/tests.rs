@@ -37,7 +37,7 @@ fn a_key_that_k3s_passes_over_is_named_with_what_was_meant() {
             assert_eq!(found.evidence[0].place.line, Some(1));
             assert!(merge(&[TextFile::new("/c.yaml", format!("{key}: [raspi]\n"))], &[]).tls_san.is_empty());
             let commands = &found.remedy.as_ref().unwrap().commands;
-            assert_eq!(commands[0], format!("sudo sed -i 's/^{key}/{meant}/' /c.yaml"));
+            assert_eq!(&*commands[0], format!("sudo sed -i 's/^{key}/{meant}/' /c.yaml"));
         }
     }
 }

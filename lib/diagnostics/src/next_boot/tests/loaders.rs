@@ -141,6 +141,6 @@ fn what_to_type_for_grub_depends_on_its_defaults() {
         };
         let commands = &loader.to_enable.commands;
         assert!(commands[0].contains(want), "{commands:?}");
-        assert_eq!(commands.last().unwrap(), "sudo grub-mkconfig -o /boot/grub/grub.cfg");
+        assert_eq!(*commands.last().unwrap(), "sudo grub-mkconfig -o /boot/grub/grub.cfg");
     }
 }

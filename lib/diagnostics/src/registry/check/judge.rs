@@ -1,7 +1,7 @@
 //! What keeps k3s from pulling, by what was seen of a registry.
 
 use super::{Build, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
-use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::finding_text::quoted;
 use crate::k3d::registry::Side;
 use crate::registry::api::{Fit, fit};
@@ -221,7 +221,7 @@ fn in_file(facts: &RegistryFacts, by: By) -> Remedy {
         "on each node, write this into /etc/rancher/k3s/registries.yaml and restart k3s:\n{}",
         lines.trim_end()
     ))
-    .command("sudo systemctl restart k3s")
+    .command(RESTART_K3S)
 }
 
 /// Only http answers.

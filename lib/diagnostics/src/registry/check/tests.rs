@@ -67,7 +67,11 @@ fn codes(facts: &RegistryFacts) -> Vec<(Code, Severity)> {
 
 fn remedy(facts: &RegistryFacts) -> String {
     let remedy = judge(facts)[0].remedy.clone().unwrap();
-    format!("{}\n{}", remedy.explain, remedy.commands.join("\n"))
+    format!(
+        "{}\n{}",
+        remedy.explain,
+        remedy.commands.iter().flat_map(|command| [&**command, "\n"]).collect::<String>()
+    )
 }
 
 #[test]
