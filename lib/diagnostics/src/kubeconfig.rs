@@ -48,7 +48,7 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
             return Some(Unusable { place, why: format!("it is not valid YAML: {error}") });
         }
     };
-    missing_part(&root, context).map(|(node, why)| {
+    whole(&root, context).err().map(|(node, why)| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
         Unusable { place, why }
     })
@@ -103,7 +103,25 @@ pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: 
     }
 }
 
-fn missing_part<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(Option<&'a YamlNode>, String)> {
+/// What is missing, and where.
+type Missing<'a> = (Option<&'a YamlNode>, String);
+
+fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a>> {
+    let [cluster, user] = in_force(root, context)?;
+    let credentials = ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec"];
+    for (key, (name, body), needs) in [("cluster", cluster, &["server"][..]), ("user", user, &credentials)] {
+        if !needs.iter().any(|need| body.get(need).is_some()) {
+            return Err((Some(body), format!("{key} `{name}` has no {}", needs[0])));
+        }
+    }
+    Ok(())
+}
+
+/// Cluster and user of the context, each with the name of its entry.
+pub(crate) fn in_force<'a>(
+    root: &'a YamlNode,
+    context: Option<&str>,
+) -> Result<[(&'a str, &'a YamlNode); 2], Missing<'a>> {
     let entry = |list: &str, name: &str| {
         root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
@@ -111,31 +129,19 @@ fn missing_part<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(Option
 
     let current = root.get("current-context");
     let Some(name) = context.or_else(|| current?.as_str()).filter(|name| !name.is_empty()) else {
-        return Some((None, "it has no current-context".to_owned()));
+        return Err((None, "it has no current-context".to_owned()));
     };
     let Some(context) = entry("contexts", name).and_then(|entry| entry.get("context")) else {
-        return Some((current.filter(|_| context.is_none()), named(name, "context")));
+        return Err((current.filter(|_| context.is_none()), named(name, "context")));
     };
-    for (key, list, body, needs) in [
-        ("cluster", "clusters", "cluster", &["server"][..]),
-        (
-            "user",
-            "users",
-            "user",
-            &["client-certificate-data", "client-certificate", "token", "tokenFile", "exec"][..],
-        ),
-    ] {
+    let part = |key: &str, list: &str| {
         let Some((node, name)) = context.get(key).and_then(|node| Some((node, node.as_str()?))) else {
-            return Some((Some(context), format!("the context names no {key}")));
+            return Err((Some(context), format!("the context names no {key}")));
         };
-        let Some(body) = entry(list, name).and_then(|e| e.get(body)) else {
-            return Some((Some(node), named(name, key)));
-        };
-        if !needs.iter().any(|need| body.get(need).is_some()) {
-            return Some((Some(body), format!("{key} `{name}` has no {}", needs[0])));
-        }
-    }
-    None
+        let body = entry(list, name).and_then(|entry| entry.get(key));
+        body.map(|body| (name, body)).ok_or_else(|| (Some(node), named(name, key)))
+    };
+    Ok([part("cluster", "clusters")?, part("user", "users")?])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy},
+    kubeconfig::in_force,
     text_file::TextFile,
     weaver_toml::ssh_key::base64,
     yaml_node::{self, YamlNode},
@@ -54,7 +55,7 @@ pub fn find(
     read: impl Fn(&Path) -> Option<String>,
 ) -> (Option<ClientCertificate>, Vec<Finding>) {
     let Ok(root) = yaml_node::parse(&file.text) else { return (None, Vec::new()) };
-    let Some((cluster, user)) = in_force(&root, context) else { return (None, Vec::new()) };
+    let Ok([(_, cluster), (_, user)]) = in_force(&root, context) else { return (None, Vec::new()) };
     let mut findings = Vec::new();
     let mut value = |body: &YamlNode, field: &str, label: &str| {
         let node = body.get(&format!("{field}-data"))?;
@@ -92,18 +93,6 @@ fn pem(data: &str, label: &str) -> Option<String> {
             .any(|rest| rest.split('\n').next().is_some_and(|line| line.trim_end().ends_with(&end)))
     };
     (has("-----BEGIN ") && has("-----END ")).then_some(text)
-}
-
-/// Cluster and user of the context.
-fn in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(&'a YamlNode, &'a YamlNode)> {
-    let entry = |list: &str, name: &str| {
-        let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
-    };
-    let name = context.or_else(|| root.get("current-context")?.as_str())?;
-    let context = entry("contexts", name)?.get("context")?;
-    let part = |list: &str, of: &str| entry(list, context.get(of)?.as_str()?)?.get(of);
-    Some((part("clusters", "cluster")?, part("users", "user")?))
 }
 
 fn no_pem(place: &Place, field: &str, data: &str) -> Finding {

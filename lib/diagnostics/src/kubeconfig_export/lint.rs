@@ -6,7 +6,7 @@
 use super::server_url::{ServerUrl, UrlError};
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
-    kubeconfig::unusable,
+    kubeconfig::{in_force, unusable},
     shell::quoted,
     text_file::TextFile,
     yaml_node::{self, YamlNode},
@@ -42,7 +42,7 @@ pub fn lint_for_use(file: &TextFile, context: Option<&str>, is_server: bool) -> 
 
 fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let Some((name, cluster)) = cluster_in_force(&root, context) else { return Vec::new() };
+    let Ok([(name, cluster), _]) = in_force(&root, context) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(server) = cluster.get("server") {
         let place = Place::at(&file.path, server.line, server.column);
@@ -57,17 +57,6 @@ fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
 pub fn on_the_pi() -> Remedy {
     Remedy::new("export it on the machine that k3s runs on, with a name that the server's certificate has")
         .command("sudo weaver kubeconfig export NAME")
-}
-
-/// The cluster of the context in force, and the name of its entry.
-fn cluster_in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<(&'a str, &'a YamlNode)> {
-    let entry = |list: &str, name: &str| {
-        let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
-    };
-    let name = context.or_else(|| root.get("current-context")?.as_str())?;
-    let name = entry("contexts", name)?.get("context")?.get("cluster")?.as_str()?;
-    Some((name, entry("clusters", name)?.get("cluster")?))
 }
 
 fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::finding::{Code, Finding, Place, Remedy};
+use crate::kubeconfig::in_force;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
 
@@ -27,11 +28,11 @@ const FILES: [(&str, &str, &str); 4] = [
 #[must_use]
 pub fn missing(file: &TextFile, context: Option<&str>, here: &impl Surroundings) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let Some(parts) = in_force(&root, context) else { return Vec::new() };
+    let Ok([(_, cluster), (_, user)]) = in_force(&root, context) else { return Vec::new() };
     // What is not absolute is relative to it.
     let directory = Path::new(&file.path).parent().unwrap_or(Path::new(""));
     let mut findings = Vec::new();
-    for (part, body) in parts {
+    for (part, body) in [("cluster", cluster), ("user", user)] {
         for (of, field, content) in FILES {
             let Some(node) = body.get(field).filter(|_| of == part && body.get(content).is_none()) else {
                 continue;
@@ -70,18 +71,6 @@ fn lost(place: Place, why: &str) -> Finding {
     Finding::new(Code::KubeconfigUnusable, format!("{place}: {why}"))
         .saw(place, why)
         .remedy(Remedy::new(remedy).command("kubectl config view --minify --flatten"))
-}
-
-/// Cluster and user of the context, each with what it is.
-fn in_force<'a>(root: &'a YamlNode, context: Option<&str>) -> Option<[(&'static str, &'a YamlNode); 2]> {
-    let entry = |list: &str, name: &str| {
-        let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
-    };
-    let name = context.or_else(|| root.get("current-context")?.as_str())?;
-    let context = entry("contexts", name)?.get("context")?;
-    let part = |list: &str, of: &'static str| Some((of, entry(list, context.get(of)?.as_str()?)?.get(of)?));
-    Some([part("clusters", "cluster")?, part("users", "user")?])
 }
 
 /// A name that a list has twice: kubectl refuses the whole file.
