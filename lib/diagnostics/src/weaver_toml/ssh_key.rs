@@ -4,6 +4,10 @@
 //! log in to find out. No key is repeated in a message: what was pasted may be
 //! the private one.
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+
 use super::fault::Mistake;
 
 const TYPES: &[&str] = &[
@@ -89,34 +93,15 @@ fn is_key_of(kind: &str, bytes: &[u8]) -> bool {
         }
 }
 
+/// As Go decodes base64: with its padding, whose bits may be any.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
 /// Decodes base64 with its padding, and without white space.
 pub fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for group in digits.as_bytes().chunks(4) {
-        let mut number = 0_u32;
-        for place in 0..4 {
-            let value = group.get(place).map_or(Some(0), |digit| digit_value(*digit))?;
-            number = number << 6 | value;
-        }
-        bytes.extend(number.to_be_bytes().into_iter().skip(1).take(group.len() - 1));
-    }
-    Some(bytes)
-}
-
-fn digit_value(digit: u8) -> Option<u32> {
-    let value = match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    };
-    Some(value.into())
+    BASE64.decode(text).ok()
 }
 
 #[cfg(test)]
