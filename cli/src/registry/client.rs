@@ -4,7 +4,6 @@
 //! allows it, and only to a server that asks for them; an answer has at most [`LARGEST`] bytes; each request ends at the
 //! deadline.
 
-use std::error::Error as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -209,13 +208,7 @@ async fn exchange(
 
 /// The cause of the causes.
 fn why(error: &hyper::Error) -> String {
-    let mut cause = error.source();
-    let mut words = error.to_string();
-    while let Some(next) = cause {
-        words = next.to_string();
-        cause = next.source();
-    }
-    words
+    anyhow::Chain::new(error).last().unwrap_or(error).to_string()
 }
 
 fn secret(scheme: &str, text: &str) -> Result<HeaderValue, Sent> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Chain;
 use http_body_util::LengthLimitError;
 use kube::core::Status;
 use tokio::time::timeout;
@@ -134,26 +135,15 @@ impl From<kube::Error> for CallError {
 /// Is the answer longer than what the client reads of one?
 #[must_use]
 pub fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    Chain::new(error).any(<dyn std::error::Error>::is::<LengthLimitError>)
 }
 
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
+    for inner in Chain::new(error).skip(1).map(ToString::to_string) {
+        if !text.contains(&inner) {
+            text.extend([": ", &inner]);
         }
-        cause = inner.source();
     }
     text
 }

@@ -175,13 +175,7 @@ fn why(error: &Error) -> String {
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
             "its response is not that of the Docker API".to_owned()
         }
-        error => {
-            let mut source: &dyn std::error::Error = error;
-            while let Some(next) = source.source() {
-                source = next;
-            }
-            source.to_string()
-        }
+        error => anyhow::Chain::new(error).last().unwrap_or(error).to_string(),
     }
 }
 

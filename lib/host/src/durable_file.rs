@@ -70,6 +70,14 @@ fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>)
     }
     create(temporary, content, how)?;
     platform::rename(temporary, path)?;
+    flush_directory_of(path)
+}
+
+/// Flushes the directory of a path, so that a name in it is there, or gone, after a power cut.
+///
+/// # Errors
+/// It cannot be opened or flushed.
+pub fn flush_directory_of(path: &Path) -> io::Result<()> {
     platform::flush_directory(directory_of(path))
 }
 

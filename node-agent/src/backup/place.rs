@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use nix::sys::statvfs::statvfs;
 use weaver_diagnostics::node_backup::name;
 pub use weaver_diagnostics::node_backup::target::{Disk, Target};
 
 use super::archive::Hashing;
+use crate::facts::storage::space;
 
 /// Where a backup goes.
 #[derive(Debug)]
@@ -86,12 +86,11 @@ impl BackupFile {
             (false, true) => Disk::Card,
             (false, false) => Disk::Other,
         };
-        let free = statvfs(&self.directory).ok();
         Target {
             shown: self.directory.display().to_string(),
             disk,
             needed,
-            free: free.map(|told| told.blocks_available().saturating_mul(told.fragment_size())),
+            free: space(&self.directory).map(|(_, free)| free),
             ..Target::default()
         }
     }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use nix::sys::statvfs::statvfs;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
@@ -28,6 +27,7 @@ use super::show::open;
 use super::work::{Nowhere, Refused, refused};
 use super::{datastore, swap};
 use crate::facts::mounts::Mounts;
+use crate::facts::storage::space;
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
 use crate::upgrade::{Node, say, version_of};
@@ -133,8 +133,7 @@ impl Errand {
         let root = &host.root;
         let data = root.real(&self.layout.data_dir);
         let existing = data.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
-        let free =
-            statvfs(existing).ok().map(|told| told.blocks_available().saturating_mul(told.fragment_size()));
+        let free = space(existing).map(|(_, free)| free);
         let may_not_write =
             nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).err().map(|error| UpgradeRefusal {
                 what: format!("{} cannot be written ({})", existing.display(), error.desc()),

@@ -3,14 +3,14 @@
 //! Guarantees: called again after a cut at any moment, it ends in the same state; what was there first is what is
 //! kept. Failure: names the file; it can be called again.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use weaver_diagnostics::node_backup::record::{Record, Swap};
-use weaver_host::durable_file;
+use weaver_host::durable_file::{self, flush_directory_of};
 
 use crate::boot_config::source::is_mounted;
 use crate::fat_file;
@@ -90,10 +90,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn flush_directory_of(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 #[cfg(test)]

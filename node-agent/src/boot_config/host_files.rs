@@ -10,7 +10,7 @@ use std::{
 };
 
 use weaver_diagnostics::weaver_toml::{self, plan};
-use weaver_host::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError, flush_directory_of};
 
 use crate::{fat_file, host_root::HostRoot};
 
@@ -181,10 +181,6 @@ fn make_directory(directory: &Path, mode: u32) -> io::Result<()> {
     fs::create_dir(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(mode))?;
     flush_directory_of(directory)
-}
-
-fn flush_directory_of(real: &Path) -> io::Result<()> {
-    File::open(real.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 fn is_absent(error: &io::Error) -> bool {

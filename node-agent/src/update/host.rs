@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nix::sys::statvfs::statvfs;
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::k3s_upgrade::proof::{WantedNode, missing as k3s_missing};
 use weaver_diagnostics::package_update::definitions::Definition;
@@ -17,6 +16,7 @@ use super::args::UpdateArgs;
 use super::programs::Programs;
 use crate::backup;
 use crate::boot_config::source::is_mounted;
+use crate::facts::storage::space;
 use crate::host_args::RUNTIME_DIR;
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
@@ -104,8 +104,7 @@ impl Host {
     pub fn free(&self) -> Option<u64> {
         // The state directory may not be there yet.
         let there = self.state_dir.ancestors().find(|directory| directory.is_dir())?;
-        let told = statvfs(there).ok()?;
-        Some(told.blocks_available().saturating_mul(told.fragment_size()) / 1024)
+        Some(space(there)?.1 / 1024)
     }
 
     /// What runs now.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::{Api, Client};
-use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
@@ -24,6 +23,7 @@ use weaver_diagnostics::serving::Outcome;
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
 use crate::checks::{self, Check};
+use crate::facts::storage::space;
 use crate::host::{Host, KUBELET};
 use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
@@ -116,10 +116,7 @@ impl Node {
     #[must_use]
     pub fn room(&self) -> Room {
         let (program, data) = (self.program.directory(), self.data_dir());
-        let free = |path: &Path| {
-            let told = statvfs(path).ok()?;
-            Some(told.blocks_available().saturating_mul(told.fragment_size()))
-        };
+        let free = |path: &Path| Some(space(path)?.1);
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
         Room { program: free(program), data: free(&data), shared: device(program) == device(&data) }
     }
