@@ -12,8 +12,7 @@ use kube::{
     Api, Client, Config,
     api::{Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
-    core::{DynamicObject, GroupVersionKind},
-    discovery::{self, Scope},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
@@ -102,11 +101,11 @@ async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
     };
     let what = format!("applying {} {name}", types.kind);
     let kind = GroupVersionKind::try_from(types).with_context(|| what.clone())?;
-    let (resource, capabilities) = deadline(&what, discovery::oneshot::pinned_kind(client, &kind)).await?;
-    let api: Api<DynamicObject> = match (capabilities.scope, &object.metadata.namespace) {
-        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource),
-        (Scope::Namespaced, None) => bail!("{what}: the built-in manifest names no namespace"),
-        (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+    // Kinds of Kubernetes itself, of which each is in the plural what kube makes of it.
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
     };
     let params = PatchParams::apply(MANAGER).force();
     deadline(&what, api.patch(name, &params, &Patch::Apply(object))).await.map(drop)

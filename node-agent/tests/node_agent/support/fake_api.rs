@@ -88,27 +88,7 @@ fn serve(stream: &TcpStream, mints: &AtomicBool) {
 }
 
 fn answer(method: &str, path: &str, body: &[u8], mints: bool) -> (&'static str, Value) {
-    let resource = |kind: &str, name: &str, namespaced: bool| json!({"kind": kind, "name": name, "singularName": "", "namespaced": namespaced, "verbs": ["patch"]});
-    let list = |version: &str, resources: &[Value]| {
-        ("200 OK", json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources}))
-    };
     match (method, path) {
-        ("GET", "/api/v1") => {
-            let kinds = [
-                resource("Namespace", "namespaces", false),
-                resource("ServiceAccount", "serviceaccounts", true),
-            ];
-            list("v1", &kinds)
-        }
-        ("GET", "/apis/rbac.authorization.k8s.io/v1") => {
-            let kinds = [
-                resource("ClusterRole", "clusterroles", false),
-                resource("ClusterRoleBinding", "clusterrolebindings", false),
-                resource("Role", "roles", true),
-                resource("RoleBinding", "rolebindings", true),
-            ];
-            list("rbac.authorization.k8s.io/v1", &kinds)
-        }
         ("GET", path) if path.ends_with("/customresourcedefinitions/configmapsyncs.weaver.example.com") => {
             let mut crd: Value = serde_saphyr::from_str(CRD).unwrap();
             crd["status"] = json!({
