@@ -132,7 +132,7 @@ impl Found<'_> {
 }
 
 /// Host and port of an endpoint; `None` for what is none. Without a scheme k3s takes https.
-fn host(url: &str) -> Option<&str> {
+pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split('/').next()?;
     (!host.is_empty() && !host.contains(['@', ' '])).then_some(host)

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::registries_yaml::host;
 use crate::yaml_node::{self, SyntaxError, YamlNode};
 
 /// The part of the file that is about one registry.
@@ -96,14 +97,8 @@ impl Configured {
 }
 
 fn endpoint(url: &str) -> Option<Endpoint> {
-    let (scheme, rest) = url.split_once("://")?;
-    let host = rest.split('/').next().filter(|host| !host.is_empty() && !host.contains(['@', ' ']))?;
-    let is_https = match scheme {
-        "https" => true,
-        "http" => false,
-        _ => return None,
-    };
-    Some(Endpoint { is_https, host: host.to_owned() })
+    let (scheme, _) = url.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme))?;
+    Some(Endpoint { is_https: scheme == "https", host: host(url)?.to_owned() })
 }
 
 #[cfg(test)]
