@@ -12,13 +12,13 @@ use weaver_diagnostics::{
     k3s_config::Effective,
     k3s_upgrade::{Role, record::UpgradeRecord},
     memory_cgroup,
+    node_backup::record::Record,
     package_update::record::UpdateRecord,
     power,
     serving::{self, Stage},
 };
 
 use crate::{
-    backup::journal as restores,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     upgrade::journal,
@@ -74,7 +74,7 @@ static CHECKS: [(Of, Run); 22] = [
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
-    (Of::Unit, |at| some(restores::finding(at.root))),
+    (Of::Unit, |at| some(journal::finding::<Record>(at.root))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),

@@ -31,7 +31,7 @@ use host::{Before, Host};
 use packages::{Packages, files};
 
 use crate::upgrade::journal::{self, Journal, Recorded};
-use crate::upgrade::say::say;
+use crate::upgrade::say::{refused, say};
 
 impl Recorded for UpdateRecord {
     const NAME: &str = "update.json";
@@ -242,14 +242,6 @@ impl Errand {
 
 fn package(name: &str, version: &str) -> Package {
     Package { name: name.to_owned(), version: version.to_owned() }
-}
-
-fn refused(refusals: &[UpgradeRefusal]) -> u8 {
-    for refusal in refusals {
-        say(&format!("refused: {refusal}"));
-    }
-    say("Nothing was changed.");
-    exit_code::KNOWN_BAD
 }
 
 fn shown(changes: &[Change]) -> String {

@@ -47,7 +47,7 @@ impl Recorded for UpgradeRecord {
 
 /// The journal, with no one else at work.
 pub struct Journal<R = UpgradeRecord> {
-    path: PathBuf,
+    directory: PathBuf,
     _lock: File,
     of: PhantomData<R>,
 }
@@ -82,6 +82,25 @@ pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     record.judge(is_held, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
 }
 
+/// Writes a record down.
+///
+/// # Errors
+/// It cannot be written.
+pub fn note<R: Recorded>(directory: &Path, record: &R) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
+    Ok(durable_file::replace(&directory.join(R::NAME), text.as_bytes(), 0o600)?)
+}
+
+/// One at a time, by a lock in a directory that is made where it is missing.
+///
+/// # Errors
+/// Another one runs, or the lock cannot be made.
+pub fn lock<R: Recorded>(directory: &Path) -> anyhow::Result<File> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}: run this as root", directory.display()))?;
+    hold(&directory.join(R::LOCK), R::WHAT)
+}
+
 /// Holds a lock; who is refused reads that another `what` is running.
 ///
 /// # Errors
@@ -110,10 +129,7 @@ impl<R: Recorded> Journal<R> {
     /// # Errors
     /// It cannot be made, or another upgrade is under way.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let path = directory.join(R::LOCK);
-        let lock = hold(&path, R::WHAT)?;
-        Ok(Self { path: directory.join(R::NAME), _lock: lock, of: PhantomData })
+        Ok(Self { directory: directory.to_owned(), _lock: lock::<R>(directory)?, of: PhantomData })
     }
 
     /// Writes down how far an upgrade has come.
@@ -121,8 +137,7 @@ impl<R: Recorded> Journal<R> {
     /// # Errors
     /// It cannot be written.
     pub fn note(&self, record: &R) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
-        Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
+        note(&self.directory, record)
     }
 }
 

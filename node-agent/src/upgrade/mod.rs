@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, UpgradeRefusal, plan};
+use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
@@ -32,6 +32,7 @@ use carry_out::Upgrade;
 use journal::Journal;
 pub(crate) use node::{Node, version_of};
 use program_files::sha256;
+use say::refused;
 pub(crate) use say::say;
 use source::Source;
 
@@ -230,14 +231,6 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
             Some(refused(refusals))
         }
     }
-}
-
-fn refused(refusals: &[UpgradeRefusal]) -> u8 {
-    for refusal in refusals {
-        say(&format!("refused: {refusal}"));
-    }
-    say("Nothing was changed.");
-    exit_code::KNOWN_BAD
 }
 
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.

@@ -2,7 +2,19 @@
 
 use std::io::Write as _;
 
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
+
 /// Anyone who listens may be gone; what is under way is finished all the same.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Says what stands against it; the exit code.
+pub(crate) fn refused(refusals: &[UpgradeRefusal]) -> u8 {
+    for refusal in refusals {
+        say(&format!("refused: {refusal}"));
+    }
+    say("Nothing was changed.");
+    exit_code::KNOWN_BAD
 }

@@ -3,10 +3,11 @@
 use std::io;
 
 use super::*;
-use crate::backup::journal::{complete, finding};
+use crate::backup::journal::complete;
 use crate::backup::tests::Scene;
 use crate::backup::to;
 use crate::host_args::STATE_DIR;
+use crate::upgrade::journal::finding;
 
 /// A card that was flashed again: its own k3s, whose database is closed.
 fn fresh(node: &str) -> Scene {
@@ -65,7 +66,7 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     );
     // No secret on the boot partition, under no name.
     assert_eq!(card.names("/boot/firmware"), ["weaver.toml"]);
-    assert!(finding(&card.request(Path::new("/")).host.root).is_none());
+    assert!(finding::<Record>(&card.request(Path::new("/")).host.root).is_none());
     assert_eq!(card.run(&["restore", "--resume"]).await.unwrap(), exit_code::FINE, "nothing is left to do");
 }
 
@@ -190,7 +191,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
             if step == 4 { Err(io::Error::other("power")) } else { Ok(()) }
         };
         swap::all(&host.root, &record, &mut cut).unwrap_err();
-        let said = finding(&host.root).unwrap();
+        let said = finding::<Record>(&host.root).unwrap();
         assert_eq!((said.code.id(), said.severity()), ("F-19", weaver_diagnostics::finding::Severity::Fail));
         let words = ["restore", backup.to_str().unwrap()];
         assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "another one has to wait");
@@ -199,7 +200,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         assert!(error.contains("what is there is half of it"), "{error}");
         // In this boot k3s may run.
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
-        assert!(finding(&host.root).is_some());
+        assert!(finding::<Record>(&host.root).is_some());
         if by_boot {
             card.write("/proc/sys/kernel/random/boot_id", "another");
             card.run(&["boot-config"]).await.unwrap();
@@ -209,7 +210,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
             assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
         }
         has_state_of(&card, "raspi", 40);
-        assert!(finding(&host.root).is_none());
+        assert!(finding::<Record>(&host.root).is_none());
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
     }
 }
