@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
-use weaver_host::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError, if_there};
 
 /// Of a directory with this many holes ahead of a file, the rest stay.
 const HOLES: usize = 64;
@@ -79,10 +79,7 @@ fn filler(path: &Path, number: usize) -> PathBuf {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(path))
 }
 
 #[cfg(test)]

@@ -64,10 +64,7 @@ pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), Writ
 fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
     platform::possible(path)?;
     // Made again rather than emptied: what was left behind may be open to more readers than a key should be.
-    match fs::remove_file(temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_there(fs::remove_file(temporary))?;
     create(temporary, content, how)?;
     platform::rename(temporary, path)?;
     flush_directory_of(path)
@@ -97,6 +94,14 @@ pub fn create(path: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
     }
     platform::set_mode(&file, how.mode)?;
     file.sync_all()
+}
+
+/// What became of a removal: it is done where there is nothing to be removed.
+///
+/// # Errors
+/// It failed for any other reason.
+pub fn if_there(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Of a bare file name that is the working directory.

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use weaver_diagnostics::node_backup::name;
 pub use weaver_diagnostics::node_backup::target::{Disk, Target};
+use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
 use crate::facts::storage::space;
@@ -101,10 +102,7 @@ impl BackupFile {
     /// It cannot be made.
     pub fn begin(&self) -> anyhow::Result<(File, Unfinished)> {
         let what = || format!("cannot write {}", self.temporary.display());
-        match fs::remove_file(&self.temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(what),
-            _ => {}
-        }
+        if_there(fs::remove_file(&self.temporary)).with_context(what)?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.temporary);
         Ok((file.with_context(what)?, Unfinished(self.temporary.clone())))
     }

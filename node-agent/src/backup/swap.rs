@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weaver_diagnostics::node_backup::record::{Record, Swap};
-use weaver_host::durable_file::{self, flush_directory_of};
+use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
 use crate::boot_config::source::is_mounted;
 use crate::fat_file;
@@ -81,15 +81,11 @@ fn onto_fat(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
 
 /// Removes a file or a directory, if there is one.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
+    if_there(match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{Damage, Part};
+use weaver_host::durable_file::if_there;
 
 use super::archive::Places;
 use crate::upgrade::say;
@@ -87,12 +88,7 @@ impl Scratch {
     /// It cannot be made.
     pub fn make(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(SCRATCH);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-            }
-            _ => {}
-        }
+        if_there(fs::remove_dir_all(&path)).with_context(|| format!("cannot remove {}", path.display()))?;
         make_private(&path)?;
         Ok(Self(path))
     }

@@ -23,6 +23,7 @@ use weaver_diagnostics::{
     host::storage::Mount,
     memory_cgroup,
 };
+use weaver_host::durable_file::if_there;
 
 use crate::{
     args::RepairFilesArgs,
@@ -164,12 +165,8 @@ fn write(root: &HostRoot, file: &str, like: &str, text: &str) -> anyhow::Result<
 }
 
 fn remove(root: &HostRoot, file: &str) -> anyhow::Result<()> {
-    match fs::remove_file(root.real(file)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {file}"))
-        }
-        _ => to_the_card(&root.real(file)),
-    }
+    if_there(fs::remove_file(root.real(file))).with_context(|| format!("cannot remove {file}"))?;
+    to_the_card(&root.real(file))
 }
 
 /// Renaming a file on a FAT is on the card only when all of that file system is.

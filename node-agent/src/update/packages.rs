@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::package_update::dpkg::{self, Conffile};
 use weaver_diagnostics::package_update::plan::Package;
+use weaver_host::durable_file::if_there;
 
 use super::programs::Programs;
 use crate::host_root::HostRoot;
@@ -214,10 +215,7 @@ fn path(path: &Path) -> anyhow::Result<&str> {
 }
 
 fn remove(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_dir_all(directory))
 }
 
 fn to_the_disk(directory: &Path) -> anyhow::Result<()> {

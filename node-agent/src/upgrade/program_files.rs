@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use sha2::{Digest as _, Sha256};
+use weaver_host::durable_file::if_there;
 
 /// The files, as they really are.
 #[derive(Debug, Clone)]
@@ -184,12 +185,7 @@ pub fn sha256(path: &Path) -> anyhow::Result<String> {
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(path)).with_context(|| format!("cannot remove {}", path.display()))
 }
 
 /// Gives a file a second name.
