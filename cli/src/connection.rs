@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig::usable;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
@@ -39,6 +40,9 @@ pub struct Flags {
 /// What the command line says, for the whole process.
 static FLAGS: OnceLock<Flags> = OnceLock::new();
 
+/// The context that was current when [`keep_context`] was called.
+static KEPT: OnceLock<String> = OnceLock::new();
+
 /// Whether it was said that k3s' own kubeconfig is used.
 static SAID: Once = Once::new();
 
@@ -57,9 +61,21 @@ pub fn flags() -> String {
     flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect::<Vec<_>>().concat()
 }
 
-/// The context that was asked for.
+/// The context that was asked for, or that is kept.
 pub fn context() -> Option<&'static str> {
-    FLAGS.get()?.context.as_deref()
+    let named = FLAGS.get().and_then(|flags| flags.context.as_deref());
+    named.or_else(|| KEPT.get().map(String::as_str))
+}
+
+/// Keeps the context that is current now, for a command that runs for hours: another one may become current meanwhile, and
+/// what is connected to by then stays with the first.
+pub fn keep_context() {
+    let read = kubeconfig().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+    // What is wrong with the kubeconfig is reported where it is used.
+    let current = read.ok().and_then(|kubeconfig| kubeconfig.current_context);
+    if let Some(current) = current.filter(|current| !current.is_empty() && context().is_none()) {
+        let _ = KEPT.set(current);
+    }
 }
 
 /// The kubeconfig that was asked for, or that of k3s where the person has none of his own; which is said once. `None` is

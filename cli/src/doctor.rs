@@ -62,7 +62,7 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let seen = look(options.report.as_deref()).await;
+    let seen = look(options.report.as_deref(), None).await;
     match options.output {
         Output::Text => show::text(&seen)?,
         Output::Json => print(&show::json(&seen)?).map(|_| ())?,
@@ -75,7 +75,7 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// It could not be written as JSON.
 pub async fn report() -> anyhow::Result<String> {
-    show::json(&look(named_report().as_deref()).await)
+    show::json(&look(named_report().as_deref(), None).await)
 }
 
 /// The file that the environment names for the report of this machine's agent.
@@ -91,8 +91,8 @@ fn is_overloaded(seen: &[Seen]) -> bool {
 }
 
 /// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else where it usually
-/// is.
-pub async fn look(report: Option<&Path>) -> Vec<Seen> {
+/// is. Of what tenants asked for, only what is in `namespace`, if one is given.
+pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Seen> {
     let may_be_here = report.is_some() || CAN_BE_NODE;
     let mut seen =
         if may_be_here { node::report(report, Path::new(REPORT), node::check) } else { Vec::new() };
@@ -100,7 +100,7 @@ pub async fn look(report: Option<&Path>) -> Vec<Seen> {
     let way = way::look(is_node, is_overloaded(&seen)).await;
     seen.extend(way.seen);
     if let Some(client) = &way.client {
-        seen.extend(cluster::look(client).await);
+        seen.extend(cluster::look(client, namespace).await);
     }
     let is_bad = seen.iter().any(Seen::is_bad);
     seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);

@@ -54,6 +54,7 @@ pub struct Ui {
 }
 
 pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
+    connection::keep_context();
     let config = connection::config().await?;
     let url = &config.cluster_url;
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();

@@ -1,11 +1,12 @@
 //! `weaver ui`: its pages show what the cluster has, and follow it.
 
+use kube::config::Kubeconfig;
 use serde_json::json;
 use weaver_tests::cli::program;
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::ui::Ui;
-use weaver_tests::world::{World, eventually};
+use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
 async fn a_page_shows_a_sync_follows_its_changes_and_leads_to_the_missing_right() {
@@ -95,13 +96,19 @@ async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_writ
     let all = start(&[]).await;
     let page = all.shows("syncs", "could not be listed with your rights").await;
     assert!(page.contains("weaver ui -n NAMESPACE") && !page.contains(&format!("{team}/sync")), "{page}");
+    let page = all.shows("", "Checked ").await;
+    assert!(
+        page.contains("<strong>Syncs</strong> not known") && page.contains("listing ConfigMapSyncs"),
+        "{page}"
+    );
     let own = start(&["-n", &team]).await;
     own.shows("syncs", &format!("{team}/sync")).await;
     own.shows("nodes", "A tenant needs them for nothing").await;
     own.shows("tokens", "There is no ServiceToken yet").await;
     let page = own.page(&format!("syncs/{team}/sync/compare")).await;
     assert!(page.contains("could not be read with your rights"), "{page}");
-    own.shows("", "Checked ").await;
+    let page = own.shows("", "Checked ").await;
+    assert!(page.contains("1 of 1 ready") && !page.contains("listing ConfigMapSyncs"), "{page}");
 
     let account = kubeconfig.file_stem().unwrap().to_str().unwrap().to_owned();
     let user = format!("system:serviceaccount:{team}:{account}");
@@ -154,4 +161,30 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
         }
     }
     world.finish().await;
+}
+
+/// Another program makes another context current meanwhile.
+#[tokio::test]
+async fn all_pages_stay_with_the_cluster_of_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    let mut kubeconfig = Kubeconfig::read_from(given("WEAVER_TEST_KUBECONFIG")).unwrap();
+    let mut elsewhere = kubeconfig.clusters[0].clone();
+    elsewhere.name = "elsewhere".into();
+    elsewhere.cluster.as_mut().unwrap().server = Some("https://127.0.0.1:1".into());
+    kubeconfig.clusters.push(elsewhere);
+    let mut context = kubeconfig.contexts[0].clone();
+    context.name = "elsewhere".into();
+    context.context.as_mut().unwrap().cluster = "elsewhere".into();
+    kubeconfig.contexts.push(context);
+    std::fs::write(&file, json!(kubeconfig).to_string()).unwrap();
+    let mut command = program("weaver", &["ui", "--no-browser"]);
+    command.env("KUBECONFIG", &file);
+    let mut ui = Ui::by(command).await;
+    kubeconfig.current_context = Some("elsewhere".into());
+    std::fs::write(&file, json!(kubeconfig).to_string()).unwrap();
+    ui.enter().await;
+    let page = ui.shows("", "Checked ").await;
+    assert!(page.contains("checks found nothing wrong") && !page.contains("127.0.0.1:1<"), "{page}");
+    assert!(!page.contains("The fault is"), "{page}");
 }

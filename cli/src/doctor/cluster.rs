@@ -23,13 +23,13 @@ use crate::{crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
 const CONVERTING: Duration = Duration::from_secs(40);
-pub async fn look(client: &Client) -> Vec<Seen> {
+pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Seen> {
     let mut findings = definitions(client).await;
     if findings.is_empty() {
         findings.push(conversion(client).await);
     }
     if findings.iter().all(|finding| finding.severity() != Severity::Fail) {
-        findings.extend(resources::look(client).await);
+        findings.extend(resources::look(client, namespace).await);
     }
     findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
@@ -22,7 +22,9 @@ const NAMED: usize = 10;
 const LONGEST: usize = 300;
 
 /// A kind of which tenants make resources.
-trait Asked: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
+trait Asked:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
+{
     /// Short name, for kubectl.
     const SHORT: &'static str;
     /// What tells more of one that is not ready.
@@ -50,18 +52,22 @@ impl Asked for ServiceToken {
     }
 }
 
-/// Those that are not as they should be.
-pub async fn look(client: &Client) -> Vec<Finding> {
-    let mut findings = of_kind::<ConfigMapSync>(client).await;
-    findings.extend(of_kind::<ServiceToken>(client).await);
+/// Those that are not as they should be, in all namespaces or in one.
+pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
+    let mut findings = of_kind::<ConfigMapSync>(client, namespace).await;
+    findings.extend(of_kind::<ServiceToken>(client, namespace).await);
     findings
 }
 
-async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
+async fn of_kind<K: Asked>(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     // One that does not parse is reported, and hides no other.
-    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    let api: Api<DeserializeGuard<K>> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let within = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
     let list = match asked(
-        &format!("listing {}s", K::kind(&())),
+        &format!("listing {}s{within}", K::kind(&())),
         api.list(&ListParams::default().limit(MOST)),
     )
     .await
@@ -78,7 +84,9 @@ async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
     let more = bad.len().saturating_sub(NAMED);
     bad.truncate(NAMED);
     if more > 0 {
-        let message = format!("{more} more {}s have problems: `kubectl get {} -A`", K::kind(&()), K::SHORT);
+        let (kind, short) = (K::kind(&()), K::SHORT);
+        let of = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+        let message = format!("{more} more {kind}s have problems: `kubectl get {short} {of}`");
         bad.push(Finding::new(Code::SyncNotReady, message));
     }
     bad

@@ -135,7 +135,7 @@ async fn look_again(live: Arc<Live>) {
     loop {
         live.asked.notified().await;
         let begun = Instant::now();
-        let seen = doctor::look(doctor::named_report().as_deref()).await;
+        let seen = doctor::look(doctor::named_report().as_deref(), live.namespace.as_deref()).await;
         let now = Timestamp::now();
         live.looked.send_modify(|looked| {
             let first_seen = remember(&looked.first_seen, &seen, now);

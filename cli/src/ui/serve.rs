@@ -155,8 +155,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 async fn overview_page(State(app): State<App>) -> Response {
     app.live.ask();
     let (syncs, tokens, nodes) =
-        (app.live.syncs.borrow().all(), app.live.tokens.borrow().all(), app.live.nodes.borrow().all());
-    let resources = Resources { syncs: &syncs, tokens: &tokens, nodes: &nodes };
+        (app.live.syncs.borrow().known(), app.live.tokens.borrow().known(), app.live.nodes.borrow().known());
+    let resources = Resources { syncs: syncs.as_deref(), tokens: tokens.as_deref(), nodes: nodes.as_deref() };
     let frame = app.frame();
     let looked = app.live.looked.borrow();
     let made = overview(&looked.seen, &looked.first_seen, &resources, frame.now);

@@ -7,6 +7,9 @@ use super::super::view::overview::{AboutKind, FindingView, Overview, Since, Tall
 use super::finding::{class, finding};
 use super::{Frame, Tab};
 
+/// Of what could not be listed, or not yet: its own page says why.
+const UNKNOWN: &str = "not known";
+
 /// `at` is when doctor looked; without it nothing is known yet.
 pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -> Markup {
     let prefix = frame.prefix;
@@ -19,10 +22,14 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
             p.quiet { "Load this page again in some seconds, if it does not do so by itself." }
         }
         ul.tallies {
-            li { a href={ (prefix) "syncs" } { (tally("Syncs", &overview.syncs)) } }
-            li { a href={ (prefix) "tokens" } { (tally("Tokens", &overview.tokens)) } }
+            li { a href={ (prefix) "syncs" } { (tally("Syncs", overview.syncs.as_ref())) } }
+            li { a href={ (prefix) "tokens" } { (tally("Tokens", overview.tokens.as_ref())) } }
             li { a href={ (prefix) "nodes" } {
-                strong { "Nodes" } " " (overview.nodes.0) " reported, " (overview.nodes.1) " with a failure"
+                strong { "Nodes" }
+                @match overview.nodes {
+                    Some((all, bad)) => { " " (all) " reported, " (bad) " with a failure" }
+                    None => { " " (UNKNOWN) }
+                }
             } }
         }
         @if !overview.open.is_empty() {
@@ -31,7 +38,7 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
                 @for found in &overview.open { (open(frame, found)) }
             }
         }
-        @if at.is_some() && overview.open.is_empty() && overview.syncs.all == 0 {
+        @if at.is_some() && overview.open.is_empty() && overview.syncs.as_ref().is_some_and(|syncs| syncs.all == 0) {
             p.empty { "There is no ConfigMapSync yet. Create one, which copies a ConfigMap into two namespaces:" }
             (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
         }
@@ -47,10 +54,13 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
     frame.page(Tab::Overview, "Overview", true, &content)
 }
 
-fn tally(what: &str, tally: &Tally) -> Markup {
+fn tally(what: &str, tally: Option<&Tally>) -> Markup {
     html! {
-        strong { (what) } " " (tally.ready) " of " (tally.all) " ready"
-        @if tally.paused > 0 { ", " (tally.paused) " paused" }
+        strong { (what) } " "
+        @if let Some(tally) = tally {
+            (tally.ready) " of " (tally.all) " ready"
+            @if tally.paused > 0 { ", " (tally.paused) " paused" }
+        } @else { (UNKNOWN) }
     }
 }
 
@@ -89,7 +99,7 @@ mod tests {
             .saw(Place::file("ConfigMapSync team-a/b"), "s");
         let seen = [Seen { side: Side::Cluster, finding }];
         let syncs = [std::sync::Arc::new(sync("b", "False", &[]))];
-        let resources = Resources { syncs: &syncs, tokens: &[], nodes: &[] };
+        let resources = Resources { syncs: Some(&syncs), tokens: Some(&[]), nodes: None };
         let frame = frame();
         let made = made(&seen, &FirstSeen::new(), &resources, frame.now);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
@@ -97,20 +107,31 @@ mod tests {
             "No problem was found; one finding is worth a look.",
             "in the cluster, since <time datetime=\"2026-01-01T00:00:00Z\"",
             "<a href=\"/p/syncs/team-a/b\">Open team-a/b</a>",
-            "0 of 1 ready",
+            "<strong>Syncs</strong> 0 of 1 ready",
+            "<strong>Tokens</strong> 0 of 0 ready",
+            "<strong>Nodes</strong> not known",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
     }
 
+    fn made_of(resources: &Resources<'_>, frame: &Frame<'_>) -> String {
+        let made = made(&[], &FirstSeen::new(), resources, frame.now);
+        overview(frame, &made, Some(frame.now)).into_string()
+    }
+
     #[test]
     fn without_anything_it_says_what_to_do_next() {
-        let none = Resources { syncs: &[], tokens: &[], nodes: &[] };
+        let none = Resources { syncs: Some(&[]), tokens: Some(&[]), nodes: Some(&[]) };
         let frame = frame();
         let made = made(&[], &FirstSeen::new(), &none, frame.now);
         assert_eq!(made.worst, Severity::Ok);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
         assert!(page.contains("weaver sync create settings") && page.contains("All is well."), "{page}");
+        let unlisted = Resources { syncs: None, tokens: None, nodes: None };
+        let unlisted = made_of(&unlisted, &frame);
+        assert_eq!(unlisted.matches(" not known").count(), 3, "{unlisted}");
+        assert!(!unlisted.contains("weaver sync create") && !unlisted.contains(" of 0"), "{unlisted}");
         let early = overview(&frame, &made, None).into_string();
         assert!(early.contains("Checking…") && !early.contains("All is well"), "{early}");
     }

@@ -56,11 +56,11 @@ fn identity(finding: &Finding) -> String {
     format!("{} {}", finding.code.id(), place.unwrap_or_default())
 }
 
-/// What is known of the resources.
+/// What is known of the resources; `None` where they could not be listed, or not yet.
 pub struct Resources<'a> {
-    pub syncs: &'a [Arc<SyncView>],
-    pub tokens: &'a [Arc<TokenView>],
-    pub nodes: &'a [Arc<NodeView>],
+    pub syncs: Option<&'a [Arc<SyncView>]>,
+    pub tokens: Option<&'a [Arc<TokenView>]>,
+    pub nodes: Option<&'a [Arc<NodeView>]>,
 }
 
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -79,10 +79,11 @@ pub struct Overview {
     pub open: Vec<FindingView>,
     /// What is fine.
     pub fine: Vec<Finding>,
-    pub syncs: Tally,
-    pub tokens: Tally,
+    /// `None` where they are not known.
+    pub syncs: Option<Tally>,
+    pub tokens: Option<Tally>,
     /// All, and those that are known bad.
-    pub nodes: (usize, usize),
+    pub nodes: Option<(usize, usize)>,
 }
 
 /// The page, from what a look has found.
@@ -103,9 +104,9 @@ pub fn overview(
         worst,
         open,
         fine: fine.into_iter().map(|seen| seen.finding.clone()).collect(),
-        syncs: tally(resources.syncs.iter().map(|sync| &sync.summary)),
-        tokens: tally(resources.tokens.iter().map(|token| &token.summary)),
-        nodes: (resources.nodes.len(), resources.nodes.iter().filter(|node| node.is_bad()).count()),
+        syncs: resources.syncs.map(|syncs| tally(syncs.iter().map(|sync| &sync.summary))),
+        tokens: resources.tokens.map(|tokens| tally(tokens.iter().map(|token| &token.summary))),
+        nodes: resources.nodes.map(|nodes| (nodes.len(), nodes.iter().filter(|node| node.is_bad()).count())),
     }
 }
 
@@ -128,8 +129,8 @@ fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: 
     let summary = about.as_ref().and_then(|(kind, namespace, name)| {
         let is_it = |summary: &&Summary| summary.namespace == *namespace && summary.name == *name;
         match kind {
-            AboutKind::Sync => resources.syncs.iter().map(|sync| &sync.summary).find(is_it),
-            AboutKind::Token => resources.tokens.iter().map(|token| &token.summary).find(is_it),
+            AboutKind::Sync => resources.syncs?.iter().map(|sync| &sync.summary).find(is_it),
+            AboutKind::Token => resources.tokens?.iter().map(|token| &token.summary).find(is_it),
         }
     });
     let since = summary.and_then(|summary| summary.since).map_or_else(
@@ -189,7 +190,7 @@ mod tests {
         ];
         let (syncs, tokens) = ([Arc::new(sync("b", "False", &[]))], [Arc::new(token("t"))]);
         let nodes = [Arc::new(node(&serde_json::Value::Null))];
-        let resources = Resources { syncs: &syncs, tokens: &tokens, nodes: &nodes };
+        let resources = Resources { syncs: Some(&syncs), tokens: Some(&tokens), nodes: Some(&nodes) };
         let of = |seen: &[Seen]| overview(seen, &FirstSeen::new(), &resources, at(5));
         let found = of(&all);
         assert!(found.verdict.starts_with("The fault is in the cluster: C-"), "{}", found.verdict);
@@ -199,8 +200,8 @@ mod tests {
         assert_eq!(found.open[2].about, Some((AboutKind::Sync, "team-a".into(), "b".into())));
         assert_eq!(found.open[2].since, Since::Changed("2026-01-01T00:00:00Z".parse().unwrap()));
         assert_eq!((found.open[1].about.as_ref(), found.open[1].since), (None, Since::FirstSeen(at(5))));
-        assert_eq!(found.syncs, Tally { all: 1, ready: 0, paused: 0 });
-        assert_eq!(found.nodes, (1, 0));
+        assert_eq!(found.syncs, Some(Tally { all: 1, ready: 0, paused: 0 }));
+        assert_eq!(found.nodes, Some((1, 0)));
         assert_eq!(of(&all[..2]).verdict, "No problem was found; one finding is worth a look.");
         assert_eq!((of(&all[..1]).verdict.as_str(), of(&all[..1]).worst), ("All is well.", Severity::Ok));
     }

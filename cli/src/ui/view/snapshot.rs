@@ -59,6 +59,11 @@ impl<T> Snapshot<T> {
         is_new
     }
 
+    /// The same, if they are known.
+    pub fn known(&self) -> Option<Vec<Arc<T>>> {
+        self.objects.as_ref().map(|objects| objects.values().cloned().collect())
+    }
+
     /// All of them, in order of their names.
     pub fn all(&self) -> Vec<Arc<T>> {
         self.objects.iter().flat_map(BTreeMap::values).cloned().collect()
