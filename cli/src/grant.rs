@@ -150,7 +150,7 @@ fn reference<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 impl Part {
     /// What it is, and what it grants.
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         match self {
             Self::Account(account) => reference(account),
             Self::Role(role) => {

@@ -161,7 +161,7 @@ enum Verb {
     },
     /// Show syncs, tokens, nodes and findings in a browser on this machine
     ///
-    /// Read-only: with the rights of your kubeconfig, and it changes nothing in the cluster. The pages are served on
+    /// With the rights of your kubeconfig; nothing is changed in the cluster but what you confirm. The pages are served on
     /// 127.0.0.1, to a browser that has opened the printed address, until Ctrl-C. The address works once; other
     /// users of this machine but root, and other web pages, cannot read the pages.
     ///

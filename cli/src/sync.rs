@@ -27,6 +27,7 @@ use weaver_copies::rights::{self, EXPLAINED};
 use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
 use weaver_tenant::Account;
 
+use crate::grant::Part;
 use crate::missing::{self, Missing, Targets, Tell};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
@@ -96,19 +97,25 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
 
 /// A ConfigMapSync of which it was said what there is.
 pub struct Compared {
-    account: Account,
+    pub account: Account,
     spec: ValidSync,
     targets: Targets,
 }
 
 /// Says what there is, with the rights of the person; `None` where the spec breaks a rule, which is said instead.
 pub async fn compare(client: &Client, sync: &ConfigMapSync, tell: Tell<'_>) -> Option<Compared> {
+    let compared = read(client, sync, tell).await?;
+    tell_copies(client, sync, &compared.spec, &compared.targets.all, tell).await;
+    Some(compared)
+}
+
+/// What it asks for; `None` where the spec breaks a rule, which is said instead.
+pub async fn read(client: &Client, sync: &ConfigMapSync, tell: Tell<'_>) -> Option<Compared> {
     match validate(sync.desired()) {
         Ok(spec) => {
             let namespace = sync.namespace().unwrap_or_default();
             let account = Account { namespace, name: spec.account.clone() };
             let targets = missing::targets(client, &account.namespace, &spec, tell).await;
-            tell_copies(client, sync, &spec, &targets.all, tell).await;
             Some(Compared { account, spec, targets })
         }
         Err(faults) => {
@@ -238,6 +245,29 @@ fn part_of(targets: usize) -> String {
     }
 }
 
+/// What is to be made for the account, as objects.
+///
+/// # Errors
+/// The selected namespaces are not known, or the API server cannot be asked.
+pub async fn lacking(client: &Client, compared: &Compared, tell: Tell<'_>) -> anyhow::Result<Vec<Part>> {
+    let Compared { account, spec, targets } = compared;
+    let missing = missing::to_grant(client, account, spec, targets, tell).await?;
+    grant::lacking(client, account, &missing).await
+}
+
+/// Makes these objects, and has the operator retry the ConfigMapSync at once.
+///
+/// # Errors
+/// The API server refuses one; those before it are there.
+pub async fn make(client: &Client, namespace: &str, name: &str, parts: &[Part]) -> anyhow::Result<()> {
+    grant::make(client, parts).await?;
+    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), namespace);
+    let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: Timestamp::now().to_string()}}});
+    let asked = syncs.patch_metadata(name, &PatchParams::default(), &Patch::Merge(now)).await;
+    asked.with_context(|| format!("asking the operator to retry {namespace}/{name} at once"))?;
+    Ok(())
+}
+
 /// Makes what the account lacks, and has the operator look again. Who wrote the spec chose source and targets, and need
 /// not be who grants: so that is shown and asked.
 async fn mend(
@@ -247,9 +277,8 @@ async fn mend(
     yes: bool,
     tell: Tell<'_>,
 ) -> anyhow::Result<()> {
-    let Compared { account, spec, targets } = compared;
-    let missing = missing::to_grant(client, account, spec, targets, tell).await?;
-    let parts = grant::lacking(client, account, &missing).await?;
+    let parts = lacking(client, compared, tell).await?;
+    let account = &compared.account;
     if parts.is_empty() {
         say(format_args!("{account} lacks no right"));
         return Ok(());
@@ -257,11 +286,7 @@ async fn mend(
     say(format_args!("{account} would be granted:"));
     grant::show(&parts);
     agree(yes)?;
-    grant::make(client, &parts).await?;
-    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &account.namespace);
-    let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: Timestamp::now().to_string()}}});
-    let asked = syncs.patch_metadata(name, &PatchParams::default(), &Patch::Merge(now)).await;
-    asked.with_context(|| format!("asking the operator to retry {}/{name} at once", account.namespace))?;
+    make(client, &account.namespace, name, &parts).await?;
     say("the operator retries now");
     Ok(())
 }

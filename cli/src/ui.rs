@@ -1,14 +1,19 @@
 //! `weaver ui`: what the cluster has, in a browser on this machine, with the rights of the person who types.
 //!
-//! Read-only: no request to the API server keeps anything. See [`access`] for who may ask for a page.
+//! Nothing is written but what a person has seen and confirmed: see [`confirm`], and [`access`] for who may ask for a page.
 
 mod access;
+mod app;
+mod confirm;
 #[cfg(test)]
 mod contrast;
+mod granting;
 mod live;
 mod open;
+mod own_rights;
 mod page;
 mod serve;
+mod told;
 mod view;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,8 +31,10 @@ use weaver_host::platform::Signals;
 use crate::connection;
 use crate::stdout::{note, print};
 use access::Access;
+use app::App;
+use confirm::Confirmations;
 use live::Live;
-use serve::{App, router};
+use serve::router;
 
 /// A page that stays open has one request for hours: that for changes.
 const LIMITS: Limits = Limits {
@@ -67,7 +74,8 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
     let port = listener.local_addr().context("asking for the port")?.port();
     let access = Arc::new(Access::new(port)?);
     let live = Live::start(client, options.namespace.clone());
-    let router = router(App { access: Arc::clone(&access), live, server: server.into() });
+    let confirmations = Arc::new(Confirmations::default());
+    let router = router(App { access: Arc::clone(&access), live, server: server.into(), confirmations });
     let stop = CancellationToken::new();
     let serving = tokio::spawn(http_server::serve(listener, None, router, &LIMITS, stop.clone()));
 

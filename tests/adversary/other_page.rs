@@ -2,7 +2,8 @@
 //! show.
 
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 use weaver_tests::ui::{Answer, Ui};
 use weaver_tests::world::{World, eventually};
@@ -157,6 +158,78 @@ async fn what_a_tenant_writes_is_text_on_every_page_of_the_ui() {
         assert_eq!(page.matches("<script").count(), 1, "our own, and no other: {page}");
     }
     let absent = ui.get("syncs/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
-    assert!(absent.status == 404 && !absent.body.contains("<script"), "{absent:?}");
+    assert!(absent.status == 404 && !absent.body.contains("<script>"), "{absent:?}");
+    world.finish().await;
+}
+
+/// The confirmation that a page of the ui asks for.
+fn confirmation(page: &str) -> &str {
+    let (_, rest) = page.split_once("name=\"confirmation\" value=\"").unwrap_or_else(|| panic!("{page}"));
+    rest.split('"').next().unwrap()
+}
+
+/// Another page tries to have rights granted; and a tenant changes what is asked for while the administrator reads.
+#[tokio::test]
+async fn only_what_was_shown_is_granted_once_and_only_by_the_page_that_showed_it() {
+    let world = World::new("other-page-grant").await;
+    let (team, foo) = world.synced().await;
+    let (baz, qux) = (world.namespace("baz").await, world.namespace("qux").await);
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz])).await;
+    world.sync(&team, "other", world.spec(&team, &[&baz])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let ui = Ui::entered(&[]).await;
+    ui.shows(&format!("syncs?q={team}/sync"), "MissingRights").await;
+    let path = format!("syncs/{team}/sync/grant");
+    let page = ui.page(&path).await;
+    let token = confirmation(&page);
+    let form = format!("confirmation={token}");
+    assert!(page.contains("kind: RoleBinding") && !page.contains(&qux), "{page}");
+
+    // To look is not to agree, whatever the address says.
+    ui.page(&format!("{path}?{form}")).await;
+    let (host, cookie) = (("host", ui.host.as_str()), ("cookie", ui.cookie.as_str()));
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let target = format!("{}{path}", ui.prefix);
+    let own = format!("http://{}", ui.host);
+    for origin in ["http://evil.test", "null", "http://127.0.0.1:1"] {
+        is_refused(&ui.ask("POST", &target, &[host, cookie, kind, ("origin", origin)], &form).await);
+    }
+    is_refused(&ui.ask("POST", &target, &[host, cookie, kind], &form).await);
+    is_refused(&ui.ask("POST", &target, &[host, kind, ("origin", &own)], &form).await);
+    let short = &form[..form.len() - 1];
+    for wrong in ["", "confirmation=", "confirmation=AAAA", short, &format!("{form}A"), &format!("x={token}")]
+    {
+        let answer = ui.post(&path, wrong).await;
+        assert!(answer.status == 403 && answer.body.contains("Nothing was granted"), "{wrong}: {answer:?}");
+    }
+    let answer = ui.post(&format!("syncs/{team}/other/grant"), &form).await;
+    assert_eq!(answer.status, 403, "of another page: {answer:?}");
+    let plain = ("content-type", "text/plain");
+    let answer = ui.ask("POST", &target, &[host, cookie, plain, ("origin", &own)], &form).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    let bound = async |namespace: &str| {
+        let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), namespace);
+        bindings.list(&ListParams::default()).await.unwrap().items.len()
+    };
+    assert_eq!((bound(&baz).await, bound(&qux).await), (0, 0));
+
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz, &qux])).await;
+    let answer = ui.post(&path, &form).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    is_sealed(&answer);
+    assert_eq!((bound(&baz).await, bound(&qux).await), (1, 0), "what was shown, and no more");
+    world.holds(&baz, "settings", &[("a", "1")]).await;
+    assert_eq!(ui.post(&path, &form).await.status, 403, "again");
+
+    // One of another run of the program.
+    let stranger = Ui::entered(&[]).await;
+    let page = eventually("the other run knows the sync", || async {
+        let answer = stranger.get(&path).await;
+        if answer.status == 200 { Ok(answer.body) } else { Err(answer) }
+    })
+    .await;
+    let answer = ui.post(&path, &format!("confirmation={}", confirmation(&page))).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert_eq!(bound(&qux).await, 0);
     world.finish().await;
 }

@@ -107,6 +107,9 @@ async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_writ
     own.shows("tokens", "There is no ServiceToken yet").await;
     let page = own.page(&format!("syncs/{team}/sync/compare")).await;
     assert!(page.contains("could not be read with your rights"), "{page}");
+    let page = own.page(&format!("syncs/{team}/sync/grant")).await;
+    assert!(page.contains("Your own rights do not suffice") && !page.contains("<form"), "{page}");
+    assert!(page.contains(&format!("create roles.rbac.authorization.k8s.io in namespace {foo}")), "{page}");
     let page = own.shows("", "Checked ").await;
     assert!(page.contains("1 of 1 ready") && !page.contains("listing ConfigMapSyncs"), "{page}");
 

@@ -167,7 +167,10 @@ fn is_equal(one: &str, other: &str) -> bool {
 }
 
 /// A new secret, as text for an address.
-fn random() -> anyhow::Result<String> {
+///
+/// # Errors
+/// There is no source of random numbers.
+pub fn random() -> anyhow::Result<String> {
     let mut bytes = [0; RANDOM];
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut bytes).ok().context("this system has no random numbers")?;

@@ -3,6 +3,7 @@
 
 pub mod explain;
 mod finding;
+pub mod grant;
 pub mod nodes;
 pub mod overview;
 pub mod refused;
@@ -95,9 +96,9 @@ impl Frame<'_> {
                     }
                     footer {
                         p {
-                            "Read-only, with the rights of your kubeconfig at " code { (self.server) }
+                            "With the rights of your kubeconfig at " code { (self.server) }
                             @if let Some(namespace) = self.namespace { ", namespace " code { (namespace) } }
-                            ". As of " time datetime=(self.now.to_string()) { (exact(self.now)) } ". "
+                            "; nothing is written that you do not confirm. As of " time datetime=(self.now.to_string()) { (exact(self.now)) } ". "
                             span #live role="status" {}
                         }
                     }

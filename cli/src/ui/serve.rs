@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,14 +13,13 @@ use axum::extract::{DefaultBodyLimit, Form, Path, Query, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures::{Stream, stream};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use kube::Api;
 use kube::api::ListParams;
-use maud::{Markup, html};
+use maud::html;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 use weaver_api::v1beta1::ConfigMapSync;
@@ -28,14 +27,19 @@ use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::http_server::Caller;
 
-use super::access::{Access, Admission};
-use super::live::Live;
+use super::access::Admission;
+use super::app::{App, NO_SYNC, html as answer, shown};
+use super::granting;
 use super::page::explain::Recognised;
+use super::page::grant::Offer;
 use super::page::sync::Comparison;
-use super::page::{self, Frame};
+use super::page::{self, Tab};
+use super::told::{PATIENCE, Told};
 use super::view::event::{EventView, events};
+use super::view::health::Summary;
 use super::view::matrix::{Selection, matrix};
 use super::view::overview::{Resources, overview};
+use super::view::sync::SyncView;
 use crate::explain::recognise;
 use crate::sync;
 
@@ -45,12 +49,8 @@ const LONGEST: usize = 512 << 10;
 const CALM: Duration = Duration::from_millis(500);
 /// After that long a page is made again although nothing has changed: times are relative.
 const TICK: Duration = Duration::from_secs(30);
-/// For a comparison of source and copies.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Events of one resource that are listed.
 const EVENTS: u32 = 200;
-
-const NO_SYNC: &str = "There is no such ConfigMapSync, or it was deleted.";
 
 /// Everything comes from this program, and nothing is in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -68,32 +68,16 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What the answers are made from.
-#[derive(Clone)]
-pub struct App {
-    pub access: Arc<Access>,
-    pub live: Arc<Live>,
-    /// The API server, as the person's kubeconfig has it.
-    pub server: Arc<str>,
-}
-
-impl App {
-    fn frame(&self) -> Frame<'_> {
-        Frame {
-            prefix: &self.access.prefix,
-            now: Timestamp::now(),
-            server: &self.server,
-            namespace: self.live.namespace.as_deref(),
-        }
-    }
-}
-
 pub fn router(app: App) -> Router {
     let pages = Router::new()
         .route("/", get(overview_page))
         .route("/syncs", get(syncs_page))
         .route("/syncs/{namespace}/{name}", get(sync_page))
         .route("/syncs/{namespace}/{name}/compare", get(comparison_page))
+        .route(
+            "/syncs/{namespace}/{name}/grant",
+            get(granting::confirmation_page).post(granting::granted_page),
+        )
         .route("/tokens", get(tokens_page))
         .route("/nodes", get(nodes_page))
         .route("/explain", get(explain_page).post(explained_page))
@@ -108,7 +92,8 @@ pub fn router(app: App) -> Router {
     let prefix = app.access.prefix.trim_end_matches('/').to_owned();
     // `nest` has no page at the slash itself.
     let router = Router::new().route(&app.access.prefix, get(overview_page)).nest(&prefix, pages);
-    let router = router.fallback(|| async { absent("There is no such page.") });
+    let router =
+        router.fallback(async |State(app): State<App>| app.absent(Tab::Overview, "There is no such page."));
     router.layer(middleware::from_fn_with_state(app.clone(), guard)).with_state(app)
 }
 
@@ -124,28 +109,16 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
         }
         Admission::First => {
             let cookie = HeaderValue::from_str(&app.access.cookie()).ok();
-            let mut answer = html(StatusCode::OK, page::refused::entered(&app.access.prefix));
+            let mut answer = shown(page::refused::entered(&app.access.prefix));
             answer.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             answer
         }
-        Admission::Refused(refusal) => html(StatusCode::FORBIDDEN, page::refused::refused(refusal.why())),
+        Admission::Refused(refusal) => answer(StatusCode::FORBIDDEN, page::refused::refused(refusal.why())),
     };
     for (name, value) in HEADERS {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer
-}
-
-fn html(status: StatusCode, page: Markup) -> Response {
-    (status, Html(page.into_string())).into_response()
-}
-
-fn shown(page: Markup) -> Response {
-    html(StatusCode::OK, page)
-}
-
-fn absent(why: &str) -> Response {
-    html(StatusCode::NOT_FOUND, page::refused::bare("Not found", &html! { p { (why) } }))
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -165,15 +138,8 @@ async fn overview_page(State(app): State<App>) -> Response {
 
 async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, QueryRejection>) -> Response {
     let Ok(Query(selection)) = selection else {
-        return html(
-            StatusCode::BAD_REQUEST,
-            page::refused::bare(
-                "Not understood",
-                &html! {
-                    p { "The address of this page has a part that is no number or no text." }
-                },
-            ),
-        );
+        let why = html! { p { "The address of this page has a part that is no number or no text." } };
+        return app.failed(StatusCode::BAD_REQUEST, Tab::Syncs, "Not understood", &why);
     };
     let (syncs, error, is_known) = {
         let snapshot = app.live.syncs.borrow();
@@ -191,7 +157,7 @@ async fn sync_page(State(app): State<App>, Path((namespace, name)): Named) -> Re
         let snapshot = app.live.syncs.borrow();
         (snapshot.get(&namespace, &name), snapshot.error.clone())
     };
-    let Some(found) = found else { return absent(NO_SYNC) };
+    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
     let said = said(&app, &namespace, &found.summary.uid).await;
     shown(page::sync::sync(&app.frame(), &found, &said, error.as_deref()))
 }
@@ -209,40 +175,48 @@ async fn said(app: &App, namespace: &str, uid: &str) -> Result<Vec<EventView>, S
 
 async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
-    if app.live.syncs.borrow().get(&namespace, &name).is_none() {
-        return absent(NO_SYNC);
-    }
-    let lines = Mutex::new(Vec::new());
-    let tell = |line: &str| lines.lock().unwrap_or_else(PoisonError::into_inner).push(clean(line));
-    let done = timeout(PATIENCE, compare(&app, &namespace, &name, &tell)).await;
-    let (role, error) = match done {
-        Ok(Ok(role)) => (role, None),
-        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}")))),
-        Err(_) => (
-            None,
-            Some(format!(
+    let found = app.live.syncs.borrow().get(&namespace, &name);
+    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
+    let told = Told::default();
+    let done = timeout(PATIENCE, compare(&app, &found, &told)).await;
+    let (role, error, offer) = match done {
+        Ok(Ok((role, offer))) => (role, None, offer),
+        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
+        Err(_) => {
+            let why = format!(
                 "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
                 PATIENCE.as_secs()
-            )),
-        ),
+            );
+            (None, Some(why), Offer::Nothing)
+        }
     };
-    let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
-    shown(page::sync::compared(&app.frame(), &namespace, &name, &Comparison { lines, role, error }))
+    let comparison = Comparison { lines: told.lines(), role, error, offer };
+    shown(page::sync::compared(&app.frame(), &namespace, &name, &comparison))
 }
 
-/// As `weaver sync explain` does it.
-async fn compare(
-    app: &App,
-    namespace: &str,
-    name: &str,
-    tell: crate::missing::Tell<'_>,
-) -> anyhow::Result<Option<String>> {
+/// As `weaver sync explain` does it; and what can be done about missing rights.
+async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Option<String>, Offer)> {
     let client = &app.live.client;
+    let Summary { namespace, name, .. } = &found.summary;
     let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
     let sync = syncs.read(name).await?;
-    match sync::compare(client, &sync, tell).await {
-        Some(compared) => sync::name_missing(client, &compared, tell).await,
-        None => Ok(None),
+    let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line)).await else {
+        return Ok((None, Offer::Nothing));
+    };
+    let offer = if found.has_problem() {
+        // What is found on the way was said above.
+        granting::offer(client, &compared, &Told::default()).await
+    } else {
+        Offer::Nothing
+    };
+    match sync::name_missing(client, &compared, &|line| told.tell(line)).await {
+        Ok(role) => Ok((role, offer)),
+        // Who may not ask about others' rights may still grant.
+        Err(error) if matches!(offer, Offer::Grant) => {
+            told.tell(&format!("{error:#}"));
+            Ok((None, offer))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -273,7 +247,7 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
             p { "The text is longer than " (LONGEST >> 10) " KiB, or was not sent by this page's form." }
             p { "Type " code { "weaver explain < FILE" } " for a longer one." }
         };
-        return html(StatusCode::BAD_REQUEST, page::refused::bare("Not understood", &why));
+        return app.failed(StatusCode::BAD_REQUEST, Tab::Explain, "Not understood", &why);
     };
     let (mut findings, mut known) = (Vec::new(), BTreeSet::new());
     let read = recognise(&mut text.as_bytes(), "your text", |finding| {
@@ -287,15 +261,10 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
             let recognised = Recognised { text, lines, findings };
             shown(page::explain::explain(&app.frame(), Some(&recognised)))
         }
-        Err(error) => html(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            page::refused::bare(
-                "Failed",
-                &html! {
-                    p { (clean(&format!("{error:#}"))) }
-                },
-            ),
-        ),
+        Err(error) => {
+            let why = html! { p { (clean(&format!("{error:#}"))) } };
+            app.failed(StatusCode::INTERNAL_SERVER_ERROR, Tab::Explain, "Failed", &why)
+        }
     }
 }
 

@@ -29,8 +29,7 @@ pub fn entered(prefix: &str) -> Markup {
     }
 }
 
-/// A page or an object that is not there, or something that failed.
-pub fn bare(title: &str, content: &Markup) -> Markup {
+fn bare(title: &str, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -6,6 +6,7 @@ use weaver_diagnostics::shell::quoted;
 use super::super::view::event::EventView;
 use super::super::view::matrix::states;
 use super::super::view::sync::{CopyState, SyncView, TargetView};
+use super::grant::{Offer, offer};
 use super::syncs::state_class;
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
 use crate::connection;
@@ -106,6 +107,7 @@ pub struct Comparison {
     pub role: Option<String>,
     /// Why there is no more of it.
     pub error: Option<String>,
+    pub offer: Offer,
 }
 
 /// The command for this cluster, whatever the object is called.
@@ -115,19 +117,21 @@ fn explain(namespace: &str, name: &str) -> String {
 }
 
 pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Comparison) -> Markup {
+    let path = frame.sync_path(namespace, name);
     let content = html! {
-        p { a href=(frame.sync_path(namespace, name)) { "← " (namespace) "/" (name) } }
+        p { a href=(path) { "← " (namespace) "/" (name) } }
         @if let Some(error) = &comparison.error { p.trouble role="alert" { (error) } }
         @if let Some(role) = &comparison.role {
             section aria-labelledby="missing" {
                 h2 #missing { "Missing rights" }
                 @let (words, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
                 ul { @for line in words.lines() { li { (line) } } }
-                p { "This page writes nothing. Who may grant rights there, types" }
+                (offer(&path, &comparison.offer))
+                p { "In a terminal, who may grant rights there types" }
                 (code_block(&format!("{} --grant", explain(namespace, name))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }
-        }
+        } @else { (offer(&path, &comparison.offer)) }
         section aria-labelledby="found" {
             h2 #found { "Found with your rights" }
             @if comparison.lines.is_empty() { p.empty { "Nothing." } }
@@ -170,12 +174,14 @@ mod tests {
             lines: vec!["source ConfigMap a/b <exists>".into()],
             role: Some("copier may not get\ngrant it with:\nkind: Role\nname: x\n".into()),
             error: None,
+            offer: Offer::Grant,
         };
         let page = compared(&frame(), "team-a", "settings", &comparison).into_string();
         for part in [
             "<li>copier may not get</li>",
             "<pre data-copy tabindex=\"0\"><code>kind: Role\nname: x\n</code></pre>",
             "weaver sync explain settings -n team-a --grant",
+            "<a class=\"button\" href=\"/p/syncs/team-a/settings/grant\">",
             "a/b &lt;exists&gt;",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");

@@ -1,0 +1,96 @@
+//! What a person was shown and has not agreed to yet. Pure, but for the secrets, which are drawn at random.
+//!
+//! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once, for a while,
+//! and only where it was shown. They are kept in this program, so no other run and no other browser has one: to send it
+//! takes the cookie as well.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use subtle::ConstantTimeEq as _;
+use tokio::time::Instant;
+
+use super::access::random;
+
+/// So long a person may think.
+pub const VALID: Duration = Duration::from_mins(10);
+/// So many pages may wait for an answer; of more the oldest is forgotten.
+const WAITING: usize = 16;
+
+/// What waits for a confirmation; `T` is what would be done.
+pub struct Confirmations<T>(Mutex<VecDeque<Shown<T>>>);
+
+struct Shown<T> {
+    token: String,
+    /// Namespace and name.
+    object: (String, String),
+    what: T,
+    at: Instant,
+}
+
+impl<T> Default for Confirmations<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Confirmations<T> {
+    /// Keeps what is shown to the person now; returns the token of its confirmation.
+    ///
+    /// # Errors
+    /// There is no source of random numbers.
+    pub fn ask(&self, object: (String, String), what: T, now: Instant) -> anyhow::Result<String> {
+        let token = random()?;
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() == WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back(Shown { token: token.clone(), object, what, at: now });
+        Ok(token)
+    }
+
+    /// What this token agrees to, once.
+    pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Option<T> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);
+        let is_it = |shown: &Shown<T>| {
+            bool::from(shown.token.as_bytes().ct_eq(token.as_bytes())) && shown.object == *object
+        };
+        let at = waiting.iter().position(is_it)?;
+        waiting.remove(at).map(|shown| shown.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str) -> (String, String) {
+        ("team-a".to_owned(), name.to_owned())
+    }
+
+    #[test]
+    fn each_confirmation_works_once_where_it_was_shown() {
+        let (confirmations, now) = (Confirmations::default(), Instant::now());
+        let token = confirmations.ask(object("a"), 1, now).unwrap();
+        let other = confirmations.ask(object("a"), 2, now).unwrap();
+        for wrong in ["", "x", &token[1..], &format!("{token}x")] {
+            assert_eq!(confirmations.take(&object("a"), wrong, now), None, "{wrong}");
+        }
+        assert_eq!(confirmations.take(&object("b"), &token, now), None, "of another object");
+        assert_eq!(confirmations.take(&object("a"), &token, now), Some(1));
+        assert_eq!(confirmations.take(&object("a"), &token, now), None, "again");
+        assert_eq!(confirmations.take(&object("a"), &other, now), Some(2));
+    }
+
+    #[test]
+    fn what_is_old_and_what_is_too_much_is_forgotten() {
+        let (confirmations, now) = (Confirmations::default(), Instant::now());
+        let tokens: Vec<String> =
+            (0..=WAITING).map(|number| confirmations.ask(object("a"), number, now).unwrap()).collect();
+        assert_eq!(confirmations.take(&object("a"), &tokens[0], now), None);
+        assert_eq!(confirmations.take(&object("a"), &tokens[1], now + VALID / 2), Some(1));
+        assert_eq!(confirmations.take(&object("a"), &tokens[2], now + VALID), None);
+    }
+}

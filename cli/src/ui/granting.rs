@@ -1,0 +1,132 @@
+//! To grant what an account lacks: offered, shown, confirmed, and then made by the code of `--grant`.
+
+use axum::Form;
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use kube::Client;
+use maud::html;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+use weaver_api::v1beta1::ConfigMapSync;
+use weaver_client::Objects;
+use weaver_diagnostics::finding_text::clean;
+
+use super::app::{App, NO_SYNC, html as answer, shown};
+use super::confirm::VALID;
+use super::own_rights;
+use super::page::Tab;
+use super::page::grant::{self as page, Offer, Proposal};
+use super::told::{PATIENCE, Told};
+use crate::grant::Part;
+use crate::sync::{self, Compared};
+
+/// Who would be granted something, and what.
+struct Lack {
+    account: String,
+    parts: Vec<Part>,
+}
+
+/// What can be done about the rights of this account, by the person.
+pub async fn offer(client: &Client, compared: &Compared, told: &Told) -> Offer {
+    let parts = match sync::lacking(client, compared, &|line| told.tell(line)).await {
+        Ok(parts) if parts.is_empty() => return Offer::Nothing,
+        Ok(parts) => parts,
+        Err(error) => return Offer::Unknown(clean(&format!("{error:#}"))),
+    };
+    match own_rights::lacking(client, &parts).await {
+        Ok(lacking) if lacking.is_empty() => Offer::Grant,
+        Ok(lacking) => Offer::NotAllowed(lacking.iter().map(|right| clean(right)).collect()),
+        Err(error) => Offer::Unknown(clean(&format!("{error:#}"))),
+    }
+}
+
+/// Shows what would be made, and asks.
+pub async fn confirmation_page(
+    State(app): State<App>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Response {
+    // Nothing is asked for by a name that the API server has not said itself.
+    if app.live.syncs.borrow().get(&namespace, &name).is_none() {
+        return app.absent(Tab::Syncs, NO_SYNC);
+    }
+    let told = Told::default();
+    let proposal = match timeout(PATIENCE, propose(&app, &namespace, &name, &told)).await {
+        Ok(Ok(proposal)) => proposal,
+        Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
+        Err(_) => Proposal::Failed(format!("the API server gave no answer within {} s", PATIENCE.as_secs())),
+    };
+    shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &told.lines()))
+}
+
+async fn propose(app: &App, namespace: &str, name: &str, told: &Told) -> anyhow::Result<Proposal> {
+    let client = &app.live.client;
+    let Some(Lack { account, parts }) = lack(client, namespace, name, told).await? else {
+        return Ok(Proposal::Failed("the spec breaks the rules that are listed below".to_owned()));
+    };
+    if parts.is_empty() {
+        return Ok(Proposal::Nothing(account));
+    }
+    let lacking = own_rights::lacking(client, &parts).await?;
+    if !lacking.is_empty() {
+        return Ok(Proposal::NotAllowed(lacking.iter().map(|right| clean(right)).collect()));
+    }
+    let lines = parts.iter().map(|part| clean(&part.line())).collect();
+    let manifest = parts.iter().map(Part::manifest).collect::<Vec<_>>().join("---\n");
+    let token = app.confirmations.ask((namespace.to_owned(), name.to_owned()), parts, Instant::now())?;
+    Ok(Proposal::Grant { account, lines, manifest, token })
+}
+
+/// As `weaver sync explain --grant` finds it; `None` where the spec breaks a rule.
+async fn lack(client: &Client, namespace: &str, name: &str, told: &Told) -> anyhow::Result<Option<Lack>> {
+    let syncs: Objects<ConfigMapSync> =
+        Objects::new(kube::Api::namespaced(client.clone(), namespace), "weaver");
+    let sync = syncs.read(name).await?;
+    let Some(read) = sync::read(client, &sync, &|line| told.tell(line)).await else { return Ok(None) };
+    let parts = sync::lacking(client, &read, &|line| told.tell(line)).await?;
+    Ok(Some(Lack { account: read.account.to_string(), parts }))
+}
+
+/// What the form of the confirmation sends.
+#[derive(Deserialize)]
+pub struct Confirmed {
+    confirmation: String,
+}
+
+/// Makes what was shown and confirmed, and nothing else.
+pub async fn granted_page(
+    State(app): State<App>,
+    Path((namespace, name)): Path<(String, String)>,
+    confirmed: Result<Form<Confirmed>, FormRejection>,
+) -> Response {
+    let object = (namespace, name);
+    let taken = confirmed.ok().and_then(|Form(Confirmed { confirmation })| {
+        app.confirmations.take(&object, &confirmation, Instant::now())
+    });
+    let (namespace, name) = object;
+    let Some(parts) = taken else {
+        let why = html! {
+            p {
+                "Nothing was granted by this: a confirmation works once, and for " (VALID.as_secs() / 60) " minutes. "
+                a href={ (app.frame().sync_path(&namespace, &name)) "/grant" } { "Look again at what would be granted" }
+            }
+        };
+        return app.failed(StatusCode::FORBIDDEN, Tab::Syncs, "Not confirmed", &why);
+    };
+    let lines: Vec<String> = parts.iter().map(|part| clean(&part.line())).collect();
+    // A browser that leaves, as after a second click, ends this answer, and must not leave half of it behind.
+    let (client, object) = (app.live.client.clone(), (namespace.clone(), name.clone()));
+    let making =
+        tokio::spawn(
+            async move { timeout(PATIENCE, sync::make(&client, &object.0, &object.1, &parts)).await },
+        );
+    let error = match making.await {
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(error))) => Some(clean(&format!("{error:#}"))),
+        Ok(Err(_)) => Some(format!("the API server gave no answer within {} s", PATIENCE.as_secs())),
+        Err(error) => Some(clean(&error.to_string())),
+    };
+    let status = if error.is_some() { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
+    answer(status, page::granted(&app.frame(), (&namespace, &name), &lines, error.as_deref()))
+}

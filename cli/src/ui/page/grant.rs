@@ -1,0 +1,179 @@
+//! To grant what an account lacks: what is offered, what would be made, and what was.
+
+use maud::{Markup, html};
+
+use super::{Frame, Tab, code_block};
+
+/// Rights of the person that are named.
+const NAMED: usize = 12;
+
+/// What can be done where rights are missing.
+pub enum Offer {
+    /// Nothing is missing.
+    Nothing,
+    /// The person's own rights suffice.
+    Grant,
+    /// They do not: these are missing.
+    NotAllowed(Vec<String>),
+    /// Why it is not known.
+    Unknown(String),
+}
+
+/// What a person is asked to confirm, or why there is nothing to.
+pub enum Proposal {
+    /// This account lacks nothing.
+    Nothing(String),
+    Grant {
+        account: String,
+        /// Each object, and what it grants.
+        lines: Vec<String>,
+        /// All of them, as `kubectl apply` takes them.
+        manifest: String,
+        /// Of the confirmation.
+        token: String,
+    },
+    /// What the person lacks.
+    NotAllowed(Vec<String>),
+    Failed(String),
+}
+
+/// The way to the confirmation, or why there is none.
+pub fn offer(path: &str, offer: &Offer) -> Markup {
+    html! {
+        @match offer {
+            Offer::Nothing => {}
+            Offer::Grant => p { a.button href={ (path) "/grant" } { "Grant what is missing" } " first shows what would be made, and asks." }
+            Offer::NotAllowed(lacking) => { (not_allowed(lacking)) }
+            Offer::Unknown(why) => p.trouble { "Whether you can grant it here is not known: " (why) }
+        }
+    }
+}
+
+fn not_allowed(lacking: &[String]) -> Markup {
+    html! {
+        p { "Your own rights do not suffice to grant it; you may not:" }
+        ul {
+            @for right in lacking.iter().take(NAMED) { li { (right) } }
+            @if lacking.len() > NAMED { li { "and " (lacking.len() - NAMED) " more" } }
+        }
+    }
+}
+
+/// `told` is what was said on the way.
+pub fn confirmation(
+    frame: &Frame<'_>,
+    (namespace, name): (&str, &str),
+    proposal: &Proposal,
+    told: &[String],
+) -> Markup {
+    let path = frame.sync_path(namespace, name);
+    let content = html! {
+        p { a href=(path) { "← " (namespace) "/" (name) } }
+        @match proposal {
+            Proposal::Nothing(account) => p.empty { (account) " lacks no right." },
+            Proposal::NotAllowed(lacking) => { (not_allowed(lacking)) }
+            Proposal::Failed(why) => p.trouble role="alert" { "Nothing can be granted here: " (why) },
+            Proposal::Grant { account, lines, manifest, token } => {
+                p { strong { (account) } " would be granted, with your rights:" }
+                ul { @for line in lines { li { (line) } } }
+                p.quiet {
+                    "The author of the ConfigMapSync chose its source and targets: check that this account is to read and write \
+                     there. Nothing has been changed yet."
+                }
+                form method="post" action={ (path) "/grant" } {
+                    input type="hidden" name="confirmation" value=(token);
+                    p.answers { button { "Grant these rights" } a href=(path) { "Cancel" } }
+                }
+                h2 { "Manifest" }
+                (code_block(manifest))
+            }
+        }
+        @if !told.is_empty() {
+            section aria-labelledby="told" { h2 #told { "Found on the way" } ul { @for line in told { li { (line) } } } }
+        }
+    };
+    frame.page(Tab::Syncs, &format!("Grant rights to {namespace}/{name}"), false, &content)
+}
+
+/// What was made, or why not all of it.
+pub fn granted(
+    frame: &Frame<'_>,
+    (namespace, name): (&str, &str),
+    lines: &[String],
+    error: Option<&str>,
+) -> Markup {
+    let path = frame.sync_path(namespace, name);
+    let title = if error.is_some() { "Not all was granted" } else { "Rights granted" };
+    let content = html! {
+        @if let Some(error) = error {
+            p.trouble role="alert" { (error) }
+            p {
+                "Those before it are there. "
+                a.button href={ (path) "/grant" } { "See what is missing now" }
+            }
+        } @else {
+            p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
+            p { a.button href=(path) { "See how it is now" } }
+        }
+        ul { @for line in lines { li { (line) } } }
+    };
+    frame.page(Tab::Syncs, title, false, &content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::frame;
+    use super::*;
+
+    #[test]
+    fn a_confirmation_shows_all_that_would_be_made_and_one_button() {
+        let proposal = Proposal::Grant {
+            account: "ServiceAccount team-a/<i>".into(),
+            lines: vec!["Role foo/x: get secrets".into()],
+            manifest: "kind: Role\nname: <b>\n".into(),
+            token: "t-1".into(),
+        };
+        let page = confirmation(&frame(), ("team-a", "a"), &proposal, &["said".into()]).into_string();
+        for part in [
+            "<strong>ServiceAccount team-a/&lt;i&gt;</strong> would be granted",
+            "<li>Role foo/x: get secrets</li>",
+            "kind: Role\nname: &lt;b&gt;",
+            "<form method=\"post\" action=\"/p/syncs/team-a/a/grant\">",
+            "<input type=\"hidden\" name=\"confirmation\" value=\"t-1\">",
+            "<li>said</li>",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(page.matches("<button>").count() == 1 && !page.contains("data-events"), "{page}");
+    }
+
+    #[test]
+    fn without_rights_or_without_a_lack_there_is_nothing_to_click() {
+        let lacking: Vec<String> = (0..=NAMED).map(|number| format!("create x-{number}")).collect();
+        for (proposal, words) in [
+            (Proposal::Nothing("ServiceAccount a/b".into()), "lacks no right"),
+            (Proposal::NotAllowed(lacking), "and 1 more"),
+            (Proposal::Failed("<forbidden>".into()), "&lt;forbidden&gt;"),
+        ] {
+            let page = confirmation(&frame(), ("team-a", "a"), &proposal, &[]).into_string();
+            assert!(page.contains(words) && !page.contains("<form"), "{page}");
+        }
+        assert!(offer("/p", &Offer::Grant).into_string().contains("href=\"/p/grant\""));
+        assert_eq!(offer("/p", &Offer::Nothing).into_string(), "");
+        assert!(!offer("/p", &Offer::NotAllowed(vec!["x".into()])).into_string().contains("href"));
+    }
+
+    #[test]
+    fn what_was_made_leads_back_and_what_failed_to_the_rest() {
+        let lines = ["Role foo/x".to_owned()];
+        let done = granted(&frame(), ("team-a", "a"), &lines, None).into_string();
+        assert!(
+            done.contains("<a class=\"button\" href=\"/p/syncs/team-a/a\">") && done.contains("Role foo/x")
+        );
+        let failed = granted(&frame(), ("team-a", "a"), &lines, Some("no <right>")).into_string();
+        assert!(
+            failed.contains("no &lt;right&gt;") && failed.contains("/p/syncs/team-a/a/grant"),
+            "{failed}"
+        );
+    }
+}
