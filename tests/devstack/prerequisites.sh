@@ -2,7 +2,7 @@
 # What a recipe of the Makefile needs on this machine.
 #
 #   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb apt release
-#                                                        windows wine (after rust)
+#                                                        browser; windows wine (after rust)
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
@@ -239,6 +239,20 @@ check_lint() {
   have systemd-analyze || packages+=(systemd)
 }
 
+# What looks at the pages of `weaver ui` (Chromium, led by WebDriver), and what brings axe-core.
+check_browser() {
+  # Of whatever origin: the driver finds the browser itself.
+  if have chromedriver; then
+    have chromium || have google-chrome || packages+=(chromium)
+  elif grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
+    cannot "chromedriver, and a Chrome of the same version, on the PATH (Ubuntu has both only as a snap, which cannot be led from here):" \
+      "see https://googlechromelabs.github.io/chrome-for-testing/"
+  else
+    packages+=(chromium chromium-driver)
+  fi
+  have npm || packages+=(npm)
+}
+
 # What makes Debian packages, and judges them.
 check_deb() {
   check_debhelper
@@ -322,9 +336,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | windows | wine) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | browser | windows | wine) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release windows wine" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release browser windows wine" >&2
       exit 2
       ;;
   esac

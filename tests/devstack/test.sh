@@ -87,7 +87,10 @@ documentation() {
 }
 
 needs=(rust cc cross go curl lint image)
-[[ ${1-} != docs ]] || needs=(rust cc)
+case ${1-all} in
+  all | tools) needs+=(browser) ;;
+  docs) needs=(rust cc) ;;
+esac
 tests/devstack/prerequisites.sh "${needs[@]}"
 case ${1-all} in
   all)
@@ -96,6 +99,7 @@ case ${1-all} in
     step "Go tests" go_test
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
+    step "axe-core $axe_version, once per machine" axe_core
     # The programs as well, each next to the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
     # An example with tests of its own is built as these only.
@@ -112,6 +116,7 @@ case ${1-all} in
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
     step "helm $helm_version, once per machine" helm
+    step "axe-core $axe_version, once per machine" axe_core
     ;;
   *)
     echo "usage: tests/devstack/test.sh [all|lint|tools|docs]" >&2

@@ -11,6 +11,8 @@ mdbook_version=0.5.4
 actionlint_version=1.7.12
 # The last of helm 3, whose charts helm 4 reads too.
 helm_version=3.22.0
+axe_version=4.14.1
+axe_sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
@@ -79,6 +81,26 @@ chart() {
   for values in deploy/chart/values.yaml tests/fixtures/chart/*.yaml; do
     "$tools/helm-$helm_version/helm" lint --strict --quiet --namespace config-weaver --values "$values" deploy/chart
   done
+}
+
+# axe-core, which finds in a page what is wrong for people with other eyes or none: a package of npm, whose only file that is
+# used runs in the browser.
+axe_core() {
+  local dir=$tools/axe-core-$axe_version
+  [[ -e $dir/axe.min.js ]] && return
+  rm -rf "$dir" "$dir.new"
+  mkdir -p "$dir.new"
+  (
+    cd "$dir.new" || exit
+    npm pack --silent "axe-core@$axe_version" >/dev/null
+    echo "$axe_sum  axe-core-$axe_version.tgz" | sha256sum --check --status || {
+      echo "axe-core: what npm sends is not version $axe_version, and was not kept" >&2
+      exit 1
+    }
+    tar -xzf "axe-core-$axe_version.tgz" --strip-components=1 package/axe.min.js package/LICENSE
+    rm "axe-core-$axe_version.tgz"
+  )
+  mv "$dir.new" "$dir"
 }
 
 # Without shellcheck: a step is one make target.

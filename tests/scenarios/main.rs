@@ -8,6 +8,7 @@ mod alerts_own_server;
 mod api_example;
 mod backup_own_server;
 mod bad_input;
+mod browser;
 mod ca_own_server;
 mod cli_apply;
 mod cli_edit;

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod alone;
 pub mod audit;
+pub mod browser;
 pub mod cli;
 pub mod engine;
 pub mod exposition;
@@ -34,6 +35,7 @@ pub mod source;
 pub mod systemd;
 pub mod tenant;
 pub mod tokens;
+pub mod tools;
 #[cfg(test)]
 mod type_names;
 pub mod ui;

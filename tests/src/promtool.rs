@@ -4,7 +4,7 @@
 //! over the range of the alert's expression it grows by what came between the two scrapes. The state lasts for as long
 //! as the alert's `for`, at the end of which `promtool` is asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::jiff::Timestamp;
@@ -12,25 +12,18 @@ use serde_json::{Value, json};
 
 use crate::exposition::Sample;
 use crate::monitoring::alerts;
-
-/// The program, which `make test` provides once per machine (tests/devstack/tools.sh).
-fn program() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
-    let program = cache.join("config-weaver/tools/promtool/promtool");
-    assert!(
-        program.exists(),
-        "{} does not exist; `tests/devstack/test.sh tools` provides it",
-        program.display()
-    );
-    program
-}
+use crate::tools;
 
 /// Runs it in `deploy/monitoring`: whether it is content, and what it prints.
 #[must_use]
 pub fn run(arguments: &[&str], test: Option<&Path>) -> (bool, String) {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/monitoring");
-    let output = Command::new(program()).current_dir(rules).args(arguments).args(test).output().unwrap();
+    let output = Command::new(tools::path("promtool/promtool"))
+        .current_dir(rules)
+        .args(arguments)
+        .args(test)
+        .output()
+        .unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }

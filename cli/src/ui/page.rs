@@ -125,7 +125,7 @@ impl Frame<'_> {
             @if conditions.is_empty() {
                 p.empty { "No conditions yet: the operator has not reconciled it. Check with " code { "weaver doctor" } "." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Conditions" {
+                div.scroll tabindex="0" role="group" aria-label="Conditions" {
                     table {
                         thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" }
                             th scope="col" { "Since" } th scope="col" { "Message" } } }

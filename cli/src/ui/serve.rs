@@ -288,7 +288,8 @@ async fn changes(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event,
         receivers.1.mark_unchanged();
         receivers.2.mark_unchanged();
         receivers.3.mark_unchanged();
-        Some((Ok(Event::default().event("change").data("")), (live, receivers)))
+        // A browser drops a message without data.
+        Some((Ok(Event::default().event("change").data("new")), (live, receivers)))
     });
     Sse::new(changes).keep_alive(KeepAlive::new())
 }

@@ -16,15 +16,19 @@ function decorate(root) {
       }
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
-    pre.append(button);
+    // Next to the text, which it would hide on a small screen.
+    const box = document.createElement("div");
+    box.className = "copied";
+    pre.replaceWith(box);
+    box.append(pre, button);
   }
 }
 
-// What a person has opened, is typing or has marked is not taken away.
+// What a person has opened, is typing, has marked or is clicking on is not taken away.
 function isBusy() {
   const active = document.activeElement;
   const types = active && ["INPUT", "TEXTAREA", "SELECT"].includes(active.tagName);
-  return types || String(document.getSelection()) !== "";
+  return types || String(document.getSelection()) !== "" || document.querySelector("main :active") !== null;
 }
 
 function keyOf(details) {

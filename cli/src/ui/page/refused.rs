@@ -23,6 +23,8 @@ pub fn entered(prefix: &str) -> Markup {
                 meta charset="utf-8";
                 meta http-equiv="refresh" content=(format!("0; url={prefix}"));
                 title { "Config Weaver" }
+                // Else the browser asks for one where it has no cookie.
+                link rel="icon" type="image/svg+xml" href={ (prefix) "icon.svg" };
             }
             body { p { a href=(prefix) { "Continue" } } }
         }
@@ -39,7 +41,7 @@ fn bare(title: &str, content: &Markup) -> Markup {
                 meta name="color-scheme" content="light dark";
                 title { (title) }
             }
-            body { h1 { (title) } (content) }
+            body { main { h1 { (title) } (content) } }
         }
     }
 }

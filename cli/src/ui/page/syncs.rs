@@ -45,7 +45,7 @@ fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
     html! {
         (parts(frame, "Syncs", matrix.row_part, |page| Selection { row: page, ..selection.clone() }))
         (parts(frame, "Namespaces", matrix.column_part, |page| Selection { column: page, ..selection.clone() }))
-        div.scroll tabindex="0" role="region" aria-label="Syncs and namespaces" {
+        div.scroll tabindex="0" role="group" aria-label="Syncs and namespaces" {
             table.matrix {
                 thead { tr {
                     th scope="col" { "Sync" } th scope="col" { "State" } th scope="col" { "Since" } th scope="col" { "Synced" }

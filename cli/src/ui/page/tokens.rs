@@ -43,7 +43,7 @@ fn one(frame: &Frame<'_>, token: &TokenView) -> Markup {
                 details { summary { "Conditions" } (frame.conditions(&summary.conditions)) }
             }
             @if !token.keys.is_empty() {
-                div.scroll tabindex="0" role="region" aria-label={ "Keys of " (summary.name) } {
+                div.scroll tabindex="0" role="group" aria-label={ "Keys of " (summary.name) } {
                     table {
                         thead { tr { th scope="col" { "Key" } th scope="col" { "Account" } th scope="col" { "State" }
                             th scope="col" { "Issued" } th scope="col" { "Renewed by" } th scope="col" { "Expires" }

@@ -1,0 +1,149 @@
+//! `weaver ui` in a real browser.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use weaver_tests::browser::{Browser, LOOKS};
+use weaver_tests::ui::Ui;
+use weaver_tests::world::{World, given};
+
+/// Every page with real data, in light, dark and at the width of a phone: nothing in the console, nothing that axe-core
+/// finds, nothing wider than the screen, everything within reach of the keyboard; and each can be read without JavaScript.
+#[tokio::test]
+async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
+    let world = World::new("browser-pages").await;
+    let (team, _) = world.synced().await;
+    let (bar, baz) = (world.target(&team, "bar").await, world.namespace("baz").await);
+    world.sync(&team, "settings", world.spec(&team, &[&bar, &baz])).await;
+    world.condition(&team, "settings", "Ready", "False", "MissingRights").await;
+    world.grant_writer(&team, "tokens").await;
+    world.robot(&team, "robot").await;
+    world.service_token(&team, "tokens", &[("api", "robot")]).await;
+    world.fresh(&team, "tokens").await;
+
+    let (ui, browser) = (Ui::start(&[]).await, Browser::start().await);
+    let address = |path: &str| format!("http://{}{}{path}", ui.host, ui.prefix);
+    browser.open(&format!("http://{}{}", ui.host, ui.address())).await;
+    browser.shows("Checked ").await;
+    assert_eq!(browser.address().await, address(""), "the token is not in the address any more");
+
+    let broken = format!("{team}/settings");
+    let pages = [
+        ("overview", String::new(), "Checked "),
+        ("syncs", format!("syncs?q={team}"), broken.as_str()),
+        ("syncs-none", "syncs?q=no-such-sync".to_owned(), "No ConfigMapSync is selected"),
+        ("sync", format!("syncs/{broken}"), "MissingRights"),
+        ("compare", format!("syncs/{broken}/compare"), "Missing rights"),
+        ("grant", format!("syncs/{broken}/grant"), "would be granted"),
+        ("tokens", "tokens".to_owned(), "robot"),
+        ("nodes", "nodes".to_owned(), "booted"),
+        ("explain", "explain".to_owned(), "An error, or a piece of a log"),
+        ("absent", "syncs/a/b".to_owned(), "There is no such ConfigMapSync"),
+    ];
+    let kubeconfig = given("WEAVER_TEST_KUBECONFIG").display().to_string();
+    let replaced = [(world.name(""), ""), (kubeconfig, "~/.kube/config")];
+    let mut wrong = Vec::new();
+    for look in LOOKS {
+        browser.look(look).await;
+        for (name, path, words) in &pages {
+            browser.open(&address(path)).await;
+            browser.shows(words).await;
+            let mut found = browser.violations().await;
+            let overflow = browser.overflow().await;
+            if overflow > 0 {
+                found.push(format!("{overflow} pixels wider than the screen"));
+            }
+            if look.name == "light" {
+                found.extend(browser.not_reached().await);
+            }
+            browser.screenshot(&format!("{name}-{}", look.name), &replaced).await;
+            // That a page is not there is no fault of it.
+            found.extend(browser.console().await.into_iter().filter(|line| !line.contains("status of 404")));
+            wrong.extend(found.into_iter().map(|one| format!("{name}, {}: {one}", look.name)));
+        }
+    }
+    browser.open(&address("explain")).await;
+    let typed = "document.querySelector('textarea').value = 'x509: certificate is valid for a, not pi.lan'";
+    browser.run(&format!("{typed}; document.forms[0].requestSubmit()")).await;
+    browser.shows("1 known in 1 lines").await;
+    wrong.extend(browser.violations().await);
+    wrong.extend(browser.console().await);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+
+    browser.runs_scripts(false).await;
+    for (_, path, words) in &pages {
+        browser.open(&address(path)).await;
+        browser.shows(words).await;
+    }
+    world.finish().await;
+}
+
+/// A page at this machine, as another program would serve it: in the same browser and of the same site, with the cookie of
+/// the pages and all that they know.
+async fn another_page(html: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4_096]).await;
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(format!("{head}{html}").as_bytes()).await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_broken_sync_is_led_to_its_cure_by_clicks_alone() {
+    let world = World::new("browser-cure").await;
+    let (team, foo) = world.synced().await;
+    let (baz, qux) = (world.namespace("baz").await, world.namespace("qux").await);
+    let (ui, browser) = (Ui::start(&[]).await, Browser::start().await);
+    browser.open(&format!("http://{}{}", ui.host, ui.address())).await;
+    browser.click("Syncs").await;
+    browser.click(&format!("{team}/sync")).await;
+    browser.shows("Copies: 1 of 1 synced").await;
+
+    // A change is seen while the page stays.
+    browser.run("window.stays = true").await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz])).await;
+    browser.shows("Not ready").await;
+    assert_eq!(browser.run("return window.stays").await, true);
+    browser.click("Find out why").await;
+    browser.shows("kind: RoleBinding").await;
+    browser.click("Grant what is missing").await;
+    browser.shows("Nothing has been changed yet").await;
+    assert_eq!(browser.console().await, Vec::<String>::new());
+
+    // Another page knows the address and the confirmation, and the browser sends it the cookie.
+    let confirmation = browser.run("return document.querySelector('[name=confirmation]').value").await;
+    let confirmation = confirmation.as_str().unwrap();
+    let form = format!(
+        "<form method=post action=\"http://{}{}syncs/{team}/sync/grant\">\
+         <input type=hidden name=confirmation value=\"{confirmation}\"><button>Win</button></form>",
+        ui.host, ui.prefix
+    );
+    browser.open(&another_page(form).await).await;
+    browser.click("Win").await;
+    browser.shows("Not allowed: another page asked for this one").await;
+    world.lacks(&baz, "settings").await;
+
+    browser.open(&format!("http://{}{}syncs/{team}/sync/grant", ui.host, ui.prefix)).await;
+    browser.click("Grant these rights").await;
+    browser.shows(&format!("The operator retries {team}/sync now.")).await;
+    assert_eq!(browser.violations().await, Vec::<String>::new());
+    browser.click("See how it is now").await;
+    browser.shows("Copies: 2 of 2 synced").await;
+    world.holds(&baz, "settings", &[("a", "1")]).await;
+
+    // The same without JavaScript, where a page is as it was when it was opened.
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz, &qux])).await;
+    browser.shows("Not ready").await;
+    browser.runs_scripts(false).await;
+    browser.open(&format!("http://{}{}syncs/{team}/sync", ui.host, ui.prefix)).await;
+    for link in ["Find out why", "Grant what is missing", "Grant these rights"] {
+        browser.click(link).await;
+    }
+    browser.shows(&format!("The operator retries {team}/sync now.")).await;
+    world.holds(&qux, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}

@@ -1,0 +1,288 @@
+//! Headless Chromium, led by `WebDriver`: Debian's `chromium` and `chromium-driver`.
+//!
+//! What a page shows, and whether it can be read, reached by keyboard and used without JavaScript, is asked of the browser
+//! itself; what is wrong for people with other eyes or none is found by axe-core.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::poll::{SOON, eventually};
+use crate::tools;
+
+/// Of the version in tests/devstack/tools.sh.
+const AXE: &str = "axe-core-4.14.1/axe.min.js";
+/// Where pictures of the pages are put, by name and look.
+const SCREENSHOTS: &str = "WEAVER_SCREENSHOTS";
+/// The key Tab, as `WebDriver` writes it.
+const TAB: &str = "\u{e004}";
+/// What the keyboard has to reach.
+const REACHED: &str = "a[href], button, input:not([type=hidden]), textarea, summary, [tabindex='0']";
+
+/// How a page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    pub name: &'static str,
+    /// The colours that the person prefers.
+    pub scheme: &'static str,
+    /// CSS pixels.
+    pub width: u32,
+}
+
+/// In light, in dark, and on a small phone.
+pub const LOOKS: [Look; 3] = [
+    Look { name: "light", scheme: "light", width: 1_280 },
+    Look { name: "dark", scheme: "dark", width: 1_280 },
+    Look { name: "phone", scheme: "light", width: 360 },
+];
+
+/// A browser of the test's own, which ends with it.
+pub struct Browser {
+    http: Client<HttpConnector, Full<Bytes>>,
+    /// Address and port of the driver.
+    driver: String,
+    /// Path of the session.
+    session: String,
+    _child: Child,
+    /// Profile and scratch files.
+    _home: TempDir,
+}
+
+impl Browser {
+    pub async fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").env("TMPDIR", home.path()).env("HOME", home.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut child =
+            command.spawn().expect("chromedriver: `tests/devstack/prerequisites.sh browser` installs it");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let driver = loop {
+            let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap().expect("it says its port");
+            if let Some((_, port)) = line.split_once("successfully on port ") {
+                break format!("127.0.0.1:{}", port.trim_end_matches('.'));
+            }
+        };
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        let mut browser = Self { http, driver, session: "/session".into(), _child: child, _home: home };
+        // Its sandbox needs a user, which CI has not; what it opens is ours.
+        let is_root =
+            std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        let sandbox = is_root.then_some("--no-sandbox");
+        let options =
+            ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900"];
+        let options: Vec<&str> = options.into_iter().chain(sandbox).collect();
+        let session = browser
+            .ask(
+                Method::POST,
+                "",
+                &json!({"capabilities": {"alwaysMatch": {
+                    "goog:chromeOptions": {"args": options}, "goog:loggingPrefs": {"browser": "ALL"}}}}),
+            )
+            .await;
+        browser.session = format!("/session/{}", session["sessionId"].as_str().unwrap());
+        let axe = std::fs::read_to_string(tools::path(AXE)).unwrap();
+        browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": axe})).await;
+        browser
+    }
+
+    /// A command of `WebDriver`; its answer.
+    async fn ask(&self, method: Method, command: &str, parameters: &Value) -> Value {
+        let answer = self.attempt(method, command, parameters).await;
+        answer.unwrap_or_else(|error| panic!("{command} {parameters}: {error:#}"))
+    }
+
+    /// The same where an error is an answer, too.
+    async fn attempt(&self, method: Method, command: &str, parameters: &Value) -> Result<Value, Value> {
+        let uri = format!("http://{}{}{command}", self.driver, self.session);
+        let body = if method == Method::POST { parameters.to_string() } else { String::new() };
+        let request = Request::builder().method(method).uri(&uri).body(Full::from(body)).unwrap();
+        let answer = timeout(SOON, self.http.request(request)).await.unwrap().unwrap();
+        let body = timeout(SOON, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        let mut answer: Value = serde_json::from_slice(&body).unwrap();
+        let value = answer["value"].take();
+        if value["error"].is_null() { Ok(value) } else { Err(value) }
+    }
+
+    /// A command of Chromium's own protocol.
+    async fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.ask(Method::POST, "/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
+    }
+
+    /// Opens an address, and waits until it is loaded.
+    pub async fn open(&self, address: &str) {
+        self.ask(Method::POST, "/url", &json!({"url": address})).await;
+    }
+
+    /// The address that is shown.
+    pub async fn address(&self) -> String {
+        self.ask(Method::GET, "/url", &Value::Null).await.as_str().unwrap().to_owned()
+    }
+
+    /// What a function of this body returns or promises in the page.
+    pub async fn run(&self, body: &str) -> Value {
+        self.ask(Method::POST, "/execute/sync", &json!({"script": body, "args": []})).await
+    }
+
+    /// The text that a person sees.
+    pub async fn text(&self) -> String {
+        self.run("return document.body.innerText").await.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a person sees these words.
+    pub async fn shows(&self, words: &str) -> String {
+        eventually(&format!("the page shows {words:?}"), || async {
+            let text = self.text().await;
+            if text.contains(words) { Ok(text) } else { Err(text) }
+        })
+        .await
+    }
+
+    /// Clicks a link or a button of this text, as a mouse would; waits until there is one, and for the page that it leads to.
+    pub async fn click(&self, text: &str) {
+        let path = format!("//*[self::a or self::button][normalize-space()=\"{text}\"]");
+        let parameters = json!({"using": "xpath", "value": path});
+        eventually(&format!("there is {text:?} to click"), || async {
+            let found = self.ask(Method::POST, "/elements", &parameters).await;
+            let Some(element) = found[0].as_object().and_then(|element| element.values().next()) else {
+                return Err(json!(self.text().await));
+            };
+            let click = format!("/element/{}/click", element.as_str().unwrap());
+            // A live page may have replaced it meanwhile.
+            self.attempt(Method::POST, &click, &json!({})).await
+        })
+        .await;
+    }
+
+    /// Presses Tab so often.
+    async fn tab(&self, times: usize) {
+        let key = |kind: &str| json!({"type": kind, "value": TAB});
+        let keys: Vec<Value> = (0..times).flat_map(|_| [key("keyDown"), key("keyUp")]).collect();
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]});
+        self.ask(Method::POST, "/actions", &actions).await;
+    }
+
+    /// What the keyboard does not reach by Tab in this page, or shows no focus when it is reached.
+    pub async fn not_reached(&self) -> Vec<String> {
+        let count = self
+            .run(&format!(
+                "document.activeElement.blur();
+                 window.getSelection().removeAllRanges();
+                 window.reached = new Map();
+                 document.addEventListener('focusin', (event) => {{
+                   const style = getComputedStyle(event.target);
+                   const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+                   window.reached.set(event.target, seen);
+                 }});
+                 window.wanted = [...document.querySelectorAll(\"{REACHED}\")]
+                   .filter((one) => one.checkVisibility());
+                 return window.wanted.length"
+            ))
+            .await;
+        let count = usize::try_from(count.as_u64().unwrap()).unwrap();
+        assert!(count > 0, "there is nothing to reach");
+        self.tab(count + 1).await;
+        let missed = self
+            .run(
+                "return window.wanted.filter((one) => window.reached.get(one) !== true)
+                   .map((one) => (window.reached.has(one) ? 'no focus is seen: ' : 'not reached: ') + one.outerHTML)",
+            )
+            .await;
+        strings(&missed)
+    }
+
+    /// Looks at pages in this way from now on.
+    pub async fn look(&self, look: Look) {
+        let scheme = json!([{"name": "prefers-color-scheme", "value": look.scheme}]);
+        self.devtools("Emulation.setEmulatedMedia", &json!({"features": scheme})).await;
+        let is_phone = look.width < 600;
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            &json!({"width": look.width, "height": 900, "deviceScaleFactor": 1, "mobile": is_phone}),
+        )
+        .await;
+    }
+
+    /// Switches JavaScript of pages on or off; the next page is the first that notices.
+    pub async fn runs_scripts(&self, runs: bool) {
+        self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": !runs})).await;
+    }
+
+    /// How far the page is wider than the screen, in pixels.
+    pub async fn overflow(&self) -> i64 {
+        let script = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        self.run(script).await.as_i64().unwrap()
+    }
+
+    /// What axe-core finds in the page that is shown: a line for each element.
+    pub async fn violations(&self) -> Vec<String> {
+        let found = self
+            .run(
+                "return axe.run(document, {resultTypes: ['violations']}).then((result) =>
+                   result.violations.flatMap((rule) => rule.nodes.map((node) =>
+                     rule.id + ': ' + node.html + ' — ' + node.failureSummary)))",
+            )
+            .await;
+        strings(&found)
+    }
+
+    /// What the browser has written to its console since this was last asked: errors of scripts, what the policy forbade,
+    /// and answers that failed.
+    pub async fn console(&self) -> Vec<String> {
+        let lines = self.ask(Method::POST, "/se/log", &json!({"type": "browser"})).await;
+        lines.as_array().unwrap().iter().map(|line| line["message"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Takes a picture of the page, where someone wants one: with these replacements of what only this run has, such as the
+    /// names of its namespaces. The page is not to be used after that.
+    pub async fn screenshot(&self, name: &str, replaced: &[(String, &str)]) {
+        let Some(directory) = std::env::var_os(SCREENSHOTS).map(PathBuf::from) else { return };
+        std::fs::create_dir_all(&directory).unwrap();
+        let script = format!(
+            "window.scrollTo(0, 0);
+             const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+             while (texts.nextNode()) {{
+               for (const [from, to] of {}) {{
+                 texts.currentNode.data = texts.currentNode.data.replaceAll(from, to);
+               }}
+             }}",
+            json!(replaced)
+        );
+        self.run(&script).await;
+        let picture = self.ask(Method::GET, "/screenshot", &Value::Null).await;
+        let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
+        std::fs::write(directory.join(format!("{name}.png")), picture).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    /// Ends Chromium, which would outlive its driver.
+    fn drop(&mut self) {
+        let Ok(mut stream) = TcpStream::connect(&self.driver) else { return };
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+        let (session, driver) = (&self.session, &self.driver);
+        let request = format!("DELETE {session} HTTP/1.1\r\nhost: {driver}\r\nconnection: close\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read(&mut [0; 1]);
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+}
