@@ -90,12 +90,12 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
     }
     shell::write(&layout, programs, &record, &kubectl)?;
     let command = dir.join("bin/kubectl");
-    let command = command.display();
+    let (command, env) = (command.display(), dir.join("env"));
+    let env = env.display();
     say(format_args!(
         "\n{table}\nTry next:\n  {command} -n team-a patch configmap settings -p '{{\"data\":{{\"log-level\":\"debug\"}}}}' \
          && {command} get configmap settings -n foo -o yaml\n  {command} get cms -A\n  \
-         . {}/env && weaver doctor",
-        dir.display()
+         . {env} && weaver doctor\nSee it in a browser:\n  . {env} && weaver ui",
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ fn up_starts_everything_and_down_leaves_nothing() {
             "foo",
             "ConfigMap/team/s",
             "Try next",
+            "/env && weaver ui",
         ],
     );
     assert!(up.text.contains("k3s v0 could not be fetched"), "{}", up.text);
