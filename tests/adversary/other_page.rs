@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
-use weaver_tests::ui::{Answer, Ui};
+use weaver_tests::ui::{Answer, Ui, confirmation};
 use weaver_tests::world::{World, eventually};
 
 /// What would run, load or send something, or leave the text that it stands in.
@@ -160,12 +160,6 @@ async fn what_a_tenant_writes_is_text_on_every_page_of_the_ui() {
     let absent = ui.get("syncs/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
     assert!(absent.status == 404 && !absent.body.contains("<script>"), "{absent:?}");
     world.finish().await;
-}
-
-/// The confirmation that a page of the ui asks for.
-fn confirmation(page: &str) -> &str {
-    let (_, rest) = page.split_once("name=\"confirmation\" value=\"").unwrap_or_else(|| panic!("{page}"));
-    rest.split('"').next().unwrap()
 }
 
 /// Another page tries to have rights granted; and a tenant changes what is asked for while the administrator reads.

@@ -1,11 +1,11 @@
 //! `weaver ui`: its pages show what the cluster has, and follow it.
 
 use kube::config::Kubeconfig;
-use serde_json::json;
+use serde_json::{Value, json};
 use weaver_tests::cli::program;
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
-use weaver_tests::ui::Ui;
+use weaver_tests::ui::{Ui, confirmation};
 use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
@@ -162,6 +162,66 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
         for secret in ["hunter2-of-the-ui", "aHVudGVyMi1vZi10aGUtdWk", tokens["api"].as_str(), "eyJ"] {
             assert!(!page.contains(secret), "{path}: {page}");
         }
+    }
+    world.finish().await;
+}
+
+/// Neither of them may ask what rights the account has: what it needs is granted once more.
+#[tokio::test]
+async fn who_administers_both_namespaces_grants_by_the_page_and_no_one_grants_more_than_they_hold() {
+    let world = World::new("ui-person").await;
+    let (team, foo) = world.synced().await;
+    let (bar, baz) = (world.namespace("bar").await, world.namespace("baz").await);
+    world.sync(&team, "sync", world.spec(&team, &[&bar])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = person::proxy(Hooks::none()).await;
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    let name = kubeconfig.file_stem().unwrap().to_str().unwrap();
+    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": team}]);
+    let grant = async |namespace: &str, rules: Value| {
+        world.apply_role(namespace, "person", rules, subjects.clone()).await;
+    };
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    // To write Roles and bindings, and no right on what they grant.
+    let roles = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"],
+                        "verbs": ["get", "create", "patch"]}]);
+    grant(&bar, roles).await;
+    let mut command = program("weaver", &["ui", "--no-browser", "-n", &team]);
+    command.env("KUBECONFIG", &kubeconfig);
+    let mut ui = Ui::by(command).await;
+    ui.enter().await;
+    ui.shows("syncs", "MissingRights").await;
+    let (compare, path) = (format!("syncs/{team}/sync/compare"), format!("syncs/{team}/sync/grant"));
+    let page = ui.page(&path).await;
+    let lacking = format!("<li>create configmaps in namespace {bar}</li>");
+    assert!(page.contains(&lacking) && !page.contains("create roles") && !page.contains("<form"), "{page}");
+
+    grant(&bar, all.clone()).await;
+    let page = ui.page(&compare).await;
+    assert!(page.contains("Grant what is missing"), "{page}");
+    let confirmed = async || format!("confirmation={}", confirmation(&ui.page(&path).await));
+    // Taken away between the question and the answer.
+    let late = confirmed().await;
+    grant(&bar, json!([])).await;
+    let answer = ui.post(&path, &late).await;
+    assert!(answer.status == 502 && answer.body.contains("is forbidden"), "{answer:?}");
+    world.lacks(&bar, "settings").await;
+    grant(&bar, all).await;
+    let answer = ui.post(&path, &confirmed().await).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+
+    // What cannot be granted, since it is not known where, or since the spec is wrong.
+    for (targets, words) in [
+        (json!({"patterns": [world.name("*")]}), "nothing was granted: which namespaces"),
+        (json!({"namespaces": [baz]}), "Your own rights do not suffice"),
+    ] {
+        let mut spec = world.spec(&team, &[&foo]);
+        spec["targets"] = targets;
+        world.sync(&team, "sync", spec).await;
+        let page = ui.page(&path).await;
+        assert!(page.contains(words) && !page.contains("<form"), "{words}: {page}");
     }
     world.finish().await;
 }

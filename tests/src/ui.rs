@@ -136,6 +136,13 @@ impl Ui {
     }
 }
 
+/// What a page that asks for a confirmation has its form send.
+#[must_use]
+pub fn confirmation(page: &str) -> &str {
+    let (_, rest) = page.split_once("name=\"confirmation\" value=\"").unwrap_or_else(|| panic!("{page}"));
+    rest.split('"').next().unwrap()
+}
+
 /// Server-sent events.
 pub struct UiChanges(Lines<BufReader<TcpStream>>);
 
