@@ -188,10 +188,11 @@ impl Browser {
                  document.addEventListener('focusin', (event) => {{
                    const style = getComputedStyle(event.target);
                    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
-                   window.reached.set(event.target, seen);
+                   // By what it is: a live page may have replaced the element itself.
+                   window.reached.set(event.target.outerHTML, seen);
                  }});
                  window.wanted = [...document.querySelectorAll(\"{REACHED}\")]
-                   .filter((one) => one.checkVisibility());
+                   .filter((one) => one.checkVisibility()).map((one) => one.outerHTML);
                  return window.wanted.length"
             ))
             .await;
@@ -201,7 +202,7 @@ impl Browser {
         let missed = self
             .run(
                 "return window.wanted.filter((one) => window.reached.get(one) !== true)
-                   .map((one) => (window.reached.has(one) ? 'no focus is seen: ' : 'not reached: ') + one.outerHTML)",
+                   .map((one) => (window.reached.has(one) ? 'no focus is seen: ' : 'not reached: ') + one)",
             )
             .await;
         strings(&missed)
