@@ -34,6 +34,7 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         ("sync", format!("syncs/{broken}"), "MissingRights"),
         ("compare", format!("syncs/{broken}/compare"), "Missing rights"),
         ("grant", format!("syncs/{broken}/grant"), "would be granted"),
+        ("accounts", format!("accounts?q={team}"), "Writes in"),
         ("tokens", "tokens".to_owned(), "robot"),
         ("nodes", "nodes".to_owned(), "booted"),
         ("explain", "explain".to_owned(), "An error, or a piece of a log"),

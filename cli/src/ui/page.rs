@@ -1,6 +1,7 @@
 //! The pages as HTML. Guarantees: all text of others is escaped (maud does it), there is neither a script nor a style in a
 //! page, and each can be read without JavaScript.
 
+pub mod accounts;
 pub mod explain;
 mod finding;
 pub mod grant;
@@ -33,18 +34,21 @@ pub struct Frame<'a> {
 pub enum Tab {
     Overview,
     Syncs,
+    Accounts,
     Tokens,
     Nodes,
     Explain,
 }
 
 impl Tab {
-    const ALL: [Self; 5] = [Self::Overview, Self::Syncs, Self::Tokens, Self::Nodes, Self::Explain];
+    const ALL: [Self; 6] =
+        [Self::Overview, Self::Syncs, Self::Accounts, Self::Tokens, Self::Nodes, Self::Explain];
 
     fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
             Self::Syncs => "Syncs",
+            Self::Accounts => "Accounts",
             Self::Tokens => "Tokens",
             Self::Nodes => "Nodes",
             Self::Explain => "Explain",
@@ -55,6 +59,7 @@ impl Tab {
         match self {
             Self::Overview => "",
             Self::Syncs => "syncs",
+            Self::Accounts => "accounts",
             Self::Tokens => "tokens",
             Self::Nodes => "nodes",
             Self::Explain => "explain",

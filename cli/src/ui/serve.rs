@@ -35,6 +35,7 @@ use super::page::grant::Offer;
 use super::page::sync::Comparison;
 use super::page::{self, Tab};
 use super::told::{PATIENCE, Told};
+use super::view::account::{Search, accounts};
 use super::view::event::{EventView, events};
 use super::view::health::Summary;
 use super::view::matrix::{Selection, matrix};
@@ -78,6 +79,7 @@ pub fn router(app: App) -> Router {
             "/syncs/{namespace}/{name}/grant",
             get(granting::confirmation_page).post(granting::granted_page),
         )
+        .route("/accounts", get(accounts_page))
         .route("/tokens", get(tokens_page))
         .route("/nodes", get(nodes_page))
         .route("/explain", get(explain_page).post(explained_page))
@@ -218,6 +220,13 @@ async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Op
         }
         Err(error) => Err(error),
     }
+}
+
+async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> Response {
+    let snapshot = app.live.syncs.borrow();
+    let (error, is_known) = (snapshot.error.as_deref(), snapshot.objects.is_some());
+    let all = accounts(&snapshot.all(), &search);
+    shown(page::accounts::accounts(&app.frame(), &all, &search, error, is_known))
 }
 
 async fn tokens_page(State(app): State<App>) -> Response {

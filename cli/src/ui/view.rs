@@ -3,6 +3,7 @@
 //! Guarantees: text of others has no character that hides or turns other text around, and nothing here has the content of
 //! a `ConfigMap` or a `Secret`.
 
+pub mod account;
 pub mod event;
 pub mod health;
 pub mod matrix;

@@ -78,7 +78,7 @@ fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
 }
 
 /// A sign for the eye, and the word for everyone else.
-fn mark(target: &TargetView) -> Markup {
+pub fn mark(target: &TargetView) -> Markup {
     let title = if target.reason.is_empty() {
         target.state.words().to_owned()
     } else {

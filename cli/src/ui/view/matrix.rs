@@ -98,7 +98,8 @@ fn is_selected(sync: &SyncView, selection: &Selection) -> bool {
     is_named && leads_there && (selection.problems.is_empty() || sync.has_problem())
 }
 
-fn holds(text: &str, part: &str) -> bool {
+/// Does a text hold a part, whatever the case?
+pub fn holds(text: &str, part: &str) -> bool {
     text.to_lowercase().contains(&part.trim().to_lowercase())
 }
 
