@@ -20,7 +20,6 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_devstack::ports;
-use weaver_tests::audit;
 use weaver_tests::helm::{chart, command, fixtures, objects, said};
 use weaver_tests::own::Own;
 use weaver_tests::pod;
@@ -298,7 +297,8 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
     // The rights of the Job went with it, and it asked for nothing that it has no right to.
     let roles: Api<ClusterRole> = Api::all(own.client.clone());
     assert!(roles.get_opt(JOB).await.unwrap().is_none());
-    let events = audit::events(&own.server.layout().audit_log());
+    let audit = own.audit();
+    let events = audit.events();
     let account = |event: &&Value| {
         let user = event["user"]["username"].as_str().unwrap_or_default();
         ["weaver-installer", "weaver-certificate"].iter().any(|name| user.ends_with(&format!(":{name}")))
