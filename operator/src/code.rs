@@ -34,6 +34,7 @@ weaver_host::log_codes! {
     TOKENS_WRITTEN = "tokens-written": "tokens were written to the Secret `secret` under the named keys; \
         the tokens are never logged";
     INSTALLED = "installed": "a step of the Job that installs is done, which the message names";
+    ACCOUNTS_CHANGED = "accounts-changed": "accounts of a ServiceToken were made or removed, with its writer's rights";
     WEBHOOK_LISTENING = "webhook-listening": "the webhook listens at `address`";
     WEBHOOK_FAILED = "webhook-failed": "the conversion of an object failed, by a fault of the webhook";
     WEBHOOK_CERTIFICATE_SERVED = "webhook-certificate-served": "a certificate was read from the file and is used from now on";

@@ -20,6 +20,8 @@ mod contention;
 mod explain;
 mod footprint_own_server;
 mod foreign;
+mod generated_accounts;
+mod generated_accounts_refused;
 mod grant;
 mod health_own_server;
 mod helm_own_server;

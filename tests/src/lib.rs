@@ -14,6 +14,7 @@ pub mod browser;
 pub mod cli;
 pub mod engine;
 pub mod exposition;
+pub mod generated;
 pub mod helm;
 #[cfg(test)]
 mod house;

@@ -64,6 +64,7 @@ pub mod names;
 pub mod pattern;
 pub mod reference;
 pub mod schema;
+pub mod template;
 pub mod v1alpha1;
 pub mod v1beta1;
 pub mod validate;

@@ -18,6 +18,8 @@ pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
 pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
 /// Annotation on the Secret of a `ServiceToken`: `<namespace>/<name>/<uid>` of it.
 pub const TOKEN_ANNOTATION: &str = "weaver.example.com/token";
+/// Label on an account that a `ServiceToken` has made: uid of it.
+pub const TOKEN_UID_LABEL: &str = "weaver.example.com/token-uid";
 /// Label by which the owner of a `ServiceAccount` agrees that its tokens are put into Secrets, where its value
 /// is `true`.
 pub const ALLOW_TOKENS_LABEL: &str = "weaver.example.com/allow-tokens";
@@ -139,6 +141,15 @@ pub fn holds_tokens_of(owner: &Owner, meta: &ObjectMeta) -> bool {
     refers
         || Owner::of_tokens(meta)
             .is_some_and(|named| named.namespace == owner.namespace && named.name == owner.name)
+}
+
+/// Is it an account that the `ServiceToken` `owner` has made? Both its label and its owner reference must say so, with the uid
+/// of the living resource: tokens of it are put into a Secret, and it is deleted when it is not wanted any more.
+#[must_use]
+pub fn is_made_by(owner: &Owner, meta: &ObjectMeta) -> bool {
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(TOKEN_UID_LABEL));
+    let refers = |reference: &OwnerReference| is_service_token(reference) && reference.uid == owner.uid;
+    label == Some(&owner.uid) && meta.owner_references.iter().flatten().any(refers)
 }
 
 /// Whose an object is.
@@ -298,6 +309,36 @@ mod tests {
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let meta = ObjectMeta { labels: Some(BTreeMap::from(labels)), ..ObjectMeta::default() };
         assert!(!made_by_upstream(&owner("u1"), &meta));
+    }
+
+    #[test]
+    fn an_account_is_ours_by_label_and_owner_and_by_nothing_less() {
+        let meta = |label: Option<&str>, reference: Option<(&str, &str)>| -> ObjectMeta {
+            let reference = reference.map(|(kind, uid)| {
+                json!({"apiVersion": "weaver.example.com/v1beta1", "kind": kind, "name": "settings", "uid": uid})
+            });
+            serde_json::from_value(json!({
+                "labels": label.map(|uid| json!({TOKEN_UID_LABEL: uid})),
+                "ownerReferences": reference.map(|reference| json!([reference])),
+                "annotations": {TOKEN_ANNOTATION: "team-a/settings/u1"},
+            }))
+            .unwrap()
+        };
+        for (label, reference, expected) in [
+            (Some("u1"), Some(("ServiceToken", "u1")), true),
+            (None, Some(("ServiceToken", "u1")), false),
+            (Some("u1"), None, false),
+            (Some("u0"), Some(("ServiceToken", "u1")), false),
+            (Some("u1"), Some(("ServiceToken", "u0")), false),
+            (Some("u1"), Some(("ConfigMapSync", "u1")), false),
+            (None, None, false),
+        ] {
+            assert_eq!(
+                is_made_by(&owner("u1"), &meta(label, reference)),
+                expected,
+                "{label:?} {reference:?}"
+            );
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! - [`namespace`]: which namespaces a resource selects, and which let copies in.
 //! - [`sources`]: which objects a resource copies where labels say so, and which of its copies are still wanted.
 //! - [`finalizers`]: what holds a deleted resource, and whether its copies go with it.
-//! - [`rights`]: which rights the work needs, and the Role that grants them.
+//! - [`rights`]: which rights the work needs, and the Role that grants them; [`account_rights`]: the same of accounts
+//!   that are made.
 //!
 //! The operator does what is decided here, with the tenant's rights; `weaver sync explain` and `weaver
 //! uninstall` judge by the same functions. Of a Secret's content nothing is shown: not in an error, and not by `Debug`.
 
+pub mod account_rights;
 pub mod content;
 pub mod copy;
 pub mod finalizers;

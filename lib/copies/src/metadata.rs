@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use weaver_api::marks::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
-use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION};
+use weaver_api::marks::{
+    SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, TOKEN_UID_LABEL,
+};
 use weaver_api::schema::{NEVER_COPIED, is_reserved};
-use weaver_api::validate::ValidSync;
+use weaver_api::validate::{ValidAccount, ValidSync};
 
 use super::content::unequal;
 
@@ -49,6 +51,18 @@ impl Metadata {
         let marks = (one(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), one(TOKEN_ANNOTATION, owner.to_string()));
         let from = |map: &Option<Map>| copied(map.as_ref(), &Map::new());
         Self::marked(from(&resource.labels), from(&resource.annotations), marks)
+    }
+
+    /// What an account carries that the `ServiceToken` `owner` makes.
+    #[must_use]
+    pub fn of_account(owner: &Owner, account: &ValidAccount) -> Self {
+        let text = |key: &str, value: String| (key.to_owned(), value);
+        let labels = Map::from([
+            text(MANAGED_BY_LABEL, MANAGED_BY.to_owned()),
+            text(TOKEN_UID_LABEL, owner.uid.clone()),
+        ]);
+        let annotations = Map::from([text(TOKEN_ANNOTATION, owner.to_string())]);
+        Self::marked(account.labels.clone(), account.annotations.clone(), (labels, annotations))
     }
 
     fn marked(mut labels: Map, mut annotations: Map, marks: (Map, Map)) -> Self {

@@ -136,10 +136,15 @@ pub fn roles(account: &Account, missing: &BTreeSet<Right>) -> Vec<(Role, RoleBin
 #[must_use]
 pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) -> String {
     let (mut text, _) = sentences(account, missing);
-    let rules = vec![rule("secrets", Some(name), &WRITER_VERBS), rule("secrets", None, &["create"])];
-    let role = role(account, &account.namespace, &format!("tokens:{name}"), rules);
-    let _ = write!(text, "grant it with:\n{}", yaml(&role));
+    let _ = write!(text, "grant it with:\n{}", yaml(&writer_role(account, name)));
     text
+}
+
+/// The Role, with its binding, that lets `account` write the Secret `name` of tokens.
+#[must_use]
+pub fn writer_role(account: &Account, name: &str) -> (Role, RoleBinding) {
+    let rules = vec![rule("secrets", Some(name), &WRITER_VERBS), rule("secrets", None, &["create"])];
+    role(account, &account.namespace, &format!("tokens:{name}"), rules)
 }
 
 /// A kind in a namespace, one object of it or all, and whether they are sources.
@@ -179,7 +184,7 @@ fn role_of(account: &Account, &(kind, namespace, object, on_sources): &Concerned
     role(account, namespace, &suffix, vec![rule(resources, object, verbs)])
 }
 
-fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
+pub(crate) fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![String::new()]),
         resources: Some(vec![resource.to_owned()]),
@@ -189,7 +194,12 @@ fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>) -> (Role, RoleBinding) {
+pub(crate) fn role(
+    account: &Account,
+    namespace: &str,
+    suffix: &str,
+    rules: Vec<PolicyRule>,
+) -> (Role, RoleBinding) {
     let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
     let metadata = ObjectMeta {
         name: Some(name.clone()),
@@ -209,7 +219,9 @@ fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>
     (Role { metadata, rules: Some(rules) }, binding)
 }
 
-fn yaml((role, binding): &(Role, RoleBinding)) -> String {
+/// Both as text.
+#[must_use]
+pub fn yaml((role, binding): &(Role, RoleBinding)) -> String {
     format!("{}---\n{}", yaml_text::write(role), yaml_text::write(binding))
 }
 

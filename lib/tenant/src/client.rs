@@ -52,6 +52,8 @@ pub struct TenantClient {
     pub uid: String,
     /// What this account's own token says: it names no audience, so it has those of the API server.
     pub claims: Option<Claims>,
+    /// How long that token is.
+    pub token_length: usize,
     /// Where it has rights, as far as it was answered.
     pub access: Arc<AccessCache>,
 }
@@ -90,7 +92,8 @@ impl<M: Mint> Tenants<M> {
                 }
             }
         };
-        Ok(TenantClient { account: account.clone(), uid, claims, access })
+        let token_length = token.secret.expose_secret().len();
+        Ok(TenantClient { account: account.clone(), uid, claims, token_length, access })
     }
 
     /// Wipes the tokens of all accounts but those that are `in_use`.

@@ -1,4 +1,5 @@
-//! Fills one Secret: as its writer it is read and written, as the operator tokens are minted.
+//! Fills one Secret: as its writer it is read and written, as the operator tokens are minted, but those of generated
+//! accounts: their writer mints.
 //!
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create is POST
 //! (409 if anything is there), update is PUT with the uid and resourceVersion that were seen. A token that was minted
@@ -34,13 +35,16 @@ use crate::code;
 use weaver_copies::object::{Object, ObjectKey};
 
 /// Name under which our writes are in `managedFields`.
-const FIELD_MANAGER: &str = "weaver-operator";
+pub(super) const FIELD_MANAGER: &str = "weaver-operator";
 
 /// How often one reconciliation judges a Secret that keeps changing under its hands.
 const ROUNDS: usize = 4;
 
 /// Tokens that are asked for at a time.
 const CONCURRENT: usize = 4;
+
+/// Keys that one log record names.
+const LOGGED: usize = 16;
 
 /// The work on one Secret.
 pub struct Job<'a> {
@@ -212,9 +216,10 @@ impl Job<'_> {
         let wanted = self.desired.update(&found, &work.removed, &minted);
         match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {
             Ok(written) => {
-                let keys: Vec<_> = minted.keys().map(String::as_str).collect();
+                let keys: Vec<_> = minted.keys().map(String::as_str).take(LOGGED).collect();
                 info!(
-                    code = code::TOKENS_WRITTEN, secret = %self.desired.place, minted = ?keys, removed = ?work.removed,
+                    code = code::TOKENS_WRITTEN, secret = %self.desired.place, count = minted.len(), minted = ?keys,
+                    removed = ?work.removed.iter().take(LOGGED).collect::<Vec<_>>(),
                     "wrote tokens to the Secret"
                 );
                 let seen = self.desired.seen(&written);
@@ -261,7 +266,14 @@ impl Job<'_> {
                 uid: Some(uid.to_owned()),
             }),
         };
-        let answer = request(self.operator, &account, spec).await;
+        let writer;
+        let identity = if token.generated.is_some() {
+            writer = self.tenant.client();
+            &writer
+        } else {
+            self.operator
+        };
+        let answer = request(identity, &account, spec).await;
         let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::Account::Willing { uid })) if *uid == claims.account.uid);
         let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
             Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
@@ -294,11 +306,15 @@ impl Job<'_> {
                 TokenVerdict::Fresh { .. } => (true, None),
                 TokenVerdict::Mint(why) => match minting.get(key) {
                     Some(Ok(_)) if is_written => (true, None),
+                    Some(Err(MintError::Forbidden(_))) if asked.generated.is_some() => {
+                        (*why == Why::Due, Some(Trouble::WriterMayNotMint))
+                    }
                     Some(Err(error)) => (*why == Why::Due, Some(Trouble::NotMinted(error.clone()))),
                     _ => (*why == Why::Due, Some(Trouble::NotWritten)),
                 },
                 TokenVerdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
                 TokenVerdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
+                TokenVerdict::Refused(Because::NotOurs) => (false, Some(Trouble::NotOurs)),
                 TokenVerdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
                 TokenVerdict::Unknown => {
                     let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
@@ -306,7 +322,13 @@ impl Job<'_> {
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);
-            Key { key: key.clone(), account: self.account(&asked.account), present, trouble }
+            Key {
+                key: key.clone(),
+                account: self.account(&asked.account),
+                is_generated: asked.generated.is_some(),
+                present,
+                trouble,
+            }
         });
         let minted = work.tokens.iter().filter_map(|(key, verdict)| match verdict {
             TokenVerdict::Mint(why) if is_written && minting.get(key).is_some_and(Result::is_ok) => {
@@ -332,6 +354,7 @@ impl Job<'_> {
             Key {
                 key: token.key.clone(),
                 account: self.account(&token.account),
+                is_generated: token.generated.is_some(),
                 present: stands.filter(is_valid),
                 trouble: Some(Trouble::NotWritten),
             }

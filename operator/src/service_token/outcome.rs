@@ -11,6 +11,7 @@ use weaver_tenant::token::MintError;
 use super::plan::SecretRefusal;
 use super::why::Why;
 use crate::controller::outcome::Reconciled;
+use weaver_copies::account_rights::AccountRight;
 use weaver_copies::rights::Right;
 
 /// One reconcile of a `ServiceToken`.
@@ -29,10 +30,25 @@ pub struct Work {
     pub minted: Vec<(String, Why)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
     pub missing: Result<BTreeSet<Right>, String>,
+    /// The same of accounts that are to be made.
+    pub missing_of_accounts: Result<BTreeSet<AccountRight>, String>,
+    /// What became of the accounts that are made, where there are or were such.
+    pub generated: Option<Generated>,
     /// A token was minted, or a write of the Secret was tried.
     pub sent: bool,
     /// When something is due by the clock, and what that shows now.
     pub next: Option<(Timestamp, Timestamp)>,
+}
+
+/// Accounts of the resource's own making.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Generated {
+    /// Name of the resource, which its Role has.
+    pub owner: String,
+    /// How many there are.
+    pub there: usize,
+    /// What is in the way of removing those that are not wanted any more.
+    pub not_removed: Vec<String>,
 }
 
 /// How the reconciliation of the Secret ended.
@@ -56,6 +72,8 @@ pub struct Key {
     /// Key of the Secret.
     pub key: String,
     pub account: Account,
+    /// Whether the account is one of the resource's own making.
+    pub is_generated: bool,
     /// The valid one that the Secret holds.
     pub present: Option<Claims>,
     /// Why it is not there, or is not renewed.
@@ -71,7 +89,11 @@ pub enum Trouble {
     NoAccount,
     /// The account's owner has not agreed.
     NotAgreed,
-    /// The account could not be asked for.
+    /// The account was to be made, and another one of its name is there.
+    NotOurs,
+    /// The writer may not mint for the account that was made.
+    WriterMayNotMint,
+    /// The account could not be asked for, or made.
     Unknown(String),
     /// There was none available.
     NotMinted(MintError),
@@ -82,9 +104,15 @@ pub enum Trouble {
 impl Work {
     /// Is there something that another reconcile may cure without any event that would announce the cure?
     pub(super) fn may_be_cured(&self) -> bool {
-        let may_pass = |key: &Key| matches!(key.trouble, Some(Trouble::Unknown(_) | Trouble::NotMinted(_)));
+        let may_pass = |key: &Key| {
+            matches!(
+                key.trouble,
+                Some(Trouble::Unknown(_) | Trouble::NotMinted(_) | Trouble::WriterMayNotMint)
+            )
+        };
         matches!(self.end, End::Forbidden(_) | End::Rejected(_) | End::Failed(_))
             || self.keys.iter().any(may_pass)
+            || self.generated.as_ref().is_some_and(|generated| !generated.not_removed.is_empty())
     }
 
     /// The time after which a token is due.
@@ -111,6 +139,8 @@ pub(super) mod tests {
             keys,
             minted: Vec::new(),
             missing: Ok(BTreeSet::new()),
+            missing_of_accounts: Ok(BTreeSet::new()),
+            generated: None,
             sent: false,
             next: None,
         }
@@ -121,6 +151,7 @@ pub(super) mod tests {
         Key {
             key: "a".into(),
             account: Account { namespace: "team-a".into(), name: "robot".into() },
+            is_generated: false,
             present: None,
             trouble,
         }
@@ -140,6 +171,8 @@ pub(super) mod tests {
             (None, false),
             (Some(Trouble::NoAccount), false),
             (Some(Trouble::NotAgreed), false),
+            (Some(Trouble::NotOurs), false),
+            (Some(Trouble::WriterMayNotMint), true),
             (Some(Trouble::NotYet(Timestamp::UNIX_EPOCH)), false),
             (Some(Trouble::Unknown("away".into())), true),
             (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),

@@ -20,6 +20,13 @@ use super::why::Why;
 /// together are not renewed together, and by which one that is nearly due joins one that is: percent.
 const SPREAD: i32 = 5;
 
+/// Groups into which generated tokens fall by their index, each renewed earlier than the one before it by `STEP`, so that
+/// hundreds that were minted together are not minted together again; and the share of the age by which one joins those
+/// of its group that are due, percent.
+const GROUPS: u16 = 10;
+const STEP: i32 = 2;
+const JOINED: i32 = 1;
+
 /// No token is renewed before this age: one that is due when it is minted would be minted for ever.
 const SHORTEST_AGE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -50,6 +57,8 @@ pub enum Account {
     /// It exists, and has not the label by which its owner agrees.
     Unwilling,
     Missing,
+    /// It was to be made, and another one of its name is there.
+    Foreign,
     /// It could not be asked for.
     Unknown,
 }
@@ -144,6 +153,8 @@ pub enum Because {
     NoAccount,
     /// Its owner has not agreed.
     NotAgreed,
+    /// It was not made by this resource.
+    NotOurs,
 }
 
 /// The plan for these facts.
@@ -180,6 +191,7 @@ impl TokenFacts<'_> {
         let uid = match self.accounts.get(&token.account) {
             Some(Account::Willing { uid }) => uid,
             Some(Account::Unwilling) => return TokenVerdict::Refused(Because::NotAgreed),
+            Some(Account::Foreign) => return TokenVerdict::Refused(Because::NotOurs),
             Some(Account::Missing) => return TokenVerdict::Refused(Because::NoAccount),
             Some(Account::Unknown) | None => return TokenVerdict::Unknown,
         };
@@ -222,23 +234,25 @@ impl TokenFacts<'_> {
         if claims.expires_at <= self.now {
             return Err(Why::Expired);
         }
-        let renewed_at = self.renewed_at(claims, token.lifetime);
+        let renewed_at = self.renewed_at(claims, token);
         if renewed_at <= self.now { Err(Why::Due) } else { Ok(renewed_at) }
     }
 
     /// After the asked share of its life. A shorter life that is asked for since counts at once; a longer one from the
     /// next token on.
-    fn renewed_at(&self, claims: &Claims, asked: Duration) -> Timestamp {
+    fn renewed_at(&self, claims: &Claims, token: &ValidToken) -> Timestamp {
         let life = claims.expires_at.duration_since(claims.issued_at);
         let life = life
-            .min(SignedDuration::try_from(asked).unwrap_or(SignedDuration::MAX))
+            .min(SignedDuration::try_from(token.lifetime).unwrap_or(SignedDuration::MAX))
             .max(SignedDuration::ZERO);
-        claims.issued_at.saturating_add(self.age(life)).unwrap_or(Timestamp::MAX)
+        claims.issued_at.saturating_add(self.age(token, life)).unwrap_or(Timestamp::MAX)
     }
 
     /// The age at which a token of this life is renewed, never so short that it would be due when it is minted.
-    fn age(&self, life: SignedDuration) -> SignedDuration {
-        let percent = i32::from(self.asked.renew_at_percent) * (10_000 - self.spread()) / 100;
+    fn age(&self, token: &ValidToken, life: SignedDuration) -> SignedDuration {
+        let group = i32::from(token.generated.unwrap_or_default() % GROUPS);
+        let spread = self.spread() + group * STEP * 100;
+        let percent = i32::from(self.asked.renew_at_percent) * (10_000 - spread) / 100;
         let age = (life / 10_000 * percent).max(SHORTEST_AGE.min(life));
         let oldest = self.oldest.and_then(|oldest| SignedDuration::try_from(oldest).ok());
         oldest.map_or(age, |oldest| age.min(oldest))
@@ -259,7 +273,8 @@ impl TokenFacts<'_> {
     fn join_nearly_due(&self, tokens: &mut [(String, TokenVerdict)]) {
         for (token, (_, verdict)) in self.asked.tokens.iter().zip(tokens) {
             let life = SignedDuration::try_from(token.lifetime).unwrap_or(SignedDuration::MAX);
-            let early = self.age(life) / 100 * SPREAD;
+            let share = if token.generated.is_some() { JOINED } else { SPREAD };
+            let early = self.age(token, life) / 100 * share;
             let is_nearly_due = |at: Timestamp| at.duration_since(self.now) <= early;
             let may_be_minted = token.not_before.is_none_or(|time| time <= self.now);
             if may_be_minted

@@ -17,11 +17,18 @@ fn request(key: &str, account: &str) -> ValidToken {
         audiences: Vec::new(),
         lifetime: Duration::from_hours(1),
         not_before: None,
+        generated: None,
     }
 }
 
 fn asked(tokens: Vec<ValidToken>) -> ValidServiceToken {
-    ValidServiceToken { writer: "writer".into(), secret_name: None, tokens, renew_at_percent: 80 }
+    ValidServiceToken {
+        writer: "writer".into(),
+        secret_name: None,
+        tokens,
+        generate: None,
+        renew_at_percent: 80,
+    }
 }
 
 /// Issued at 0, for an hour.
@@ -305,6 +312,47 @@ fn a_clock_that_jumps_back_mints_once_at_most() {
     scene.claims().issued_at = at(-86_400 * 365);
     scene.claims().expires_at = at(-86_400 * 365 + HOUR);
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
+}
+
+/// Five hundred that were minted together, with the age in seconds at which each is due.
+fn ages_of_five_hundred() -> Vec<i64> {
+    let mut scene = Scene::new();
+    scene.asked.tokens = (1..=500)
+        .map(|n| ValidToken { generated: Some(n), ..request(&format!("{n:03}"), "robot") })
+        .collect();
+    let keys: Vec<String> = scene.asked.tokens.iter().map(|token| token.key.clone()).collect();
+    let held: Vec<_> = keys.iter().map(|key| (key.as_str(), Ok(claims("robot")))).collect();
+    scene.secret = Some(seen(&held));
+    let due = |(_, verdict): &(String, TokenVerdict)| match verdict {
+        TokenVerdict::Fresh { renewed_at } => renewed_at.as_second(),
+        other => panic!("{other:?}"),
+    };
+    scene.work().tokens.iter().map(due).collect()
+}
+
+#[test]
+fn generated_tokens_are_renewed_in_groups_over_a_fifth_of_their_age() {
+    let ages = ages_of_five_hundred();
+    let times: BTreeSet<i64> = ages.iter().copied().collect();
+    assert_eq!(times.len(), 10, "{times:?}");
+    for time in &times {
+        assert_eq!(ages.iter().filter(|age| *age == time).count(), 50, "at {time} s");
+    }
+    let (first, last) = (times.first().unwrap(), times.last().unwrap());
+    // Of 80 % of an hour, at most 5 % and nine times 2 % earlier.
+    assert!(*last <= 2_880 && *last >= 2_736 && last - first >= 500, "{first} to {last}");
+    // None joins the group before it: one second of two hundredths is 57 s, and a hundredth is 28 s.
+    let gaps = times.iter().zip(times.iter().skip(1)).map(|(one, next)| next - one);
+    assert!(gaps.min().unwrap() > 50);
+}
+
+#[test]
+fn an_account_that_was_not_made_by_us_gets_no_token() {
+    let mut scene = Scene::new();
+    scene.accounts = BTreeMap::from([("robot".to_owned(), Account::Foreign)]);
+    let work = scene.work();
+    assert_eq!(work.tokens[0].1, TokenVerdict::Refused(Because::NotOurs));
+    assert_eq!(work.removed.iter().collect::<Vec<_>>(), ["a"]);
 }
 
 proptest! {

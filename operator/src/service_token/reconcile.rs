@@ -107,6 +107,8 @@ impl ReportedStatus for ServiceTokenStatus {
         let mut bare = self.clone();
         bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
         bare.tokens.iter_mut().for_each(|token| token.message.clear());
+        let problems = bare.generated.iter_mut().flat_map(|generated| &mut generated.problems);
+        problems.for_each(|problem| problem.message.clear());
         bare
     }
 

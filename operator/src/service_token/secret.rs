@@ -23,7 +23,8 @@ use weaver_copies::object::{Object, ObjectKey};
 pub struct Desired {
     pub owner: Owner,
     pub place: ObjectKey,
-    reference: OwnerReference,
+    /// To the resource.
+    pub reference: OwnerReference,
     metadata: Metadata,
 }
 

@@ -4,6 +4,7 @@
 //! before, so an unchanged world gives an unchanged status and no write. Of a token it tells when it was
 //! issued, when it expires and for which account, and nothing by which it could be used.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,16 +13,19 @@ use serde_json::{Value, json};
 use weaver_api::conditions::{self, AUTHORIZED, CONFLICTED, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict};
 use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::minting;
-use weaver_api::v1beta1::{ServiceTokenStatus, TokenCounts, TokenStatus};
+use weaver_api::v1beta1::{
+    AccountProblem, GeneratedStatus, MAX_PROBLEMS_SHOWN, ServiceTokenStatus, TokenCounts, TokenStatus,
+};
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{End, Key, Outcome, Trouble, Work};
+use super::outcome::{End, Generated, Key, Outcome, Trouble, Work};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::verdicts::listed;
-use weaver_copies::rights::{Right, explain_writer};
+use weaver_copies::account_rights::{AccountRight, explain_accounts};
+use weaver_copies::rights::{Right, explain_writer, writer_role, yaml};
 
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -44,14 +48,46 @@ pub fn status(
     };
     if let Some(work) = outcome.work() {
         status.secret_name = Some(work.secret.clone());
-        status.tokens = work.keys.iter().map(of_key).collect();
+        status.tokens = work.keys.iter().filter(|key| !key.is_generated).map(of_key).collect();
+        status.generated = work.generated.as_ref().and_then(|made| generated(made, &work.keys));
     } else {
         // Where nothing was looked at, what was there stays until it expires.
         status.secret_name.clone_from(&before.secret_name);
         status.tokens = before.tokens.iter().map(|token| until_expiry(token, now)).collect();
+        status.generated = before.generated.clone().map(|before| until_first_expiry(before, now));
     }
-    status.counts = counts(&status.tokens);
+    status.counts = counts(&status.tokens, status.generated.as_ref());
     status
+}
+
+/// The accounts that were made; nothing where there are none and none are wanted any more.
+fn generated(made: &Generated, keys: &[Key]) -> Option<GeneratedStatus> {
+    let keys: Vec<&Key> = keys.iter().filter(|key| key.is_generated).collect();
+    let present = || keys.iter().filter_map(|key| key.present.as_ref());
+    let problem = |key: &&Key| {
+        let message = conditions::bounded(&words(key, key.trouble.as_ref()?), MAX_MESSAGE);
+        Some(AccountProblem { account: key.account.name.clone(), message })
+    };
+    (!keys.is_empty() || made.there > 0).then(|| GeneratedStatus {
+        desired: number(keys.len()),
+        accounts: number(made.there),
+        fresh: number(present().count()),
+        expires_at: present().map(|claims| claims.expires_at).min().map(|first| first.to_string()),
+        problems: keys.iter().filter_map(problem).take(MAX_PROBLEMS_SHOWN).collect(),
+    })
+}
+
+/// Of generated tokens it is known when the first expires, and that is when it is no longer known how many are valid.
+fn until_first_expiry(before: GeneratedStatus, now: &Time) -> GeneratedStatus {
+    let expires = before.expires_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    if expires.is_some_and(|expires| expires > now.0) {
+        return before;
+    }
+    GeneratedStatus { fresh: 0, expires_at: None, ..before }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 fn until_expiry(token: &TokenStatus, now: &Time) -> TokenStatus {
@@ -60,21 +96,31 @@ fn until_expiry(token: &TokenStatus, now: &Time) -> TokenStatus {
     if is_valid { token.clone() } else { TokenStatus { key: token.key.clone(), ..TokenStatus::default() } }
 }
 
-fn counts(tokens: &[TokenStatus]) -> Option<TokenCounts> {
-    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+fn counts(tokens: &[TokenStatus], generated: Option<&GeneratedStatus>) -> Option<TokenCounts> {
     let fresh = tokens.iter().filter(|token| token.expires_at.is_some()).count();
-    (!tokens.is_empty()).then(|| TokenCounts { desired: number(tokens.len()), fresh: number(fresh) })
+    let (more, more_fresh) = generated.map_or((0, 0), |made| (made.desired, made.fresh));
+    (!tokens.is_empty() || generated.is_some())
+        .then(|| TokenCounts { desired: number(tokens.len()) + more, fresh: number(fresh) + more_fresh })
 }
 
 /// The merge patch that writes `status`.
 #[must_use]
 pub fn patch(status: &ServiceTokenStatus) -> Value {
-    let ServiceTokenStatus { observed_generation, conditions, secret_name, counts, tokens } = status;
+    let ServiceTokenStatus { observed_generation, conditions, secret_name, counts, generated, tokens } =
+        status;
     json!({"status": {
         "observedGeneration": observed_generation,
         "conditions": conditions,
         "secretName": secret_name,
         "counts": counts,
+        // A merge patch keeps what it does not name.
+        "generated": generated.as_ref().map(|generated| json!({
+            "desired": generated.desired,
+            "accounts": generated.accounts,
+            "fresh": generated.fresh,
+            "expiresAt": generated.expires_at,
+            "problems": (!generated.problems.is_empty()).then_some(&generated.problems),
+        })),
         "tokens": (!tokens.is_empty()).then_some(tokens),
     }})
 }
@@ -105,6 +151,13 @@ fn words(key: &Key, trouble: &Trouble) -> String {
              serviceaccount {name} {ALLOW_TOKENS_LABEL}=true",
             key.account
         ),
+        Trouble::NotOurs => format!(
+            "{} exists, was not made by this ServiceToken and was left untouched: delete it, or write another \
+             spec.generate.name",
+            key.account
+        ),
+        Trouble::WriterMayNotMint => format!("the writer may not mint tokens for {}", key.account),
+        Trouble::Unknown(words) if key.is_generated => format!("{} could not be made: {words}", key.account),
         Trouble::Unknown(words) => format!("{} could not be read: {words}", key.account),
         Trouble::NotMinted(error @ MintError::Forbidden(_)) => {
             format!("{error}; allow it: {}", minting::command(namespace, name))
@@ -157,7 +210,13 @@ impl Work {
                 );
                 Verdict::new(CONFLICTED, Truth::True, "SecretNotOurs", message)
             }
-            End::Written | End::Refused(_) => Verdict::new(CONFLICTED, Truth::False, "NoConflict", ""),
+            End::Written | End::Refused(_) => {
+                let foreign = self.troubles(|trouble| *trouble == Trouble::NotOurs);
+                if foreign.is_empty() {
+                    return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
+                }
+                Verdict::new(CONFLICTED, Truth::True, "AccountNotOurs", listed(&foreign))
+            }
             _ => Verdict::new(
                 CONFLICTED,
                 Truth::Unknown,
@@ -168,6 +227,16 @@ impl Work {
     }
 
     fn authorized(&self) -> Verdict {
+        match &self.missing_of_accounts {
+            Err(words) => {
+                let message = format!("a request was refused, and the writer's rights are unknown: {words}");
+                return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
+            }
+            Ok(missing) if !missing.is_empty() => {
+                return Verdict::new(AUTHORIZED, Truth::False, "MissingRights", self.explained(missing));
+            }
+            Ok(_) => {}
+        }
         match &self.missing {
             // What was refused is the watch, and all is well but that.
             Err(words) if self.end == End::Written => {
@@ -186,8 +255,10 @@ impl Work {
             }
             Ok(_) => {}
         }
-        let forbidden =
-            self.troubles(|trouble| matches!(trouble, Trouble::NotMinted(MintError::Forbidden(_))));
+        let is_forbidden = |trouble: &Trouble| {
+            matches!(trouble, Trouble::NotMinted(MintError::Forbidden(_)) | Trouble::WriterMayNotMint)
+        };
+        let forbidden = self.troubles(is_forbidden);
         if !forbidden.is_empty() {
             return Verdict::new(AUTHORIZED, Truth::False, "MintingForbidden", listed(&forbidden));
         }
@@ -207,6 +278,20 @@ impl Work {
                 let message = format!("{} has every right that is needed", self.writer);
                 Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
             }
+        }
+    }
+
+    /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
+    fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
+        let generated = self.keys.iter().filter(|key| key.is_generated);
+        let names: Vec<String> = generated.map(|key| key.account.name.clone()).collect();
+        let owner = self.generated.as_ref().map_or("", |generated| &generated.owner);
+        let text = explain_accounts(&self.writer, owner, &names, missing);
+        match &self.missing {
+            Ok(others) if !others.iter().all(Right::is_for_watching) => {
+                text + "---\n" + &yaml(&writer_role(&self.writer, &self.secret))
+            }
+            _ => text,
         }
     }
 
@@ -244,6 +329,12 @@ impl Work {
         let fresh = self.keys.iter().filter(|key| key.present.is_some()).count();
         let message = format!("{fresh} of {} tokens are valid", self.keys.len());
         let Some(first) = self.keys.iter().find_map(|key| key.trouble.as_ref()) else {
+            let left = self.generated.iter().flat_map(|generated| &generated.not_removed);
+            let left: Vec<String> = left.cloned().collect();
+            if !left.is_empty() {
+                let message = format!("{message}; accounts are still to be removed: {}", listed(&left));
+                return Verdict::new(TOKENS_FRESH, Truth::False, "AccountsLeft", message);
+            }
             return Verdict::new(TOKENS_FRESH, Truth::True, "Fresh", message);
         };
         let reason = match first {
@@ -251,7 +342,8 @@ impl Work {
             Trouble::NoAccount => "AccountMissing",
             Trouble::NotAgreed => "NotAgreed",
             Trouble::Unknown(_) => "AccountUnknown",
-            Trouble::NotMinted(MintError::Forbidden(_)) => "MintingForbidden",
+            Trouble::NotOurs => "AccountNotOurs",
+            Trouble::NotMinted(MintError::Forbidden(_)) | Trouble::WriterMayNotMint => "MintingForbidden",
             Trouble::NotMinted(_) => "NotMinted",
             Trouble::NotWritten => "NotWritten",
         };

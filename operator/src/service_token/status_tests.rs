@@ -174,9 +174,86 @@ fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() 
     assert!(shown(&odd, READY).contains("spec.tokens: a word"));
 }
 
+/// A reconciliation that has made so many accounts, with these troubles of the first ones.
+fn making(count: usize, troubles: &[Trouble]) -> Work {
+    let keys = (1..=count).map(|n| {
+        let account = Account { namespace: "team-a".into(), name: format!("bot-{n}") };
+        let trouble = troubles.get(n - 1).cloned();
+        let present = trouble.is_none().then(claims);
+        Key { key: format!("{n:03}"), account, is_generated: true, present, trouble }
+    });
+    let generated = Generated { owner: "bots".into(), there: count, not_removed: Vec::new() };
+    Work { generated: Some(generated), ..work(keys.collect()) }
+}
+
+#[test]
+fn generated_accounts_are_counted_and_only_those_with_a_problem_are_named() {
+    let status = of(making(30, &[]));
+    assert_eq!(shown(&status, READY), "True/Fresh: 30 of 30 tokens are valid");
+    assert_eq!(status.counts, Some(TokenCounts { desired: 30, fresh: 30 }));
+    assert_eq!(status.tokens, []);
+    let generated = status.generated.unwrap();
+    assert_eq!((generated.desired, generated.accounts, generated.fresh), (30, 30, 30));
+    assert_eq!(generated.expires_at.as_deref(), Some("1970-01-01T01:00:00Z"));
+    let status = of(making(500, &vec![Trouble::NotOurs; 40]));
+    let generated = status.generated.clone().unwrap();
+    assert_eq!((generated.fresh, generated.problems.len()), (460, MAX_PROBLEMS_SHOWN));
+    assert!(
+        shown(&status, CONFLICTED)
+            .starts_with("True/AccountNotOurs: 001: ServiceAccount team-a/bot-1 exists")
+    );
+    let ready = shown(&status, READY);
+    assert!(ready.starts_with("False/AccountNotOurs: ") && ready.ends_with("; and 30 more"), "{ready}");
+}
+
+#[test]
+fn a_writer_that_may_not_make_accounts_is_told_the_role() {
+    let needed =
+        || weaver_copies::account_rights::for_accounts("team-a", ["bot-1"].into_iter()).into_iter().collect();
+    let troubles = [Trouble::Unknown("no".into())];
+    let status = of(Work { missing_of_accounts: Ok(needed()), ..making(1, &troubles) });
+    let ready = shown(&status, READY);
+    assert!(
+        ready.starts_with("False/MissingRights: ServiceAccount team-a/writer may not create, list"),
+        "{ready}"
+    );
+    assert!(ready.contains("name: weaver:team-a:writer:accounts:bots"), "{ready}");
+    assert_eq!(ready.matches("kind: RoleBinding").count(), 1);
+    // Both at once.
+    let missing = Ok(for_writer("team-a", "tokens").into_iter().collect());
+    let both = of(Work { missing_of_accounts: Ok(needed()), missing, ..making(1, &troubles) });
+    let ready = shown(&both, READY);
+    assert!(ready.contains("name: weaver:team-a:writer:tokens:tokens"), "{ready}");
+    assert_eq!(ready.matches("kind: RoleBinding").count(), 2);
+}
+
+#[test]
+fn accounts_that_could_not_be_removed_are_told_and_counted_until_they_are_gone() {
+    let left = Generated { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
+    let status = of(Work { generated: Some(left), ..making(1, &[]) });
+    let ready = shown(&status, READY);
+    assert!(ready.starts_with("False/AccountsLeft: ") && ready.ends_with("bot-2: away"), "{ready}");
+    let generated = status.generated.unwrap();
+    assert_eq!((generated.desired, generated.accounts), (1, 2));
+    let gone = Generated { owner: "bots".into(), there: 0, not_removed: Vec::new() };
+    assert_eq!(of(Work { generated: Some(gone), ..work(vec![key(None)]) }).generated, None);
+}
+
+#[test]
+fn what_is_known_of_generated_tokens_ends_when_the_first_expires() {
+    let before = of(making(3, &[]));
+    let nothing = Outcome::NoToken(MintError::AccountMissing(robot()));
+    for (second, fresh) in [(3_599, 3), (3_600, 0)] {
+        let now = Time(Timestamp::from_second(second).unwrap());
+        let after = status(&before, &nothing, &[], Some(1), &now).generated.unwrap();
+        assert_eq!((after.fresh, after.accounts), (fresh, 3), "{second}");
+    }
+}
+
 #[test]
 fn a_patch_takes_away_what_is_not_said_any_more() {
     let patched = patch(&folded(&Outcome::NoToken(MintError::AccountMissing(robot()))));
     assert_eq!(patched["status"]["tokens"], Value::Null);
     assert_eq!(patched["status"]["counts"], Value::Null);
+    assert_eq!(patched["status"]["generated"], Value::Null);
 }

@@ -1,7 +1,7 @@
 //! One reconciliation of a `ServiceToken`: look at the accounts and the Secret, fill it, say what came of it.
 //!
 //! Level-triggered: a reconciliation never asks why it was called. Of the accounts the operator reads the
-//! metadata alone.
+//! metadata alone, and nothing of those that the writer makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use weaver_api::convert;
-use weaver_api::marks::ALLOW_TOKENS_LABEL;
-use weaver_api::v1beta1::{ServiceToken, SourceKind};
+use weaver_api::marks::{ALLOW_TOKENS_LABEL, Owner};
+use weaver_api::v1beta1::{GeneratedStatus, ServiceToken, SourceKind};
 use weaver_api::validate::{ValidServiceToken, validate_token};
 use weaver_tenant::review::missing;
 use weaver_tenant::watch::{Selector, WatchState};
@@ -23,13 +23,16 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::fill::{Done, Job};
-use super::outcome::{End, Outcome, Work};
+use super::generate::{Accounts, Made, Removed};
+use super::outcome::{End, Generated, Key, Outcome, Trouble, Work};
 use super::plan;
 use super::secret::Desired;
+use super::size::{self, Measure};
 use super::state::TokenState;
 use crate::controller::state::Entry;
 use crate::watch::{Interest, WatchKey, seen};
-use weaver_client::call::lookup;
+use weaver_client::call::{CallError, lookup};
+use weaver_copies::account_rights::{AccountRight, for_accounts};
 use weaver_copies::copy::owner;
 use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::{Right, for_writer};
@@ -47,6 +50,10 @@ pub async fn work(
         Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
     let owner = owner(resource);
+    let (asked, wanted) = match asked.with_generated(&format!("{}/{}", owner.namespace, owner.name)) {
+        Ok(both) => both,
+        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
+    };
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
     entry.uses(&writer);
     let tenant = match context.tenants.client(&writer).await {
@@ -54,6 +61,12 @@ pub async fn work(
         Err(error) => return Some(Outcome::NoToken(error)),
     };
     let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
+    let is_generating = asked.generate.is_some();
+    if let Some(measure) = Measure::of(&tenant).filter(|_| is_generating)
+        && let Err(fault) = size::check(&asked, &measure, &secret)
+    {
+        return Some(Outcome::InvalidSpec(vec![fault]));
+    }
     let watch = join(context, entry, state, &tenant, &secret);
     let settled = async {
         match &watch {
@@ -61,10 +74,17 @@ pub async fn work(
             None => None,
         }
     };
-    let (watched, accounts) = futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
+    let (watched, mut accounts) =
+        futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
     state.watch = watch;
     let shown = shown(state, &writer.namespace, &secret);
     let desired = Desired::new(owner, resource, &secret);
+    let generated = Accounts { tenant: &tenant, owner: &desired.owner, reference: &desired.reference };
+    // Those of an earlier spec are still there where the status says so.
+    let before = resource.status.as_ref().and_then(|status| status.generated.as_ref());
+    let is_or_was = is_generating || before.is_some();
+    let mut made = if is_or_was { generated.make(&wanted).await } else { Made::default() };
+    accounts.append(&mut made.accounts);
     let job = Job {
         operator: &context.client,
         tenant: &tenant,
@@ -79,6 +99,10 @@ pub async fn work(
     if known.is_some() || end == End::Written {
         state.known = known;
     }
+    // A token leaves the Secret before its account goes.
+    let surplus =
+        if end == End::Written { generated.remove(&made.surplus).await } else { Removed::default() };
+    let missing_of_accounts = missing_rights_on_accounts(&tenant, &made, &surplus, &keys).await;
     let missing = missing_rights(&tenant, &secret, &end, watched).await;
     if let (Some(watch), Ok(missing)) = (&state.watch, &missing)
         && !missing.iter().any(Right::is_for_watching)
@@ -92,9 +116,21 @@ pub async fn work(
         keys,
         minted,
         missing,
-        sent,
+        missing_of_accounts,
+        generated: is_or_was.then(|| became(&desired.owner, &made, &surplus, before)),
+        sent: sent || made.sent || surplus.count > 0,
         next: next.map(|due| (due, context.own.now())),
     })))
+}
+
+/// What became of generated accounts. Where they could not be listed, there are as many as `before`.
+fn became(owner: &Owner, made: &Made, surplus: &Removed, before: Option<&GeneratedStatus>) -> Generated {
+    let before = || before.and_then(|before| usize::try_from(before.accounts).ok()).unwrap_or_default();
+    Generated {
+        owner: owner.name.clone(),
+        there: made.there.map_or_else(before, |there| there.saturating_sub(surplus.count)),
+        not_removed: surplus.not_removed.iter().map(|(name, error)| format!("{name}: {error}")).collect(),
+    }
 }
 
 /// The watch on the Secret; the one that is open, if it is that.
@@ -140,7 +176,8 @@ async fn accounts(
     namespace: &str,
     asked: &ValidServiceToken,
 ) -> BTreeMap<String, Result<plan::Account, String>> {
-    let names: BTreeSet<&String> = asked.tokens.iter().map(|token| &token.account).collect();
+    let listed = asked.tokens.iter().filter(|token| token.generated.is_none());
+    let names: BTreeSet<&String> = listed.map(|token| &token.account).collect();
     let looked_up: Vec<_> = names.into_iter().map(|name| account(operator, namespace, name)).collect();
     join_all(looked_up).await.into_iter().collect()
 }
@@ -161,6 +198,30 @@ async fn account(operator: &Client, namespace: &str, name: &str) -> (String, Res
         Err(error) => Err(error.to_string()),
     };
     (name.to_owned(), account)
+}
+
+/// What the writer lacks to make accounts and to mint for them, where something was refused.
+async fn missing_rights_on_accounts(
+    tenant: &TenantClient,
+    made: &Made,
+    surplus: &Removed,
+    keys: &[Key],
+) -> Result<BTreeSet<AccountRight>, String> {
+    let mut names = made.refused.clone();
+    let is_forbidden = |error: &CallError| matches!(error, CallError::Forbidden(_));
+    names.extend(
+        surplus.not_removed.iter().filter(|(_, error)| is_forbidden(error)).map(|(name, _)| name.clone()),
+    );
+    let not_minted = keys.iter().filter(|key| key.trouble == Some(Trouble::WriterMayNotMint));
+    names.extend(not_minted.map(|key| key.account.name.clone()));
+    if !made.unlisted && names.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    if names.is_empty() {
+        names.extend(keys.iter().find(|key| key.is_generated).map(|key| key.account.name.clone()));
+    }
+    let needed = for_accounts(&tenant.account.namespace, names.iter().map(String::as_str));
+    missing(&tenant.client(), needed).await.map_err(|error| error.to_string())
 }
 
 /// What the writer lacks, where something was refused.

@@ -133,8 +133,14 @@ pub(super) fn any_new_token() -> impl Strategy<Value = Value> {
     };
     let tokens = (some(token("one")), some(token("token")), some(token("two")))
         .prop_map(|(one, token, two)| [one, token, two].into_iter().flatten().collect::<Vec<_>>())
-        .prop_filter("at least one", |tokens| !tokens.is_empty());
+        .boxed();
+    let generate = json!([
+        {"count": 3, "name": "bot-{{n}}", "key": "{{n}}"},
+        {"count": 1, "name": "a", "labels": {"a": "{{padded}}"}, "annotations": {"b": "c"}, "audiences": ["x"],
+         "expirationSeconds": 600},
+    ]);
     let spec = fields(vec![
+        ("generate", some(one_of(&generate))),
         (
             "writer",
             one_of(&json!([{"serviceAccount": {"name": "a"}}, {"serviceAccount": {"name": "w"}}]))
@@ -142,10 +148,11 @@ pub(super) fn any_new_token() -> impl Strategy<Value = Value> {
                 .boxed(),
         ),
         ("secretName", some(one_of(&json!(["s"])))),
-        ("tokens", tokens.prop_map(|tokens| Some(json!(tokens))).boxed()),
+        ("tokens", tokens.prop_map(|tokens| (!tokens.is_empty()).then(|| json!(tokens))).boxed()),
         ("renewAtPercent", some(one_of(&json!([1, 80, 99])))),
     ]);
-    spec.prop_map(|spec| object("ServiceToken", "v1beta1", &json!({"spec": spec})))
+    spec.prop_filter("one of the two", |spec| spec["tokens"].is_array() || spec["generate"].is_object())
+        .prop_map(|spec| object("ServiceToken", "v1beta1", &json!({"spec": spec})))
 }
 
 proptest! {

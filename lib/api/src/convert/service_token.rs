@@ -41,6 +41,7 @@ const LIFETIME: i64 = 3_600;
 
 const NEW_ONLY: &[Field] = &[
     Field { path: &["writer"], default: None },
+    Field { path: &["generate"], default: None },
     Field { path: &["renewAtPercent"], default: Some(Default::Number(80)) },
 ];
 
@@ -128,6 +129,9 @@ fn fill_new(new: &mut Spec) {
     let tokens = new.get_mut("tokens").and_then(Value::as_array_mut);
     for token in tokens.into_iter().flatten().filter_map(Value::as_object_mut) {
         token.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
+    }
+    if let Some(generate) = new.get_mut("generate").and_then(Value::as_object_mut) {
+        generate.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
     }
 }
 

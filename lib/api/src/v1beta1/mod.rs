@@ -9,6 +9,7 @@
 //! so that a status, a label or a finalizer can still be written.
 
 mod config_map_sync;
+mod generate;
 mod node_report;
 mod selector;
 mod service_account;
@@ -16,6 +17,7 @@ mod service_token;
 mod sync_status;
 
 pub use config_map_sync::*;
+pub use generate::*;
 pub use node_report::*;
 pub use selector::*;
 pub use service_account::*;

@@ -7,6 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::generate::{Generate, GeneratedStatus};
 use super::service_account::ServiceAccountRef;
 use crate::conditions::readable;
 use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
@@ -60,8 +61,16 @@ impl ServiceToken {
 /// Desired state of a ServiceToken.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [schema::immutable("secretName")]))]
-#[schemars(extend("required" = ["writer", "tokens"]))]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::immutable("secretName"),
+    // Tokens were required, so no more is refused.
+    schema::rule_at(
+        "tokens",
+        "has(self.tokens) || has(self.generate)",
+        "one of tokens and generate must say whose tokens are kept",
+    ),
+]))]
+#[schemars(extend("required" = ["writer"]))]
 pub struct ServiceTokenSpec {
     /// Who writes the Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,13 +82,18 @@ pub struct ServiceTokenSpec {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub secret_name: Option<String>,
 
-    /// The tokens, 1 to 16, each under a key of its own.
+    /// The tokens of accounts that exist, 1 to 16, each under a key of its own. Required without `generate`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 16),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"])
     )]
     pub tokens: Vec<Token>,
+
+    /// Accounts that are made, each with a token in the same Secret. The writer needs the right to `create`, `list`,
+    /// `patch` and `delete` each ServiceAccount and to `create` its tokens. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generate: Option<Generate>,
 
     /// Share of a token's lifetime, in percent, after which it is renewed: more than 0 and less than 100.
     /// Default: 80.
@@ -91,7 +105,7 @@ pub struct ServiceTokenSpec {
 
 impl Default for ServiceTokenSpec {
     fn default() -> Self {
-        Self { writer: None, secret_name: None, tokens: Vec::new(), renew_at_percent: 80 }
+        Self { writer: None, secret_name: None, tokens: Vec::new(), generate: None, renew_at_percent: 80 }
     }
 }
 
@@ -166,7 +180,11 @@ pub struct ServiceTokenStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<TokenCounts>,
 
-    /// The tokens one by one. Never a token itself.
+    /// The accounts that were made, and their tokens, in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated: Option<GeneratedStatus>,
+
+    /// The tokens of `spec.tokens` one by one. Never a token itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -10,7 +10,6 @@ use super::values::{
     name_suffix, namespace, object_name,
 };
 use crate::pattern;
-use crate::schema::is_reserved;
 use crate::v1beta1::{
     ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector, Source,
     SourceDeletionPolicy, SourceKind, Targets,
@@ -299,23 +298,18 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
             faults.text(field, part, rule);
         }
     }
-    check_marks("spec.targets.labels", &targets.labels, label_key, label_value, faults);
-    check_marks("spec.targets.annotations", &targets.annotations, annotation_key, annotation_value, faults);
+    faults.marks("spec.targets.labels", &targets.labels, MAX_LABELS, [label_key, label_value]);
+    faults.marks(
+        "spec.targets.annotations",
+        &targets.annotations,
+        MAX_LABELS,
+        [annotation_key, annotation_value],
+    );
 }
 
 fn check_namespaces(field: &str, names: &[String], remedy: &str, faults: &mut Faults) {
     faults.size(field, names.len(), MAX_NAMESPACES, remedy);
     faults.each_once(field, names, namespace);
-}
-
-/// Labels or annotations that the copies are to carry.
-fn check_marks(field: &str, marks: &BTreeMap<String, String>, key: Rule, value: Rule, faults: &mut Faults) {
-    faults.size(field, marks.len(), MAX_LABELS, "drop some");
-    for reserved in marks.keys().filter(|key| is_reserved(key)) {
-        let whose = "belongs to Kubernetes, to this operator or to a deployment tool: use a key of your own";
-        faults.broken(field, format!("key {} {whose}", shown(reserved)));
-    }
-    faults.entries(field, marks, key, value);
 }
 
 fn check_selector(selector_field: &str, selector: &Selector, faults: &mut Faults) {

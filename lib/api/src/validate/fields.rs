@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fault::{SpecFault, cut, shown};
 use super::values::Rule;
+use crate::schema::is_reserved;
 
 /// Longest key of a map that a path shows whole: the longest that a label can have.
 const KEY_SHOWN: usize = 317;
@@ -65,6 +66,23 @@ impl Faults {
                 self.duplicate(&format!("{field}[{index}]"), item);
             }
         }
+    }
+
+    /// Labels or annotations that an object of ours is to carry.
+    pub(super) fn marks(
+        &mut self,
+        field: &str,
+        marks: &BTreeMap<String, String>,
+        most: usize,
+        [key, value]: [Rule; 2],
+    ) {
+        self.size(field, marks.len(), most, "drop some");
+        for reserved in marks.keys().filter(|key| is_reserved(key)) {
+            let whose =
+                "belongs to Kubernetes, to this operator or to a deployment tool: use a key of your own";
+            self.broken(field, format!("key {} {whose}", shown(reserved)));
+        }
+        self.entries(field, marks, key, value);
     }
 
     /// `item` is in its list for the second time.

@@ -17,9 +17,13 @@
 mod config_map_sync;
 mod fault;
 mod fields;
+mod generate;
 mod service_token;
+mod token;
 mod values;
 
 pub use config_map_sync::{CopyNames, Sources, ValidSync, validate};
 pub use fault::SpecFault;
-pub use service_token::{ValidServiceToken, ValidToken, secret_name_unchanged, validate_token};
+pub use generate::{ValidAccount, ValidGenerate};
+pub use service_token::{ValidServiceToken, secret_name_unchanged, validate_token};
+pub use token::ValidToken;

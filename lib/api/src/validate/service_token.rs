@@ -1,22 +1,16 @@
 //! The rules of a `ServiceToken`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-
-use jiff::Timestamp;
 
 use super::fault::{SpecFault, shown};
 use super::fields::Faults;
-use super::values::{audience, data_key, date_time, object_name};
-use crate::v1beta1::{ServiceAccountRef, ServiceTokenSpec, Token};
+use super::generate::{ValidAccount, ValidGenerate, check_generate};
+use super::token::{ValidToken, account_name, check_token};
+use super::values::object_name;
+use crate::v1beta1::ServiceTokenSpec;
 
 /// Most tokens of one Secret.
 const MAX_TOKENS: usize = 16;
-/// Most audiences of one token.
-const MAX_AUDIENCES: usize = 16;
-/// Seconds that a token may live.
-const LIFETIME: [i64; 2] = [600, 86_400];
-
 /// A spec that keeps all rules, in the form in which it is carried out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidServiceToken {
@@ -24,27 +18,44 @@ pub struct ValidServiceToken {
     pub writer: String,
     /// Name of the Secret; `None` stands for the resource's own name.
     pub secret_name: Option<String>,
-    /// 1 to 16 tokens, each under a key of its own, in the order of the spec.
+    /// The tokens that are listed, at most 16, each under a key of its own, in the order of the spec; and the
+    /// generated ones, where [`Self::with_generated`] has added them.
     pub tokens: Vec<ValidToken>,
+    /// Accounts that are to be made, each with a token. There are none without tokens that are listed.
+    pub generate: Option<ValidGenerate>,
     /// Share of a token's lifetime after which it is renewed, in percent: 1 to 99.
     pub renew_at_percent: u8,
 }
 
-/// One token that is asked for. It holds no secret.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ValidToken {
-    /// Key of the Secret.
-    pub key: String,
-    /// `ServiceAccount` of the resource's own namespace whose token it is.
-    pub account: String,
-    /// For whom it is meant, each once; empty stands for the API server's own audience.
-    pub audiences: Vec<String>,
-    /// How long it lives: 600 s to a day.
-    pub lifetime: Duration,
-    /// It is not minted before this time. Narrower than the API server, which also takes what is no point in
-    /// time (an offset of 99 hours, any character for the decimal point, anything behind a second `T`) and
-    /// more than nine decimal places.
-    pub not_before: Option<Timestamp>,
+impl ValidServiceToken {
+    /// The accounts that the resource `NAMESPACE/NAME` makes, and the spec with a token of each of them.
+    ///
+    /// # Errors
+    /// Where a generated key or account is also listed by hand.
+    pub fn with_generated(mut self, resource: &str) -> Result<(Self, Vec<ValidAccount>), Vec<SpecFault>> {
+        let generated = self.generate.as_ref().map(|generate| generate.accounts(resource));
+        let (accounts, tokens): (Vec<_>, Vec<_>) = generated.into_iter().flatten().unzip();
+        let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
+        let keys: BTreeSet<&str> = tokens.iter().map(|token| token.key.as_str()).collect();
+        let mut faults = Faults::default();
+        for (index, token) in self.tokens.iter().enumerate() {
+            let field = format!("spec.tokens[{index}]");
+            if keys.contains(token.key.as_str()) {
+                let fault = format!("{} is also a key of spec.generate: write another", shown(&token.key));
+                faults.broken(format!("{field}.key"), fault);
+            }
+            if names.contains(token.account.as_str()) {
+                let fault = format!("{} is also made by spec.generate: name another", shown(&token.account));
+                faults.broken(format!("{field}.serviceAccount.name"), fault);
+            }
+        }
+        if names.contains(self.writer.as_str()) {
+            let fault = format!("{} would be made by spec.generate: name another", shown(&self.writer));
+            faults.broken("spec.writer.serviceAccount.name", fault);
+        }
+        self.tokens.extend(tokens);
+        faults.unless_any((self, accounts))
+    }
 }
 
 /// Checks the spec of a `ServiceToken`. One that is absent lacks all that is required.
@@ -64,8 +75,9 @@ pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceTok
     if let Some(name) = &spec.secret_name {
         faults.text("spec.secretName", name, object_name);
     }
-    if spec.tokens.is_empty() {
-        faults.missing("spec.tokens", "name at least one token by its key and its ServiceAccount");
+    if spec.tokens.is_empty() && spec.generate.is_none() {
+        let remedy = "name at least one token by its key and its ServiceAccount, or have accounts made by spec.generate";
+        faults.missing("spec.tokens", remedy);
     }
     faults.size("spec.tokens", spec.tokens.len(), MAX_TOKENS, "use a second ServiceToken");
     let mut keys = BTreeSet::new();
@@ -77,6 +89,7 @@ pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceTok
         }
         tokens.push(check_token(&field, token, &mut faults));
     }
+    let generate = spec.generate.as_ref().map(|generate| check_generate(generate, &mut faults));
     let percent = u8::try_from(spec.renew_at_percent).ok().filter(|percent| (1..100).contains(percent));
     if percent.is_none() {
         let fault = format!("{} is not allowed: write more than 0 and less than 100", spec.renew_at_percent);
@@ -86,45 +99,9 @@ pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceTok
         writer,
         secret_name: spec.secret_name.clone(),
         tokens,
+        generate,
         renew_at_percent: percent.unwrap_or_default(),
     })
-}
-
-fn check_token(field: &str, token: &Token, faults: &mut Faults) -> ValidToken {
-    let key = faults.required(
-        format!("{field}.key"),
-        Some(&token.key),
-        data_key,
-        "set the key of the Secret that holds the token",
-    );
-    let account = faults.required(
-        format!("{field}.serviceAccount.name"),
-        account_name(token.service_account.as_ref()),
-        object_name,
-        "set the ServiceAccount of this namespace that the token is for",
-    );
-    let audiences = format!("{field}.audiences");
-    faults.size(&audiences, token.audiences.len(), MAX_AUDIENCES, "use a second token");
-    faults.each_once(&audiences, &token.audiences, audience);
-    let [shortest, longest] = LIFETIME;
-    let lifetime = token.expiration_seconds;
-    if !(shortest..=longest).contains(&lifetime) {
-        let fault = format!("{lifetime} is not allowed: write {shortest} to {longest}");
-        faults.broken(format!("{field}.expirationSeconds"), fault);
-    }
-    let mut not_before = None;
-    if let Some(text) = &token.not_before {
-        match date_time(text) {
-            Ok(time) => not_before = Some(time),
-            Err(fault) => faults.broken(format!("{field}.notBefore"), format!("{} {fault}", shown(text))),
-        }
-    }
-    let lifetime = Duration::from_secs(lifetime.unsigned_abs());
-    ValidToken { key, account, audiences: token.audiences.clone(), lifetime, not_before }
-}
-
-fn account_name(account: Option<&ServiceAccountRef>) -> Option<&str> {
-    account.and_then(|account| account.name.as_deref())
 }
 
 /// Checks that a changed spec names the Secret as the one before did, or leaves the name out as that one did:
@@ -144,3 +121,7 @@ pub fn secret_name_unchanged(before: &ServiceTokenSpec, after: &ServiceTokenSpec
 #[cfg(test)]
 #[path = "service_token_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "generate_tests.rs"]
+mod generate_tests;

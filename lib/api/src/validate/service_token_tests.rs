@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
@@ -34,11 +37,13 @@ fn what_is_left_out_has_its_default() {
         audiences: Vec::new(),
         lifetime: Duration::from_hours(1),
         not_before: None,
+        generated: None,
     };
     let valid = ValidServiceToken {
         writer: "writer".into(),
         secret_name: None,
         tokens: vec![token],
+        generate: None,
         renew_at_percent: 80,
     };
     assert_eq!(validate_token(Some(&spec(&json!({})))), Ok(valid));

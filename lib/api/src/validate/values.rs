@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::names::{LABEL_MAX, SUBDOMAIN_MAX, dns_label, dns_subdomain};
+use crate::template::sample;
 
 /// A rule: `Err` holds what is wrong and what would be right.
 pub(super) type Rule = fn(&str) -> Result<(), String>;
@@ -11,6 +12,8 @@ pub(super) type Rule = fn(&str) -> Result<(), String>;
 const LABEL_VALUE_MAX: usize = 63;
 /// Most characters of an annotation's value in `spec.targets.annotations`.
 const ANNOTATION_VALUE_MAX: usize = 4_096;
+/// The same in `spec.generate.annotations`, of which there are 500 times as many.
+const ANNOTATION_TEMPLATE_MAX: usize = 256;
 
 /// Name of a namespace.
 pub(super) fn namespace(name: &str) -> Result<(), String> {
@@ -100,6 +103,37 @@ pub(super) fn label_key(key: &str) -> Result<(), String> {
 /// Key of an annotation: as that of a label, but capitals may be in the prefix too.
 pub(super) fn annotation_key(key: &str) -> Result<(), String> {
     label_key(&key.to_ascii_lowercase())
+}
+
+/// What may be in a template.
+const PLACEHOLDERS: &str = "{{n}}, {{padded}} and {{hash}} are replaced, and nothing else is in two braces";
+
+/// Template of an account's name: [`crate::template::NAME_TEMPLATE`].
+pub(super) fn name_template(text: &str) -> Result<(), String> {
+    length(text, 1, LABEL_MAX)?;
+    dns_label(&sample(text)).map_err(|fault| format!("{fault}; {PLACEHOLDERS}"))
+}
+
+/// Template of a key: [`crate::template::KEY_TEMPLATE`].
+pub(super) fn key_template(text: &str) -> Result<(), String> {
+    length(text, 1, LABEL_MAX)?;
+    data_key(&sample(text)).map_err(|fault| format!("{fault}; {PLACEHOLDERS}"))
+}
+
+/// Template of a label's value: [`crate::template::LABEL_TEMPLATE`].
+pub(super) fn label_template(text: &str) -> Result<(), String> {
+    length(text, 0, LABEL_VALUE_MAX)?;
+    label_value(&sample(text)).map_err(|fault| format!("{fault}; {PLACEHOLDERS}"))
+}
+
+/// Template of an annotation's value: [`crate::template::TEXT_TEMPLATE`].
+pub(super) fn annotation_template(text: &str) -> Result<(), String> {
+    length(text, 0, ANNOTATION_TEMPLATE_MAX)?;
+    if sample(text).contains("{{") {
+        Err(format!("has an unknown placeholder: {PLACEHOLDERS}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// One for whom a token is meant.

@@ -9,8 +9,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use weaver_api::schema::{KEY_PATTERN, LABEL_VALUE_PATTERN};
 use weaver_api::v1beta1::{
-    ConfigMapSyncSpec, Expression, Keys, Operator, Selector, ServiceAccountRef, ServiceTokenSpec, Source,
-    SourceKind, Targets, Token, Writer,
+    ConfigMapSyncSpec, Expression, Generate, Keys, Operator, Selector, ServiceAccountRef, ServiceTokenSpec,
+    Source, SourceKind, Targets, Token, Writer,
 };
 use weaver_api::validate::{SpecFault, validate, validate_token};
 
@@ -133,15 +133,47 @@ prop_compose! {
     }
 }
 
+/// Templates that are right, or wrong in any way.
+fn template() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        4 => select(vec!["{{n}}", "{{padded}}", "{{hash}}", "a", "b-", "-", ".", "_", "{", "}", "{{", "{{x}}"])
+            .prop_map(str::to_owned),
+        1 => ".{0,2}",
+    ];
+    prop_oneof![4 => vec(part, 0..5).prop_map(|parts| parts.concat()), 1 => name()]
+}
+
+fn templates() -> impl Strategy<Value = BTreeMap<String, String>> {
+    (map(), template()).prop_map(|(mut map, value)| {
+        map.values_mut().take(1).for_each(|first| first.clone_from(&value));
+        map
+    })
+}
+
+prop_compose! {
+    fn generate()(
+        count in number(vec![0, 1, 2, 500, 501], any::<i32>()),
+        name in template(),
+        key in option::weighted(0.5, template()),
+        labels in templates(),
+        annotations in templates(),
+        audiences in names(),
+        expiration_seconds in number(vec![599, 600, 86_400, 86_401], any::<i64>()),
+    ) -> Generate {
+        Generate { count, name, key, labels, annotations, audiences, expiration_seconds }
+    }
+}
+
 prop_compose! {
     fn service_token()(
         writer in option::weighted(0.9, account()),
         secret_name in option::weighted(0.3, name()),
         tokens in prop_oneof![9 => vec(token(), 0..3), 1 => vec(token(), 15..18)],
+        generate in option::weighted(0.5, generate()),
         renew_at_percent in number(vec![0, 1, 80, 99, 100], any::<i32>()),
     ) -> ServiceTokenSpec {
         let writer = writer.map(|service_account| Writer { service_account });
-        ServiceTokenSpec { writer, secret_name, tokens, renew_at_percent }
+        ServiceTokenSpec { writer, secret_name, tokens, generate, renew_at_percent }
     }
 }
 
@@ -175,6 +207,9 @@ fn agree(judge: &SchemaJudge, kind: &str, spec: &Value, faults: &[SpecFault]) ->
             "spec.targets",
             "spec.targets.labels",
             "spec.targets.annotations",
+            "spec.tokens",
+            "spec.generate.name",
+            "spec.generate.key",
         ];
         let may_wait = by_cel.contains(&fault.field()) || fault.field().ends_with(".values");
         prop_assert!(may_wait || fields.iter().any(is_same), "{fault}; the schema: {fields:?}");
