@@ -3,16 +3,18 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
 use super::create::{self, Create, Flags};
 use super::kind::Kind;
 
 #[derive(Args)]
+#[group(skip)]
+#[command(group(ArgGroup::new("asked").args(["token", "generate"]).multiple(true)))]
 pub struct TokenFlags {
     /// Name of the ServiceToken, and of the Secret unless --secret-name is given
-    #[arg(requires = "writer", requires = "token")]
+    #[arg(requires = "writer", requires = "asked")]
     name: Option<String>,
     /// ServiceAccount of this namespace that writes the Secret
     #[arg(long, value_name = "ACCOUNT", requires = "name")]
@@ -20,6 +22,14 @@ pub struct TokenFlags {
     /// Key of the Secret and the ServiceAccount of its token, with `audience=…` (repeatable) and `expires=SECONDS`
     #[arg(long, value_name = "KEY=ACCOUNT[,audience=NAME][,expires=SECONDS]", requires = "name")]
     token: Vec<Token>,
+    /// How many accounts to make, and their name as a template such as bot-{{padded}}, with `key=TEMPLATE`, `audience=…` (repeatable),
+    /// `label=KEY=TEMPLATE` (repeatable) and `expires=SECONDS`
+    #[arg(
+        long,
+        value_name = "COUNT=NAME[,key=TEMPLATE][,audience=NAME][,label=KEY=TEMPLATE][,expires=SECONDS]",
+        requires = "name"
+    )]
+    generate: Option<Generate>,
     /// Name of the Secret
     #[arg(long, value_name = "NAME", requires = "name")]
     secret_name: Option<String>,
@@ -43,12 +53,7 @@ impl FromStr for Token {
         for part in parts {
             match part.split_once('=') {
                 Some(("audience", audience)) => audiences.push(audience),
-                Some(("expires", seconds)) => {
-                    let seconds: i64 = seconds
-                        .parse()
-                        .map_err(|_| format!("expires={seconds} is not a number of seconds"))?;
-                    token["expirationSeconds"] = json!(seconds);
-                }
+                Some(("expires", text)) => token["expirationSeconds"] = json!(seconds(text)?),
                 _ => return Err(format!("{part:?} is neither audience=NAME nor expires=SECONDS")),
             }
         }
@@ -59,10 +64,59 @@ impl FromStr for Token {
     }
 }
 
+/// Accounts that are asked for.
+#[derive(Clone, Debug)]
+struct Generate(Value);
+
+impl FromStr for Generate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let (count, name) =
+            parts.next().and_then(|first| first.split_once('=')).ok_or("write COUNT=NAME first")?;
+        let count: i32 = count.parse().map_err(|_| format!("{count:?} is not a number of accounts"))?;
+        let mut generate = json!({"count": count, "name": name});
+        let mut audiences = Vec::new();
+        for part in parts {
+            match part.split_once('=') {
+                Some(("key", key)) => generate["key"] = json!(key),
+                Some(("audience", audience)) => audiences.push(audience),
+                Some(("label", label)) => {
+                    let (key, value) = label
+                        .split_once('=')
+                        .ok_or_else(|| format!("label={label} is not label=KEY=TEMPLATE"))?;
+                    generate["labels"][key] = json!(value);
+                }
+                Some(("expires", text)) => generate["expirationSeconds"] = json!(seconds(text)?),
+                _ => {
+                    return Err(format!(
+                        "{part:?} is none of key=TEMPLATE, audience=NAME, label=KEY=TEMPLATE and expires=SECONDS"
+                    ));
+                }
+            }
+        }
+        if !audiences.is_empty() {
+            generate["audiences"] = json!(audiences);
+        }
+        Ok(Self(generate))
+    }
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("expires={text} is not a number of seconds"))
+}
+
 impl TokenFlags {
     fn spec(&self) -> Value {
         let tokens: Vec<&Value> = self.token.iter().map(|Token(token)| token).collect();
-        let mut spec = json!({"tokens": tokens});
+        let mut spec = json!({});
+        if !tokens.is_empty() {
+            spec["tokens"] = json!(tokens);
+        }
+        if let Some(Generate(generate)) = &self.generate {
+            spec["generate"] = generate.clone();
+        }
         if let Some(writer) = &self.writer {
             spec["writer"] = json!({"serviceAccount": {"name": writer}});
         }
@@ -101,6 +155,25 @@ mod tests {
             ("a=b,lifetime=9", "neither audience=NAME nor expires=SECONDS"),
         ] {
             assert!(token(wrong).unwrap_err().contains(words), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn accounts_are_their_number_their_name_and_what_else_is_said() {
+        let generate = |text: &str| text.parse::<Generate>().map(|Generate(generate)| generate);
+        assert_eq!(generate("30=bot-{{n}}"), Ok(json!({"count": 30, "name": "bot-{{n}}"})));
+        let full = generate("2=b{{n}},key={{padded}},audience=vault,label=user=u{{n}},expires=900").unwrap();
+        let labels = json!({"user": "u{{n}}"});
+        assert_eq!((&full["key"], &full["labels"]), (&json!("{{padded}}"), &labels));
+        assert_eq!((&full["audiences"], &full["expirationSeconds"]), (&json!(["vault"]), &json!(900)));
+        for (wrong, words) in [
+            ("30", "COUNT=NAME first"),
+            ("many=bot", "not a number of accounts"),
+            ("3=bot,label=user", "not label=KEY=TEMPLATE"),
+            ("3=bot,expires=soon", "not a number of seconds"),
+            ("3=bot,start=9", "none of key=TEMPLATE"),
+        ] {
+            assert!(generate(wrong).unwrap_err().contains(words), "{wrong}");
         }
     }
 
