@@ -137,7 +137,9 @@ fn page_works(path: &str, namespaces: &[&str], before: &str) {
     let directory = tempfile::tempdir().unwrap();
     let samples = directory.path().join("deploy/samples");
     fs::create_dir_all(&samples).unwrap();
-    for name in ["configmapsync.yaml", "servicetoken.yaml", "shared-configmaps.yaml"] {
+    for name in
+        ["configmapsync.yaml", "generated-accounts.yaml", "servicetoken.yaml", "shared-configmaps.yaml"]
+    {
         fs::write(samples.join(name), renamed(&file(&format!("deploy/samples/{name}")), &names)).unwrap();
     }
 
@@ -300,6 +302,11 @@ fn choose_sources() {
 #[test]
 fn keep_tokens_in_a_secret() {
     page_works("docs/how-to/keep-tokens-in-a-secret.md", &["team-t"], "");
+}
+
+#[test]
+fn generate_accounts() {
+    page_works("docs/how-to/generate-accounts.md", &["team-g"], "");
 }
 
 #[test]
