@@ -59,9 +59,9 @@ async fn from_none_to_thirty_and_down_to_five_with_the_writers_rights() {
     })
     .await;
     // Tokens as the writer; and nothing as the operator, of whom the audit log has all that it asks for.
-    assert_eq!(askers(&team, "create", Some("token")), BTreeSet::from([user(&team, ACCOUNT)]));
+    assert_eq!(askers(&world, &team, "create", Some("token")), BTreeSet::from([user(&team, ACCOUNT)]));
     for verb in ["get", "create", "patch", "delete"] {
-        assert_eq!(askers(&team, verb, None), BTreeSet::new(), "{verb}");
+        assert_eq!(askers(&world, &team, verb, None), BTreeSet::new(), "{verb}");
     }
     world.finish().await;
 }

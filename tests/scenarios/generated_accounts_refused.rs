@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use weaver_api::marks::TOKEN_UID_LABEL;
-use weaver_tests::audit;
 use weaver_tests::generated::{askers, bots, grant, made, team, there_are};
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::tokens::{spec, user};
-use weaver_tests::world::{World, eventually, eventually_within, given};
+use weaver_tests::world::{World, eventually, eventually_within};
 
 /// Many tokens are minted on a machine that has other things to do.
 const MANY: Duration = Duration::from_secs(180);
@@ -62,14 +61,14 @@ async fn an_account_of_someone_elses_is_refused_and_the_others_are_made() {
     let after = world.accounts(&team).get("bot-2").await.unwrap();
     assert_eq!(after.metadata.uid, theirs.metadata.uid);
     assert_eq!(after.metadata.owner_references, None);
-    assert!(askers(&team, "create", Some("token")).len() == 1, "bot-1 and bot-3 have tokens");
-    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
-    let of_theirs = events.iter().filter(|event| {
+    assert!(askers(&world, &team, "create", Some("token")).len() == 1, "bot-1 and bot-3 have tokens");
+    let asked_for = |event: &&Value| {
         event["objectRef"]["namespace"] == team.as_str()
             && event["objectRef"]["name"] == "bot-2"
             && event["objectRef"]["subresource"] == "token"
-    });
-    assert_eq!(of_theirs.count(), 0, "no token of it was ever asked for");
+    };
+    let of_theirs = world.audit.events().iter().filter(asked_for).count();
+    assert_eq!(of_theirs, 0, "no token of it was ever asked for");
     // Once it is gone, the name is free.
     world.remove_account(&team, "bot-2").await;
     world.apply_service_token(&team, "bots", bots(2)).await;

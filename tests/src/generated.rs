@@ -7,9 +7,8 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use weaver_api::marks::TOKEN_UID_LABEL;
 
-use crate::audit;
 use crate::tenant::ACCOUNT;
-use crate::world::{World, eventually, given};
+use crate::world::{World, eventually};
 
 /// The spec of so many accounts `bot-1`, …, with the keys `001`, ….
 #[must_use]
@@ -53,8 +52,8 @@ pub async fn there_are(world: &World, team: &str, count: usize) {
 
 /// Who has asked for `verb` on the accounts `bot-…` of `team`, or on their tokens, and got it.
 #[must_use]
-pub fn askers(team: &str, verb: &str, subresource: Option<&str>) -> BTreeSet<String> {
-    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+pub fn askers(world: &World, team: &str, verb: &str, subresource: Option<&str>) -> BTreeSet<String> {
+    let events = world.audit.events();
     let of_interest = events.iter().filter(|event| {
         let object = &event["objectRef"];
         object["resource"] == "serviceaccounts"
