@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::finding_text;
-use weaver_diagnostics::recognise::Recogniser;
+use weaver_diagnostics::recognise::{Context as Log, Recogniser};
 
 use crate::stdout::note;
 
@@ -122,7 +122,7 @@ pub fn recognise(
     mut each: impl FnMut(Finding) -> Result<()>,
 ) -> Result<u64> {
     let recogniser = Recogniser::new().context("the signatures")?;
-    let (mut piece, mut last, mut line) = (Vec::new(), (0, Vec::new()), 1);
+    let (mut piece, mut last, mut line, mut log) = (Vec::new(), (0, Vec::new()), 1, Log::default());
     loop {
         piece.clear();
         let length = io::Read::take(&mut *input, LONGEST).read_until(b'\n', &mut piece);
@@ -133,7 +133,7 @@ pub fn recognise(
             line > 1 || !is_wide(&piece),
             "{source} is UTF-16, as `>` of PowerShell writes it: type `Get-Content FILE | weaver explain`"
         );
-        if let Some(finding) = recogniser.judge(&piece, || Place::line(source, line)) {
+        if let Some(finding) = recogniser.judge_in(&mut log, &piece, || Place::line(source, line)) {
             each(finding)?;
         }
         let ends = piece.ends_with(b"\n");
@@ -144,6 +144,9 @@ pub fn recognise(
         line += u64::from(ends);
     }
     if let Some(finding) = Recogniser::judge_last(&last.1, Place::line(source, last.0)) {
+        each(finding)?;
+    }
+    if let Some(finding) = Recogniser::judge_end(&log, |line| Place::line(source, line)) {
         each(finding)?;
     }
     // The last line may lack its end.

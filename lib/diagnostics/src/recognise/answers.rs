@@ -2,7 +2,8 @@
 //! kubectl nor a part of the cluster, so the port of the API server tells whom they asked.
 
 use super::details::{Details, after};
-use super::servers::asks_the_api_server;
+use super::peer::asks_the_api_server;
+use crate::finding::Remedy;
 
 /// Was it the API server that did not answer as hoped?
 fn asks_port_6443(line: &str) -> bool {
@@ -28,4 +29,21 @@ pub(super) fn silent(line: &str) -> Option<Details> {
 pub(super) fn unauthorized(line: &str) -> Option<Details> {
     let code = after(line, "\"code\":", &[',', '}'])?;
     (code == "401" && line.contains("\"kind\":\"Status\"")).then(Details::default)
+}
+
+/// Libraries for Kubernetes, each in its words.
+pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
+    let is_of_kubernetes = ["kubernetes", "K8s", "k8s.client"].iter().any(|words| line.contains(words));
+    (is_of_kubernetes || asks_the_api_server(line)).then(Details::default)
+}
+
+/// A client without credentials is this user.
+pub(super) fn anonymous(_: &str) -> Details {
+    Details::message("no credentials were sent, so the API server takes the client for system:anonymous").remedy(
+        Remedy::new(
+            "use a kubeconfig with credentials; `curl` needs a client certificate or a token, and `kubectl get --raw` \
+             sends those of the kubeconfig",
+        )
+        .command("kubectl get --raw /version"),
+    )
 }

@@ -1,54 +1,156 @@
 //! What the kernel says of the card and of disks.
 
-use super::details::{Details, after};
+use super::context::Context;
+use super::details::Details;
+use super::disks::{self, Bus};
+use crate::finding::Remedy;
 
-/// A card, or what is built in like one.
+/// The card, or a disk that has a driver of its own.
 fn is_card(device: &str) -> bool {
-    device.starts_with("mmcblk") || device.starts_with("nvme")
+    device.starts_with("mmc") || device.starts_with("nvme")
 }
 
-/// A disk by USB on a board like ours.
-fn is_usb_disk(device: &str) -> bool {
-    device.strip_prefix("sd").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
+/// A disk that the kernel takes for one of SCSI, wherever it is.
+fn is_scsi(device: &str) -> bool {
+    device.starts_with("sd")
 }
 
-/// The device that a message of a driver or of a file system is about.
-fn device(line: &str) -> Option<&str> {
-    const END: &[char] = &[' ', ',', ')', ':', '.', '"'];
-    [
-        "error, dev ",
-        "error on device ",
-        "error on dev ",
-        "(device ",
-        "EXT4-fs (",
-        "on device ",
-        "superblock for ",
-    ]
-    .into_iter()
-    .find_map(|before| after(line, before, END))
-    .or_else(|| line.find("mmcblk").and_then(|at| line[at..].split(END).next()))
+/// The kernel asked for what the disk need not be able to do, and does without it.
+fn is_optional(line: &str) -> bool {
+    ["(DISCARD)", "(WRITE_ZEROES)", "op 0x3:", "op 0x9:"].iter().any(|words| line.contains(words))
 }
 
-pub(super) fn device_fails(line: &str) -> Option<Details> {
-    let device = device(line).filter(|device| is_card(device))?;
-    Some(Details::message(format!("reading from or writing to {device} fails")))
+/// A command that the disk does not know, and nothing that it failed at.
+fn is_refused(line: &str, context: &Context) -> bool {
+    is_optional(line) || line.contains("critical target error") && context.disks().has_refused()
 }
 
-/// A file system of the card, or the card itself.
-pub(super) fn of_a_card(line: &str) -> Option<Details> {
-    device(line).is_some_and(is_card).then(Details::default)
+/// The device of a line about the card, or about a disk that is neither at USB nor in the network.
+fn card_or_disk<'a>(line: &'a str, context: &Context) -> Option<(&'a str, Option<Bus>)> {
+    let device = disks::device(line).filter(|_| !is_refused(line, context))?;
+    if is_card(device) {
+        return Some((device, None));
+    }
+    let bus = context.disks().bus(device);
+    let is_own = !matches!(bus, Some(Bus::Usb | Bus::Network));
+    (is_scsi(device) && is_own).then_some((device, bus))
+}
+
+/// The remedy of the row is for a card.
+fn told(details: Details, device: &str, bus: Option<Bus>) -> Details {
+    if device.starts_with("mmc") { details } else { details.remedy(disks::remedy(device, bus)) }
+}
+
+pub(super) fn device_fails(line: &str, context: &Context) -> Option<Details> {
+    let (device, bus) = card_or_disk(line, context)?;
+    Some(told(Details::message(format!("reading from or writing to {device} fails")), device, bus))
+}
+
+/// A buffer is lost with each stick that is unplugged; of a card it is news.
+pub(super) fn buffer(line: &str, context: &Context) -> Option<Details> {
+    disks::device(line).is_some_and(is_card).then(|| device_fails(line, context))?
+}
+
+/// The medium itself, whatever the bus: no cable helps.
+pub(super) fn medium(line: &str) -> Option<Details> {
+    let device = disks::device(line)?;
+    let disk = disks::whole(device);
+    Some(
+        Details::message(format!("{device} has blocks that cannot be read or written any more")).remedy(
+            Remedy::new("copy your data now, and replace the disk or card")
+                .command("sudo weaver node backup /mnt/usb --volumes")
+                .command(format!("sudo smartctl -a /dev/{disk}   # package smartmontools")),
+        ),
+    )
+}
+
+/// A file system of the card or of a disk, or the card itself.
+pub(super) fn of_a_card(line: &str, context: &Context) -> Option<Details> {
+    let (device, bus) = card_or_disk(line, context)?;
+    if device.starts_with("mmc") {
+        return Some(Details::default());
+    }
+    Some(told(Details::message(format!("the file system on {device} has errors")), device, bus))
 }
 
 /// The root file system, wherever it is: no name of a device at all counts as well.
-pub(super) fn remounted(line: &str) -> Option<Details> {
-    (!device(line).is_some_and(is_usb_disk)).then(Details::default)
+pub(super) fn remounted(line: &str, context: &Context) -> Option<Details> {
+    let Some(device) = disks::device(line) else { return Some(Details::default()) };
+    if !is_scsi(device) {
+        return Some(Details::default());
+    }
+    let (device, bus) = card_or_disk(line, context)?;
+    Some(told(Details::message(format!("the file system on {device} was made read-only")), device, bus))
 }
 
-pub(super) fn of_a_usb_disk(line: &str) -> Option<Details> {
-    let device = device(line).filter(|device| is_usb_disk(device))?;
-    Some(Details::message(format!("reading from or writing to {device} fails")))
+/// What the kernel recorded in the file system at an earlier start.
+pub(super) fn recorded(line: &str, context: &Context) -> Option<Details> {
+    let (device, bus) = card_or_disk(line, context)?;
+    let message = format!("the file system on {device} had errors that no one has repaired");
+    Some(
+        told(Details::message(message), device, bus).remedy(
+            Remedy::new(
+                "have it checked at the next start; if errors come back, save the state of k3s and replace the card or disk",
+            )
+            .command("sudo weaver node backup /mnt/usb --volumes")
+            .command("# at the end of the single line in /boot/firmware/cmdline.txt, for one start: fsck.mode=force fsck.repair=yes"),
+        ),
+    )
 }
 
+pub(super) fn of_a_usb_disk(line: &str, context: &Context) -> Option<Details> {
+    let device = disks::device(line).filter(|device| is_scsi(device) && !is_refused(line, context))?;
+    (context.disks().bus(device) == Some(Bus::Usb))
+        .then(|| Details::message(format!("reading from or writing to {device} fails")))
+}
+
+/// `sd 1:0:0:0: Device offlined - not ready after error recovery`
+pub(super) fn offlined(line: &str, context: &Context) -> Option<Details> {
+    let address = disks::body(line).strip_prefix("sd ")?.split(": ").next()?;
+    (context.disks().bus_of_address(address) == Some(Bus::Usb))
+        .then(|| Details::message("the kernel gave up a USB disk that did not answer"))
+}
+
+/// Only UAS has these.
+pub(super) fn of_uas(line: &str) -> Option<Details> {
+    line.contains("uas-tag").then(Details::default)
+}
+
+pub(super) fn usb_controller(_: &str) -> Details {
+    Details::message("the USB controller of the board no longer answers, and with it all that is connected")
+        .remedy(
+            Remedy::new(
+                "update the firmware of the board, use a stronger supply or a powered hub, and reboot",
+            )
+            .command("sudo rpi-eeprom-update")
+            .command("vcgencmd get_throttled"),
+        )
+}
+
+/// An SSD of its own connector: the disk does not wake up from saving power, or its cable is bad.
+pub(super) fn nvme_down(_: &str) -> Details {
+    Details::message("the NVMe disk no longer answers").remedy(
+        Remedy::new(
+            "check the ribbon cable and the supply; if it comes back, turn off power saving with the parameter below and reboot",
+        )
+        .command("# at the end of the single line in /boot/firmware/cmdline.txt:")
+        .command("# nvme_core.default_ps_max_latency_us=0 pcie_aspm=off"),
+    )
+}
+
+/// A file system's own word for errors, of a path that is the node's and not a volume's.
+pub(super) fn unclean(line: &str) -> Option<Details> {
+    let is_ours = ["/var/lib/rancher/", "/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/"]
+        .iter()
+        .any(|place| line.contains(place));
+    (is_ours && !line.contains("/volumes/"))
+        .then(|| Details::message("the file system under the containers has errors"))
+}
+
+/// The kernel's warnings of a file system, of which only errors of the disk count.
+pub(super) fn end_io(line: &str, context: &Context) -> Option<Details> {
+    line.contains("I/O error").then(|| device_fails(line, context))?
+}
 /// The number of an error that the card gave.
 pub(super) fn error_number(line: &str) -> Option<Details> {
     let device = line.find("mmcblk").map(|at| &line[at..])?;
@@ -72,8 +174,8 @@ pub(super) fn initialising(line: &str) -> Option<Details> {
 
 /// k3s' own words for a disk that it cannot read.
 pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
-    (line.contains("level=") && !line.contains("app="))
-        .then(|| Details::message("k3s cannot read or write its database on the card"))
+    let is_of_kine = ["error in txn", "kine", "/registry/", "k3s["].iter().any(|words| line.contains(words));
+    is_of_kine.then(|| Details::message("k3s cannot read or write its database on the card"))
 }
 
 /// A path of the first partition.

@@ -7,15 +7,21 @@ use crate::finding::Remedy;
 pub(super) struct Details {
     pub(super) message: Option<String>,
     pub(super) remedy: Option<Remedy>,
+    /// It can be something else, and is no failure for sure.
+    pub(super) is_hint: bool,
 }
 
 impl Details {
     pub(super) fn message(message: impl Into<String>) -> Self {
-        Self { message: Some(message.into()), remedy: None }
+        Self { message: Some(message.into()), ..Self::default() }
     }
 
     pub(super) fn remedy(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
+    }
+
+    pub(super) fn hint(self) -> Self {
+        Self { is_hint: true, ..self }
     }
 }
 

@@ -7,15 +7,14 @@ use crate::power;
 pub(super) fn controller(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let named = after(&lower, "failed to find ", &[' '])
-        .or_else(|| after(&lower, "missing required cgroups: ", &['"']))?;
-    Some(if named.contains("memory") {
-        Details::default()
-    } else {
-        Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())).remedy(
-            Remedy::new("look for `cgroup_disable=` on the kernel's command line, and boot a kernel that has the controller")
-                .command("cat /proc/cmdline"),
-        )
-    })
+        .or_else(|| after(&lower, "missing required cgroups: ", &['"']))
+        .or_else(|| after(&lower, "cgroup subsystem not mounted: [", &[']']))?;
+    (!named.contains("memory"))
+        .then(|| Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())))
+}
+
+pub(super) fn memory_controller(line: &str) -> Option<Details> {
+    line.contains("memory").then(Details::default)
 }
 
 pub(super) fn throttled(line: &str) -> Option<Details> {
@@ -69,7 +68,8 @@ pub(super) fn full(line: &str) -> Option<Details> {
 
 /// A module that k3s does not start without, and not one of the many that it tries.
 pub(super) fn module(line: &str) -> Option<Details> {
-    let name = after(line, "FATAL: Module ", &[' ', '"'])?;
+    let name = after(line, "FATAL: Module ", &[' ', '"'])
+        .or_else(|| after(line, "WARNING: Module ", &[' ', '"']))?;
     let is_needed = [
         "br_netfilter",
         "overlay",
@@ -80,6 +80,10 @@ pub(super) fn module(line: &str) -> Option<Details> {
         "ip6table_",
         "xt_",
         "veth",
+        "bridge",
+        "nf_nat",
+        "ip_set",
+        "wireguard",
     ];
     is_needed
         .iter()
@@ -119,7 +123,8 @@ pub(super) fn flannel(line: &str) -> Option<Details> {
 }
 
 pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
-    (line.contains("no such file or directory") || line.contains("does not exist")).then(|| {
+    let lower = line.to_ascii_lowercase();
+    (lower.contains("no such file or directory") || lower.contains("does not exist")).then(|| {
         Details::message(
             "the kernel module br_netfilter is not loaded, without which Services do not reach pods",
         )
@@ -145,7 +150,9 @@ pub(super) fn out_of_memory(line: &str) -> Details {
     let process = after(line, "Killed process ", &[')'])
         .or_else(|| after(line, "Kill process ", &[')']))
         .and_then(|process| process.split_once('('));
-    let who = process.map_or("a process", |(_, name)| name);
+    // The kubelet says it of a node.
+    let victim = after(line, "victim process: ", &[',', '"']).map(str::trim).filter(|name| !name.is_empty());
+    let who = process.map(|(_, name)| name).or(victim).unwrap_or("a process");
     if line.contains("Memory cgroup out of memory") {
         return Details::message(format!("the kernel killed {who}: its container reached its memory limit"));
     }
@@ -193,4 +200,38 @@ pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
 
 pub(super) fn evicting(line: &str) -> Option<Details> {
     line.to_ascii_lowercase().contains("attempting to reclaim").then(Details::default)
+}
+
+/// The kernel's last word on a process that it ended.
+pub(super) fn reaped(line: &str) -> Details {
+    let name = after(line, "reaped process ", &[')']).and_then(|process| process.split_once('('));
+    let who = name.map_or("a process", |(_, name)| name);
+    Details::message(format!("the kernel killed {who} because memory ran out"))
+}
+
+/// cadvisor and others that watch cgroups; a directory that is gone is none of this.
+pub(super) fn watches(line: &str) -> Option<Details> {
+    let lower = line.to_ascii_lowercase();
+    (lower.contains("no space left on device") || lower.contains("too many open files"))
+        .then(Details::default)
+}
+
+/// What a shell says that writes to a cgroup's list of controllers.
+pub(super) fn delegation(line: &str) -> Option<Details> {
+    ["operation not supported", "device or resource busy"]
+        .iter()
+        .any(|why| line.to_ascii_lowercase().contains(why))
+        .then(Details::default)
+}
+
+/// kubeadm looks at the memory before it starts.
+pub(super) fn too_little_memory(line: &str) -> Option<Details> {
+    let has = after(line, "the system RAM (", &[')'])?;
+    Some(Details::message(format!(
+        "the board has {has} of memory, which is too little for a server of kubeadm; k3s needs less"
+    )))
+}
+
+pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
+    line.contains("/etc/netplan/").then(Details::default)
 }

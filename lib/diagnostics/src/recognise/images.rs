@@ -1,8 +1,10 @@
 //! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
 //! image is not what is wrong with the way to it.
 
-use super::details::{Details, after};
-use super::servers::asks_the_api_server;
+use super::details::{Details, after, is_plain};
+use super::peer::asks_the_api_server;
+use super::tls;
+use crate::finding::Remedy;
 
 /// Ends of an image's name.
 const END: &[char] = &[' ', '"', ',', '@', '\''];
@@ -14,16 +16,47 @@ pub(super) fn registry_service(line: &str) -> Option<Details> {
     })
 }
 
+/// podman, skopeo and CRI-O, which read no registries.yaml.
+fn is_of_podman(line: &str) -> bool {
+    ["nitializing source docker://", "pinging docker registry", "pinging container registry"]
+        .iter()
+        .any(|words| line.contains(words))
+}
+
+/// A client of a registry: who answers such a client badly is a server of any kind.
+fn asks_a_registry(line: &str) -> bool {
+    line.contains("/v2/") || is_of_podman(line) || line.contains("docker registry")
+}
+
 pub(super) fn plain_http(line: &str) -> Option<Details> {
-    if asks_the_api_server(line) {
+    let is_of_a_server = line.contains("handshake error from");
+    if is_of_a_server || !asks_a_registry(line) || asks_the_api_server(line) {
         return None;
     }
     let server = after(line, "https://", &['/', '"', ' '])
         .or_else(|| after(line, "container registry ", &[' ', ':', '"']))
         .filter(|server| !server.is_empty());
-    Some(server.map_or_else(Details::default, |server| {
-        Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"))
-    }))
+    let Some(server) = server else { return Some(Details::default()) };
+    let told = Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"));
+    Some(if is_of_podman(line) && is_host(server) {
+        told.remedy(
+            Remedy::new(
+                "podman and skopeo: say so in /etc/containers/registries.conf.d, or pass `--tls-verify=false`. k3s has its own \
+                 list: the last command prints what to add to /etc/rancher/k3s/registries.yaml",
+            )
+            .command(format!(
+                "printf '[[registry]]\\nlocation = \"{server}\"\\ninsecure = true\\n' | sudo tee /etc/containers/registries.conf.d/50-http.conf"
+            ))
+            .command(format!("weaver registry config {server} --http")),
+        )
+    } else {
+        told
+    })
+}
+
+/// A host with or without a port, and nothing that a shell reads otherwise.
+fn is_host(server: &str) -> bool {
+    is_plain(&server.replace(':', ".")) && !server.contains('/')
 }
 
 /// A repository that docker.io does not have: a tag that it lacks is said otherwise.
@@ -65,9 +98,17 @@ pub(super) fn tag_not_found(line: &str) -> Option<Details> {
 
 /// Of an image, and not of any other thing that is asked for too often.
 pub(super) fn too_many(line: &str) -> Option<Details> {
-    ["pull", "/manifests/", "/v2/", "docker.io", "toomanyrequests:"]
-        .iter()
-        .any(|words| line.contains(words))
+    let words = [
+        "failed to pull",
+        "pulling",
+        "ErrImagePull",
+        "/manifests/",
+        "/blobs/",
+        "docker.io",
+        "toomanyrequests:",
+    ];
+    let lower = line.to_ascii_lowercase();
+    (words.iter().any(|words| line.contains(words)) || lower.contains("failed to pull image"))
         .then(Details::default)
 }
 
@@ -94,7 +135,32 @@ fn reached(line: &str) -> Option<Details> {
     .find(|why| line.contains(why))?;
     let host =
         after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
-    Some(Details::message(format!("the node does not reach {host}: {why}")))
+    let told = Details::message(format!("the node does not reach {host}: {why}"));
+    if !is_host(host) {
+        return Some(told);
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let is_of_a_service = name.split('.').skip(2).any(|label| label == "svc");
+    Some(told.remedy(if is_of_a_service {
+        Remedy::new(
+            "this is a Service, whose name only pods can resolve; images are pulled by the node. Make the Service a \
+             NodePort, and name that address as a mirror in /etc/rancher/k3s/registries.yaml",
+        )
+        .command(format!("weaver registry config {host}"))
+        .command("kubectl get services -A | grep -i registry")
+    } else if why == "connection refused" {
+        Remedy::new("nothing listens at that address and port: start the registry, or correct the port")
+            .command(format!("curl -v https://{host}/v2/"))
+            .command("# on the registry's machine:")
+            .command("sudo ss -lntp")
+    } else {
+        Remedy::new(
+            "check network and DNS on the node, not on the laptop; without a network, import the image from a file",
+        )
+        .command(format!("getent hosts {name}"))
+        .command("ip route")
+        .command("sudo k3s ctr images import FILE.tar")
+    }))
 }
 
 /// The server that gives tokens for a registry, which is asked before it.
@@ -122,30 +188,87 @@ pub(super) fn pull_secret(line: &str) -> Details {
     Details::message(format!("the pod names the pull secret `{names}`, which is not in its namespace"))
 }
 
-/// Of a registry, and not for its dates: there the clock of the node is the first to be doubted.
+/// Of a registry: k3s neither made its certificate nor renews it.
 pub(super) fn certificate(line: &str) -> Option<Details> {
     let host = after(line, "https://", &['/', '"', ' '])?;
-    let is_of_dates = line.contains("has expired or is not yet valid");
-    (line.contains("/v2/") && !is_of_dates && !asks_the_api_server(line))
-        .then(|| Details::message(format!("the certificate of the registry {host} is not trusted")))
+    if !asks_a_registry(line) || asks_the_api_server(line) {
+        return None;
+    }
+    let lower = line.to_ascii_lowercase();
+    if lower.contains("has expired") || tls::is_early(&lower) {
+        let what = tls::outside(&lower)
+            .replace("the certificate", &format!("the certificate of the registry {host}"));
+        return Some(
+            Details::message(what).remedy(
+                Remedy::new(
+                    "compare the clock of the node first: a Pi has no battery for it. If the clock is right, the \
+                     registry needs a new certificate",
+                )
+                .command("timedatectl"),
+            ),
+        );
+    }
+    let told = Details::message(format!("the certificate of the registry {host} is not trusted"));
+    Some(if is_of_podman(line) && is_host(host) {
+        told.remedy(
+            Remedy::new(
+                "podman and skopeo: copy the CA certificate into the directory below. k3s has its own list: the last command \
+                 prints what to add to /etc/rancher/k3s/registries.yaml",
+            )
+            .command(format!("sudo install -D -m 644 CA.crt /etc/containers/certs.d/{host}/ca.crt"))
+            .command(format!("weaver registry config {host} --ca-file /etc/rancher/k3s/registry-ca.crt")),
+        )
+    } else {
+        told
+    })
 }
 
 /// Refused by a registry, and not by any server.
 pub(super) fn denied(line: &str) -> Option<Details> {
     [
-        "/v2/",
-        "pull",
-        "registry",
-        "oauth2",
-        "/token?",
+        "/manifests/",
+        "/blobs/",
+        "/v2/\"",
+        "/v2/ ",
+        "[manifests ",
+        "failed to pull",
+        "Failed to pull",
+        "pull access",
+        "pull of ",
+        "failed to authorize",
+        "failed to resolve reference",
         "oauth token",
         "anonymous token",
+        "nitializing source docker://",
+        "from daemon",
         "docker.io",
         "ghcr.io",
-        "image",
-        "manifests",
+        "quay.io",
+        "reading manifest",
     ]
     .iter()
     .any(|words| line.contains(words))
     .then(Details::default)
+}
+
+/// A line of `kubectl get pods`: name, ready, status, restarts, age.
+pub(super) fn waiting(line: &str) -> Option<Details> {
+    const STATES: &[&str] = &["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"];
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    // With -A the namespace is in front.
+    let at = columns.iter().take(4).position(|column| {
+        STATES.iter().any(|state| column.strip_prefix("Init:").unwrap_or(column) == *state)
+    })?;
+    let [.., name, ready, status] = columns[..=at] else { return None };
+    let is_row = ready
+        .split_once('/')
+        .is_some_and(|(some, all)| some.parse::<u32>().is_ok() && all.parse::<u32>().is_ok());
+    (is_row && is_plain(name)).then(|| {
+        let namespace = if at == 3 { columns.first().filter(|name| is_plain(name)) } else { None };
+        let namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+        Details::message(format!("the pod {name} waits for its image ({status})")).remedy(
+            Remedy::new("the events of the pod say why")
+                .command(format!("kubectl describe pod{namespace} {name}")),
+        )
+    })
 }

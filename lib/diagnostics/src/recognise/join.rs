@@ -1,6 +1,9 @@
 //! What k3s says of a server that it is to join.
 
 use super::details::{Details, after};
+use super::tls::NameMismatch;
+use crate::finding::Remedy;
+use crate::san::ServingName;
 
 /// As the supervisor of k3s answers; a registry's 401 is another.
 pub(super) fn refused(line: &str) -> Option<Details> {
@@ -23,21 +26,121 @@ pub(super) fn malformed_token(_: &str) -> Details {
     )
 }
 
-/// A server on another machine; its own load balancer waits at each start.
+fn is_this_machine(server: &str) -> bool {
+    ["127.0.0.1", "[::1]", "localhost"].iter().any(|name| server.starts_with(name))
+}
+
+/// The server that the line names, if it is on another machine: an agent asks its server by a load balancer of its own,
+/// which waits at each start.
+fn server<'a>(line: &'a str, before: &str) -> Option<&'a str> {
+    let server = after(line, before, &['/', '"', ' '])?.trim_end_matches(':');
+    (!is_this_machine(server)).then_some(server)
+}
+
+const WHY: &[&str] = &[
+    "connection refused",
+    "no route to host",
+    "i/o timeout",
+    "network is unreachable",
+    "deadline exceeded",
+    "Client.Timeout exceeded",
+    "connection reset by peer",
+    "TLS handshake timeout",
+    "EOF",
+];
+
+fn why(line: &str) -> Option<&'static str> {
+    WHY.iter().copied().find(|why| line.contains(why))
+}
+
 pub(super) fn silent(line: &str) -> Option<Details> {
-    let server = after(line, "cluster at https://", &['/', '"', ' '])?.trim_end_matches(':');
-    if server.starts_with("127.0.0.1") || server.starts_with("[::1]") || server.starts_with("localhost") {
+    let server = server(line, "cluster at https://")?;
+    let why = why(line)?;
+    Some(Details::message(format!("the server {server} does not answer this node: {why}")))
+}
+
+/// The server's own name, or the load balancer where it has accepted and the server did not answer.
+pub(super) fn no_answer(line: &str) -> Option<Details> {
+    // `Failed to validate connection to cluster at …` names it better.
+    if line.contains("cluster at https://") {
         return None;
     }
-    let why = [
-        "connection refused",
-        "no route to host",
-        "i/o timeout",
-        "network is unreachable",
-        "deadline exceeded",
-        "Client.Timeout exceeded",
-    ]
-    .into_iter()
-    .find(|why| line.contains(why))?;
-    Some(Details::message(format!("the server {server} does not answer this node: {why}")))
+    let why = why(line)?;
+    if let Some(server) = server(line, "et \"https://") {
+        return Some(Details::message(format!("the server {server} does not answer this node: {why}")));
+    }
+    let was_accepted =
+        ["connection reset by peer", "EOF", "deadline exceeded", "Client.Timeout exceeded"].contains(&why);
+    was_accepted.then(|| Details::message(format!("the server that this node joins does not answer: {why}")))
+}
+
+/// What is nothing while a server starts.
+pub(super) fn no_answer_here(line: &str) -> Option<Details> {
+    if line.contains("cluster at https://") {
+        return None;
+    }
+    let why = why(line)?;
+    Some(Details::message(format!("the server that this node joins still does not answer: {why}")))
+}
+
+/// Is it an agent that asks for the CA or for its configuration, and is a certificate wrong?
+fn certificate(line: &str) -> Option<&str> {
+    line.contains("x509: ")
+        .then(|| server(line, "et \"https://").or_else(|| after(line, "et \"https://", &['/', '"'])))?
+}
+
+pub(super) fn name_not_served(line: &str) -> Option<Details> {
+    let server = certificate(line)?;
+    let used = NameMismatch::read(line)?.used?;
+    if is_this_machine(server) {
+        return None;
+    }
+    let told =
+        Details::message(format!("the server's certificate does not have the name `{used}` of `server`"));
+    let Ok(name) = used.parse::<ServingName>() else { return Some(told) };
+    let file = name.to_string().replace([':', '*'], "-");
+    Some(
+        told.remedy(
+            Remedy::new(
+                "on the server, have k3s serve this name too: by `names` under [api] of its weaver.toml and a reboot, or with \
+                 these commands",
+            )
+            .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+            .command(format!(
+                "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
+            ))
+            .command("sudo systemctl restart k3s"),
+        ),
+    )
+}
+
+/// Behind the load balancer is a server without the names that each server of k3s has.
+pub(super) fn other_server(line: &str) -> Option<Details> {
+    let server = certificate(line)?;
+    let is_of_names = NameMismatch::read(line).is_some() && is_this_machine(server);
+    (is_of_names || line.contains("unknown authority")).then(|| {
+        Details::message("what answers this node is no server of this cluster: its certificate is another").remedy(
+            Remedy::new(
+                "check `server`: it is the address of a k3s server with its port, 6443, and not of a proxy or an ingress in \
+                 front of it. On the server",
+            )
+            .command("sudo cat /var/lib/rancher/k3s/server/node-token"),
+        )
+    })
+}
+
+/// The server's log of a node that comes with another password.
+pub(super) fn name_taken(line: &str) -> Details {
+    let node = after(line, "for node '", &['\''])
+        .or_else(|| after(line, "for node ", &[',', ':', ' ', '"']))
+        .filter(|name| super::details::is_plain(name));
+    let Some(node) = node else { return Details::default() };
+    Details::message(format!("this server refuses the node {node}: it joined before with another node password")).remedy(
+        Remedy::new(
+            "if another machine has that name, give one of them another; if the card of this node was flashed again, delete its \
+             old password",
+        )
+        .command("sudo k3s kubectl get nodes")
+        .command(format!("sudo k3s kubectl -n kube-system delete secret {node}.node-password.k3s")),
+    )
 }

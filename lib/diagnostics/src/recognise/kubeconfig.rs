@@ -34,3 +34,29 @@ fn no_context(name: &str) -> Details {
             .command("kubectl config use-context NAME"),
     )
 }
+
+/// A program that a kubeconfig has run for its credentials.
+pub(super) fn plugin(line: &str) -> Option<Details> {
+    let name = after(line, "executable ", &[' ', '"', '\n'])?;
+    let why = if line.contains("not found") { "is not installed, or not on the PATH" } else { "failed" };
+    Some(
+        Details::message(format!("the kubeconfig has `{name}` run for its credentials, which {why}")).remedy(
+            Remedy::new(
+                "install that program, or log in with it; a kubeconfig of k3s needs none, so the context may be that of \
+                 another cluster",
+            )
+            .command("kubectl config get-contexts")
+            .command("kubectl config use-context NAME"),
+        ),
+    )
+}
+
+/// helm looks at the rights of the file.
+pub(super) fn exposed(line: &str) -> Details {
+    let Some(file) = after(line, "Location: ", &['\n', '"']).map(str::trim).filter(|file| is_plain(file))
+    else {
+        return Details::default();
+    };
+    Details::message(format!("other users of this machine can read {file}, which has the credentials"))
+        .remedy(Remedy::new("take the rights away").command(format!("chmod 600 {file}")))
+}

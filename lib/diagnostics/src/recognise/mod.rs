@@ -7,12 +7,15 @@
 
 mod answers;
 mod card;
+mod context;
 mod details;
+mod disks;
 mod host;
 mod images;
 mod join;
 mod kubeconfig;
 mod node;
+mod peer;
 mod pods;
 mod rights;
 mod servers;
@@ -32,11 +35,13 @@ use std::collections::BTreeSet;
 
 use aho_corasick::{AhoCorasick, BuildError};
 
-use crate::finding::{Code, Finding, Place};
+use crate::finding::{Code, Finding, Place, Severity};
 use crate::tokens::without_tokens;
 use details::Details;
 use wording::Wording;
 
+pub use context::Context;
+pub(crate) use disks::{Disks, device, is_number, whole};
 pub(crate) use host::blocked_task;
 pub use tls::NameMismatch;
 
@@ -53,23 +58,47 @@ impl Recogniser {
     /// If the signatures are too many for one search, which does not depend on what is searched.
     pub fn new() -> Result<Self, BuildError> {
         let wordings: Vec<_> = signatures::wordings().collect();
-        let needles = wordings.iter().map(|(_, wording)| wording.needle);
+        let needles = wordings.iter().map(|(_, wording)| wording.needle).chain(context::needles());
         // One table (a DFA) reads a fifth faster, and takes four MiB.
         let needles = AhoCorasick::builder().dense_depth(4).ascii_case_insensitive(true).build(needles)?;
         Ok(Self { needles, wordings })
     }
 
-    /// What is wrong, if the line tells. `place` is that of the line.
+    /// What is wrong, if the line alone tells. `place` is that of the line.
     #[must_use]
     pub fn judge(&self, line: &[u8], place: impl FnOnce() -> Place) -> Option<Finding> {
+        self.judge_in(&mut Context::default(), line, place)
+    }
+
+    /// What is wrong, if the line tells after those before it, which `context` knows.
+    #[must_use]
+    pub fn judge_in(
+        &self,
+        context: &mut Context,
+        line: &[u8],
+        place: impl FnOnce() -> Place,
+    ) -> Option<Finding> {
         let line = plain(line);
+        context.next_line();
         let hits = self.needles.find_overlapping_iter(line.as_bytes()).map(|hit| hit.pattern().as_usize());
         let hits: BTreeSet<usize> = hits.collect();
+        // Those after the wordings are of the context.
+        if hits.last().is_some_and(|last| *last >= self.wordings.len()) {
+            context.learn(&line);
+        }
         let (code, details) = hits.into_iter().find_map(|index| {
-            let (code, wording) = self.wordings[index];
-            Some((code, wording.read(&line)?))
+            let (code, wording) = self.wordings.get(index)?;
+            Some((*code, wording.read(&line, context)?))
         })?;
         Some(finding(code, details, place(), &line))
+    }
+
+    /// What is wrong because nothing more came. `place` is that of a line by its number.
+    #[must_use]
+    pub fn judge_end(context: &Context, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
+        let (number, line) = context.memory_off()?;
+        let details = Details::message("the kernel turned its memory controller off, and not on again");
+        Some(finding(Code::MemoryCgroupDisabled, details, place(number), line))
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.
@@ -84,6 +113,8 @@ impl Recogniser {
 fn finding(code: Code, details: Details, place: Place, line: &str) -> Finding {
     let message = details.message.unwrap_or_else(|| code.title().to_owned());
     let finding = Finding::new(code, message).saw(place, without_tokens(line));
+    // Who is asked, the line does not say.
+    let finding = if details.is_hint { finding.milder(Severity::Warn) } else { finding };
     match details.remedy {
         Some(remedy) => finding.remedy(remedy),
         None => finding,

@@ -53,3 +53,18 @@ pub(super) fn own_limit(_: &str) -> Details {
         "raise `limits.ephemeral-storage` of its containers or `sizeLimit` of its emptyDir, or have it write less",
     ))
 }
+
+/// crictl and the kubelet when containerd is gone; k3s itself waits for it at each start.
+pub(super) fn runtime_gone(line: &str) -> Option<Details> {
+    let is_of_a_client =
+        ["remote_runtime.go", "FATA[", "listing containers", "ListContainers", "ListPodSandbox"]
+            .iter()
+            .any(|words| line.contains(words));
+    is_of_a_client.then(|| {
+        Details::message("containerd of k3s does not run on this node").remedy(
+            Remedy::new("it runs as a part of k3s: see why k3s does not start")
+                .command("systemctl status k3s k3s-agent")
+                .command("weaver explain --journal k3s"),
+        )
+    })
+}

@@ -62,3 +62,21 @@ pub(super) fn not_enough(line: &str) -> Details {
         .unwrap_or("a resource");
     Details::message(format!("the node has less {what} than the pod requests"))
 }
+
+/// While a volume is made, everyone waits; after minutes it is not made.
+pub(super) fn still_waits(line: &str) -> Option<Details> {
+    // `2s (x26 over 6m9s)`
+    let over = after(line, " over ", &[')'])?;
+    let is_long = over.contains(['h', 'd'])
+        || over.split_once('m').is_some_and(|(minutes, _)| minutes.parse::<u32>().is_ok_and(|m| m >= 2));
+    is_long.then(|| {
+        let by = after(line, "external provisioner '", &['\''])
+            .filter(|name| is_plain(name))
+            .unwrap_or("the provisioner");
+        Details::message(format!("no volume is made: {by} does not answer")).remedy(
+            Remedy::new("check that its pod runs; that of k3s for local-path is in kube-system")
+                .command("kubectl -n kube-system get pods -l app=local-path-provisioner")
+                .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20"),
+        )
+    })
+}

@@ -71,3 +71,38 @@ pub(super) fn minting(line: &str) -> Details {
 pub(super) fn field_is_immutable(line: &str) -> Option<Details> {
     line.contains("field is immutable").then(Details::default)
 }
+
+/// A kind of ours that the API server does not know.
+pub(super) fn our_kind(line: &str) -> Option<Details> {
+    line.contains("weaver.example.com")
+        .then(|| Details::message("the API server does not have this kind of Config Weaver"))
+}
+
+/// Of a person; accounts of programs are told in more detail.
+pub(super) fn of_a_user(line: &str) -> Option<Details> {
+    let user = after(line, "is forbidden: User \"", &['"']).filter(|user| !user.starts_with("system:"))?;
+    let (verb, resource) = (after(line, "\" cannot ", &[' '])?, after(line, "resource \"", &['"'])?);
+    let whole = after(line, "in the namespace \"", &['"']);
+    let place = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
+    let told = Details::message(format!("the user {user} may not {verb} {resource} {place}"));
+    let scope = whole.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+    let is_plain = [user, verb, resource].into_iter().chain(whole).all(is_plain);
+    Some(if is_plain {
+        told.remedy(
+            Remedy::new("use an administrator's kubeconfig, or have an administrator grant the right; the command shows it")
+                .command(format!("kubectl auth can-i {verb} {resource} {scope}")),
+        )
+    } else {
+        told
+    })
+}
+
+pub(super) fn our_definition(line: &str) -> Option<Details> {
+    line.contains("\" not found").then(|| our_kind(line))?
+}
+
+pub(super) fn our_resource(line: &str) -> Option<Details> {
+    let name = after(line, "a resource type \"", &['"'])?.to_ascii_lowercase();
+    let is_ours = ["configmapsync", "servicetoken", "nodereport"].iter().any(|kind| name.starts_with(kind));
+    is_ours.then(|| Details::message("the API server does not have this kind of Config Weaver"))
+}

@@ -1,6 +1,7 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
 use super::details::{Details, after, is_plain};
+use super::peer::asks_the_api_server;
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
@@ -119,12 +120,6 @@ pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
     line.contains("server can't find ").then(|| not_found(line))
 }
 
-/// Does the line tell of the API server, and not of any server?
-pub(super) fn asks_the_api_server(line: &str) -> bool {
-    is_of_a_client(line)
-        || ["/api?timeout", "/version", "/cacerts", ":6443", ":6444"].iter().any(|words| line.contains(words))
-}
-
 /// Is it kubectl or helm who speaks, and not a part of the cluster, which asks before others are ready?
 fn is_of_a_client(line: &str) -> bool {
     [
@@ -132,6 +127,8 @@ fn is_of_a_client(line: &str) -> bool {
         "couldn't get current server API group list",
         "luster unreachable",
         "The connection to the server ",
+        "can't connect to cluster",
+        "Fail to locate metrics-server",
     ]
     .iter()
     .any(|words| line.contains(words))
@@ -141,6 +138,17 @@ fn is_of_a_client(line: &str) -> bool {
 pub(super) fn silent(line: &str) -> Option<Details> {
     if !is_of_a_client(line) {
         return None;
+    }
+    if line.contains("proxyconnect ") {
+        return Some(
+            Details::message("the proxy through which the server is asked does not answer").remedy(
+                Remedy::new(
+                    "HTTPS_PROXY names it. The API server of a home needs none: add its name or address to NO_PROXY",
+                )
+                .command("env | grep -i proxy")
+                .command("export NO_PROXY=NAME,192.168.0.0/16,10.0.0.0/8"),
+            ),
+        );
     }
     if line.contains("TLS handshake timeout") {
         let message = "the connection was accepted, but the server did not answer: it is overloaded, or something in \

@@ -32,3 +32,27 @@ pub(super) fn etcd(line: &str) -> Option<Details> {
         Details::message(format!("etcd waited {took:.0} s for the disk; it needs writes of at most 10 ms"))
     })
 }
+
+/// A lease that a part of k3s wants and does not get, in words that stand there once at each start.
+pub(super) fn lock(line: &str) -> Option<Details> {
+    let is_silent =
+        ["deadline exceeded", "Client.Timeout exceeded", "i/o timeout", "request timed out", "timed out"]
+            .iter()
+            .any(|why| line.contains(why));
+    (is_silent && line.contains("127.0.0.1:64"))
+        .then(|| Details::message("the API server does not answer in time, and leases are being lost"))
+}
+
+pub(super) fn not_ready(line: &str) -> Option<Details> {
+    line.contains("exited: ")
+        .then(|| Details::message("k3s gave up because its API server was not ready in time"))
+}
+
+/// A request that the API server traced because it took long: `(total time: 10006ms)`.
+pub(super) fn trace(line: &str) -> Option<Details> {
+    if !line.contains("Trace[") {
+        return None;
+    }
+    let took = after(line, "total time: ", &[')'])?.strip_suffix("ms")?.parse::<f64>().ok()? / 1000.0;
+    (took >= LEASE).then(|| Details::message(format!("the API server took {took:.0} s for one request")))
+}

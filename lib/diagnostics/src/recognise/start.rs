@@ -3,17 +3,12 @@
 use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
-/// Is it k3s that speaks? Other programs have the same libraries.
-fn is_of_k3s(line: &str) -> bool {
-    ["level=fatal", "level=error", "level=panic", "FATA[", "ERRO[", "k3s"]
-        .iter()
-        .any(|words| line.contains(words))
-        && !line.contains("app=")
-}
-
 /// SQLite's words are those of each program that has it inside.
 pub(super) fn of_kine(line: &str) -> Option<Details> {
-    (is_of_k3s(line) || line.contains("kine") || line.contains("/registry/")).then(Details::default)
+    ["kine", "preparing server", "error in txn", "range on /registry/", "k3s[", " k3s: "]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(Details::default)
 }
 
 pub(super) fn of_etcd(line: &str) -> Option<Details> {
@@ -54,8 +49,95 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
     )
 }
 
+/// A port that Docker publishes for a container, as k3d asks it to.
+pub(super) fn port_allocated(line: &str) -> Option<Details> {
+    let place = after(line, "ind for ", &[' '])?;
+    let port = place.rsplit_once(':')?.1;
+    port.bytes().all(|c| c.is_ascii_digit()).then(|| {
+        Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(
+            Remedy::new(
+                "another container has it, often that of another cluster of k3d, or a program of this machine: stop that one, \
+                 or publish another port (`--port`, `--api-port`)",
+            )
+            .command(format!("docker ps --filter publish={port}"))
+            .command(format!("sudo ss -lntup 'sport = :{port}'")),
+        )
+    })
+}
+
+/// kubeadm looks at the ports before it starts.
+pub(super) fn port_of_kubeadm(line: &str) -> Option<Details> {
+    let port = after(&line.to_ascii_lowercase(), "[error port-", &[']'])?.to_owned();
+    (PORTS.contains(&port.as_str()) && line.contains(" is in use"))
+        .then(|| Details::message(format!("port {port}, which Kubernetes needs, is in use")))
+}
+
+fn is_fatal(line: &str) -> bool {
+    ["level=fatal", "FATA[", "k3s[", "Incorrect Usage"].iter().any(|words| line.contains(words))
+}
+
+/// A value of a flag, of k3s or of what it starts.
+pub(super) fn wrong_value(line: &str) -> Option<Details> {
+    let flag = after(line, "\" for flag -", &[':', ' ']).or_else(|| after(line, "\" for \"--", &['"']))?;
+    let is_ours = is_fatal(line) || line.contains("kubelet") || line.contains("k3s");
+    (is_ours && is_plain(flag.trim_start_matches('-'))).then(|| {
+        Details::message(format!("`{}` has a value that cannot be read", flag.trim_start_matches('-')))
+    })
+}
+
+/// A file of settings that is no list of settings.
+pub(super) fn wrong_type(line: &str) -> Option<Details> {
+    (is_fatal(line) && line.contains("into yaml.MapSlice"))
+        .then(|| Details::message("config.yaml of k3s is no list of settings: each line is `key: value`"))
+}
+
+/// A file without which k3s does not start.
+pub(super) fn unreadable(line: &str) -> Option<Details> {
+    let why = ["permission denied", "input/output error"].into_iter().find(|why| line.contains(why))?;
+    let file =
+        after(line, "open ", &[':', ' ', '"']).filter(|file| file.starts_with('/') && is_plain(file))?;
+    (is_fatal(line) && !line.contains("/volumes/")).then(|| {
+        let told = Details::message(format!("k3s cannot read {file}: {why}"));
+        if why == "permission denied" {
+            return told.remedy(
+                Remedy::new("k3s runs as root: start it by systemd or with sudo; the rights of the file")
+                    .command(format!("sudo ls -l {file}")),
+            );
+        }
+        told
+    })
+}
+
+/// containerd takes registries from a directory or from its own file, and k3s writes the directory.
+pub(super) fn containerd_mirrors(line: &str) -> Option<Details> {
+    line.contains("config_path").then(|| {
+        Details::message(
+            "containerd's configuration has both `mirrors` and `config_path`, and containerd takes no images",
+        )
+        .remedy(
+            Remedy::new(
+                "remove the table `registry.mirrors` from the template, and write the mirrors into \
+                 /etc/rancher/k3s/registries.yaml",
+            )
+            .command("sudo grep -rn mirrors /var/lib/rancher/k3s/agent/etc/containerd")
+            .command("sudo systemctl restart k3s"),
+        )
+    })
+}
+
+/// Of the kubelet's own file, and not the one that kubeadm has not written yet.
+pub(super) fn kubelet_file(line: &str) -> Option<Details> {
+    (!line.contains("no such file or directory"))
+        .then(|| Details::message("the kubelet cannot read its configuration file"))
+}
+
+/// k3s 1.15 to 1.18 had this database.
+pub(super) fn of_dqlite(line: &str) -> Option<Details> {
+    line.contains("raft_start").then(Details::default)
+}
+
 pub(super) fn unknown_flag(line: &str) -> Option<Details> {
-    let flag = after(line, "Unknown flag ", &[' '])?;
+    let flag = after(line, "Unknown flag ", &[' ', '='])?;
     (line.contains(" found in config.yaml") && is_plain(flag.trim_start_matches('-'))).then(|| {
         Details::message(format!("k3s does not know `{}`, and ignores it", flag.trim_start_matches('-')))
     })

@@ -8,7 +8,10 @@ use proptest::prelude::*;
 use super::signatures::{signatures, wordings};
 use super::*;
 
-/// Texts of others as they print them: by code, one per line, `#` before a comment.
+mod reasons;
+
+/// Texts of others as they print them: by code, one per line, `#` before a comment. Where a line means something only
+/// after others, they stand in front of it, with `⏎` between.
 const KNOWN: &str = include_str!("corpus/known.txt");
 /// Lines of logs that mean no harm.
 const UNRELATED: &str = include_str!("corpus/unrelated.txt");
@@ -24,24 +27,61 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     KNOWN.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '))
 }
 
+/// The codes of a text, each once.
+fn codes(text: &str) -> Vec<&'static str> {
+    let mut context = Context::default();
+    let lines = text.split(" ⏎ ");
+    let found =
+        lines.filter_map(|line| RECOGNISER.judge_in(&mut context, line.as_bytes(), || Place::line("log", 1)));
+    let mut codes: BTreeSet<&str> = found.map(|finding| finding.code.id()).collect();
+    codes.extend(Recogniser::judge_end(&context, |line| Place::line("log", line)).map(|end| end.code.id()));
+    codes.into_iter().collect()
+}
+
 #[test]
 fn each_recorded_text_is_exactly_its_code() {
     let wrong: Vec<_> = known()
-        .map(|(code, line)| (code, judge(line).map_or("none", |finding| finding.code.id()), line))
-        .filter(|(code, judged, _)| code != judged)
+        .map(|(code, text)| (code, codes(text), text))
+        .filter(|(code, judged, _)| [*code] != judged[..])
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The needle by which each text is recognised: the same sentence after three heads is one wording.
+fn sentences() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut sentences: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (code, text) in known() {
+        let mut context = Context::default();
+        for line in text.split(" ⏎ ") {
+            let line = plain(line.as_bytes());
+            let lower = line.to_ascii_lowercase();
+            let told = wordings().find(|(of, wording)| {
+                of.id() == code
+                    && lower.contains(wording.needle)
+                    && wording.read(&line, &mut context).is_some()
+            });
+            if let Some((_, wording)) = told {
+                sentences.entry(code).or_default().insert(wording.needle);
+            }
+        }
+    }
+    sentences
+}
+
 #[test]
 fn each_code_that_is_recognised_has_three_wordings() {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (code, _) in known() {
-        *counts.entry(code).or_default() += 1;
-    }
+    let sentences = sentences();
+    let mut few: Vec<&str> = Vec::new();
     for (code, _) in signatures() {
-        let count = counts.get(code.id()).copied().unwrap_or_default();
-        assert!(count >= 3, "{code} has {count} texts");
+        if sentences.get(code.id()).map_or(0, BTreeSet::len) < 3 {
+            few.push(code.id());
+        }
+    }
+    few.sort_unstable();
+    assert_eq!(few, reasons::FEW.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    for (code, _) in signatures() {
+        let texts = known().filter(|(id, _)| *id == code.id()).count();
+        assert!(texts >= 3 || few.contains(&code.id()), "{code} has {texts} texts");
     }
 }
 
@@ -55,35 +95,28 @@ fn no_signature_is_without_a_text() {
     }
 }
 
-/// Who adds a code decides whether others say it: then it has wordings, or else it stands here.
+/// Who adds a code decides whether others say it: then it has wordings, or else a reason in the list.
 #[test]
 fn each_code_has_wordings_once_or_is_said_by_us_alone() {
-    let ours = [
-        "A-04 A-05 A-06 A-07 A-08 A-09",
-        "B-00 B-01 B-02 B-03 B-04 B-05 B-06 B-07 B-08 B-09 B-10",
-        "C-00 C-07 C-08 C-09",
-        "D-03 D-04 D-05 D-06 D-07",
-        "F-02 F-03 F-04 F-05 F-08 F-11 F-12 F-13 F-14 F-17 F-19",
-        "H-06 H-09 H-12 H-14 H-16 H-19 H-20",
-        "J-03",
-        "K-00 K-07 K-08 K-09",
-        "N-00 N-02 N-03 N-04 N-05 N-09 N-10 N-11 N-12 N-13 N-14 N-15 N-17",
-        "R-04 R-11",
-        "T-00 T-02 T-03 T-06 T-08 T-09",
-    ];
-    let listed: BTreeSet<&str> = signatures().map(|(code, _)| code.id()).collect();
+    let mut listed: BTreeSet<&str> = signatures().map(|(code, _)| code.id()).collect();
     assert_eq!(listed.len(), signatures().count(), "a code stands twice in the table");
+    // What nothing comes after is no wording of a line.
+    listed.insert(Code::MemoryCgroupDisabled.id());
     let mut unsaid: Vec<&str> =
         Code::ALL.iter().map(|code| code.id()).filter(|id| !listed.contains(id)).collect();
     unsaid.sort_unstable();
-    assert_eq!(unsaid, ours.join(" ").split(' ').collect::<Vec<_>>());
+    assert_eq!(unsaid, reasons::OURS.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    for (id, reason) in reasons::OURS.iter().chain(reasons::FEW) {
+        assert!(reason.split(' ').count() >= 4, "{id}: {reason}");
+    }
+    assert!(reasons::FEW.iter().all(|(id, _)| !reasons::OURS.iter().any(|(ours, _)| ours == id)));
 }
 
 #[test]
 fn unrelated_lines_are_nothing() {
-    for line in UNRELATED.lines() {
-        assert_eq!(judge(line).map(|finding| finding.code.id()), None, "{line}");
-    }
+    let wrong: Vec<_> = UNRELATED.lines().map(|text| (codes(text), text)).collect();
+    let wrong: Vec<_> = wrong.into_iter().filter(|(codes, _)| !codes.is_empty()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
@@ -211,12 +244,16 @@ fn a_missing_right_comes_with_the_role_that_gives_it() {
 #[test]
 fn what_concerns_another_server_changes_nothing_of_k3s() {
     for line in [
-        r#"Get "https://grafana.example/api/a": x509: certificate is valid for a, not grafana.example"#,
-        r#"Get "https://grafana.example/api/a": x509: certificate signed by unknown authority"#,
+        "curl: (60) SSL: no alternative certificate subject name matches target host name 'raspi'",
+        "x509: certificate signed by unknown authority",
+        "Error: certificate has expired",
         "dial tcp: lookup registry.example on 192.168.1.1:53: no such host",
     ] {
         let finding = judge(line).unwrap();
-        assert!(finding.remedy.unwrap().commands.is_empty(), "{line}");
+        let commands = finding.remedy.clone().unwrap().commands.join(" ");
+        assert!(!commands.contains("k3s"), "{line}: {commands}");
+        // The line does not say which server it is.
+        assert!(finding.code == Code::NameNotFound || finding.severity() == Severity::Warn, "{line}");
     }
 }
 
@@ -225,8 +262,10 @@ fn a_registrys_certificate_is_not_that_of_k3s() {
     for (words, want) in [
         ("certificate signed by unknown authority", Code::RegistryCertificateUntrusted),
         ("certificate is valid for a, not reg.lan", Code::RegistryCertificateUntrusted),
-        // The clock of a Pi is the usual cause.
-        ("certificate has expired or is not yet valid: current time 1970", Code::CertificateDates),
+        (
+            "certificate has expired or is not yet valid: current time 1970",
+            Code::RegistryCertificateUntrusted,
+        ),
     ] {
         let finding =
             judge(&format!(r#"Head "https://reg.lan:5000/v2/a/manifests/1": x509: {words}"#)).unwrap();
@@ -237,8 +276,15 @@ fn a_registrys_certificate_is_not_that_of_k3s() {
 #[test]
 fn what_a_line_names_is_never_more_than_a_name_in_a_command() {
     for line in [
-        "x509: certificate is valid for pi, not $(reboot)",
-        "x509: certificate is valid for `reboot`, not raspi'; reboot; '",
+        "x509: certificate is valid for kubernetes, pi, not $(reboot)",
+        "x509: certificate is valid for kubernetes, `reboot`, not raspi'; reboot; '",
+        r#"failed to get CA certs: Get "https://$(reboot):6443/cacerts": x509: certificate is valid for kubernetes, not $(reboot)"#,
+        "unable to verify hash for node '$(reboot)': hash does not match",
+        "a;reboot b 0/1 ImagePullBackOff 0 16s",
+        r#"pods is forbidden: User "$(reboot)" cannot list resource "pods" in API group "" in the namespace "a;reboot""#,
+        "WARNING: Kubernetes configuration file is world-readable. This is insecure. Location: /home/$(reboot)/.kube/config",
+        r#"Get "https://a;reboot/v2/": dial tcp: lookup a: no such host"#,
+        r#"pinging container registry a: Get "https://a;reboot/v2/": http: server gave HTTP response to HTTPS client"#,
         r#"User "system:serviceaccount:team;reboot:sync" cannot list resource "$(reboot)" in API group "" in the namespace "foo""#,
         r#"serviceaccounts "sync;reboot" is forbidden: User "x" cannot create resource "serviceaccounts/token" in API group "" in the namespace "team""#,
         "dial tcp: lookup $(reboot) on 1.1.1.1:53: no such host",
@@ -276,7 +322,11 @@ fn what_a_line_says_in_particular_is_said() {
             "the kubeconfig has nothing called `pi`",
             "kubectl config get-contexts",
         ),
-        ("I/O error, dev sda, sector 2056", "reading from or writing to sda fails", "lsusb"),
+        (
+            "I/O error, dev sda, sector 2056",
+            "reading from or writing to sda fails",
+            "lsblk -o NAME,TRAN,MODEL /dev/sda",
+        ),
         (
             "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
             "no node that the pod may run on has the memory and the CPU that it requests",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::details::{Details, after};
-use super::servers::asks_the_api_server;
+use super::peer::{self, Peer};
 use crate::finding::{RESTART_K3S, Remedy};
 use crate::k3d;
 use crate::san::{ServingName, nearest};
@@ -50,7 +50,10 @@ fn go(text: &str) -> Option<NameMismatch> {
 }
 
 fn rustls(text: &str) -> Option<NameMismatch> {
-    if text.contains("invalid peer certificate: NotValidForName") {
+    if ["invalid peer certificate: NotValidForName", "invalid certificate: CertNotValidForName"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
         return Some(NameMismatch { used: None, presented: Vec::new() });
     }
     let used = after(text, "certificate not valid for name \"", &['"'])?;
@@ -125,14 +128,37 @@ fn others(text: &str) -> Option<NameMismatch> {
 }
 
 /// Go has not read common names since 1.15; k3s' own certificates have names.
-pub(super) fn without_names(_: &str) -> Details {
-    Details::message("the certificate has only a common name, which Go programs ignore").remedy(Remedy::new(
-        "this is not a certificate of k3s: ask the administrator of that registry or proxy for one with subject alternative names",
-    ))
+pub(super) fn without_names(line: &str) -> Option<Details> {
+    (peer::peer(line) != Peer::Other).then(|| {
+        Details::message("the certificate has only a common name, which Go programs ignore").remedy(Remedy::new(
+            "this is not a certificate of k3s: a proxy or another server answers at this address; its administrator has \
+            to give it one with subject alternative names",
+        ))
+    })
 }
+
+/// Names that only another cluster on a laptop has in its certificate.
+const OF_ANOTHER_CLUSTER: &[&str] = &[
+    "docker-for-desktop",
+    "docker-desktop",
+    "host.docker.internal",
+    "kubernetes.docker.internal",
+    "minikube",
+    "minikubeCA",
+];
 
 pub(super) fn mismatch(line: &str) -> Option<Details> {
     let NameMismatch { used, presented } = NameMismatch::read(line)?;
+    let is_api_server = presented.iter().any(|name| peer::is_of_kubernetes(name));
+    let peer = if is_api_server { Peer::ApiServer } else { peer::peer(line) };
+    // A certificate with names, and none of them of Kubernetes, is that of another server.
+    let is_other = peer == Peer::Other
+        || peer == Peer::Unnamed
+            && (!presented.iter().all(|name| name.parse::<std::net::IpAddr>().is_ok())
+                || used.as_deref().is_some_and(peer::is_public));
+    if is_other {
+        return None;
+    }
     let mut message = used.as_ref().map_or_else(
         || "the name that was used is not in the certificate".to_owned(),
         |used| format!("the certificate does not have the name `{used}` that was used"),
@@ -140,17 +166,31 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
     if !presented.is_empty() {
         let _ = write!(message, "; it has: {}", presented.join(", "));
     }
+    if let Some(name) = presented.iter().find(|name| OF_ANOTHER_CLUSTER.contains(&name.as_str())) {
+        return Some(
+            Details::message(format!("another cluster answers: its certificate has the name `{name}`")).remedy(
+                Remedy::new(
+                    "Docker Desktop or minikube on this machine listens at this address: choose the context of your \
+                     cluster, or stop the other one",
+                )
+                .command("kubectl config get-contexts")
+                .command("kubectl config use-context NAME"),
+            ),
+        );
+    }
     let told = Details::message(message);
-    // Only what can be nothing but a name becomes part of a command.
-    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
-    let is_api_server = asks_the_api_server(line) || presented.iter().any(|name| name == "kubernetes");
-    if !is_api_server {
-        return Some(told.remedy(Remedy::new(format!(
-            "if that is the API server: have k3s serve {name} too (`tls-san+:` in a drop-in, restart), or \
-             connect by a \
-             name that it has; if it is another server, its administrator has to change its certificate"
+    if peer == Peer::Unnamed {
+        let whom = used
+            .and_then(|used| used.parse::<ServingName>().ok())
+            .map_or_else(String::new, |name| format!(" {name}"));
+        return Some(told.hint().remedy(Remedy::new(format!(
+            "the line does not say which server it is. If it is the API server, have k3s serve the name{whom} too (`tls-san+:` \
+             in a drop-in, restart), or connect by a name that it has; if it is another, its administrator has to change \
+             its certificate"
         ))));
     }
+    // Only what can be nothing but a name becomes part of a command.
+    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
     let text = name.to_string();
     let served = |wanted: &&String| wanted.parse::<ServingName>().is_ok() && !wanted.starts_with('*');
     let presented: Vec<String> = presented.iter().filter(served).cloned().collect();
@@ -184,6 +224,18 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
 
 /// A client that came with a certificate of its own, as the API server's log tells; its clock is the server's.
 pub(super) fn of_a_client(line: &str) -> Option<Details> {
+    if line.contains("token has expired") {
+        return Some(
+            Details::message("a client presented a token that has expired").remedy(
+                Remedy::new(
+                    "tokens of pods are renewed by the kubelet: compare the clocks, and restart a program that keeps its \
+                     first token; a user needs a new one",
+                )
+                .command("timedatectl")
+                .command("kubectl create token ACCOUNT -n NAMESPACE"),
+            ),
+        );
+    }
     if line.contains("signed by unknown authority") {
         return Some(Details::message(
             "a client presented a certificate of another cluster, or of this one before it was reinstalled",
@@ -201,36 +253,99 @@ pub(super) fn of_a_client(line: &str) -> Option<Details> {
     })
 }
 
-pub(super) fn untrusted(line: &str) -> Details {
-    if asks_the_api_server(line) {
-        return Details::default();
+/// The server's answer to the certificate with which this client came: an alert, in the words of Go, OpenSSL and others.
+pub(super) fn alert(line: &str) -> Option<Details> {
+    // A server tells the same of its clients, and there it is the other side that refuses.
+    let is_of_a_server = line.contains("handshake error from") || line.contains("rejected connection");
+    if is_of_a_server || peer::peer(line) == Peer::Other && !is_of_a_tool(line) {
+        return None;
     }
-    Details::default().remedy(Remedy::new(
-        "if that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export \
-         NAME`); if it is another server, such as a registry, the client needs the certificate of its CA",
-    ))
+    let lower = line.to_ascii_lowercase();
+    let why = if lower.contains("expired") {
+        "has expired"
+    } else if lower.contains("required") {
+        "was not sent"
+    } else {
+        "is of another cluster, or of this one before it was reinstalled"
+    };
+    let told = Details::message(format!("the server refused this client's certificate: it {why}"));
+    Some(if peer::peer(line) == Peer::ApiServer { told } else { told.hint() })
 }
 
-pub(super) fn dates(line: &str) -> Details {
+/// curl and Python, with nothing but the library's words.
+fn is_of_a_tool(line: &str) -> bool {
+    line.starts_with("curl: (") || line.trim_start().starts_with("(Caused by SSLError(SSLError(1, ")
+}
+
+pub(super) fn untrusted(line: &str) -> Option<Details> {
+    match peer::peer(line) {
+        Peer::ApiServer => Some(Details::default()),
+        Peer::Other => None,
+        Peer::Unnamed => Some(
+            Details::message("the certificate of the server that was asked is not signed by a CA that the client knows")
+                .hint()
+                .remedy(Remedy::new(
+                    "the line does not say which server it is. If it is the API server, export the kubeconfig again on the \
+                     Pi (`weaver kubeconfig export NAME`); if it is another, such as a registry, the client needs the \
+                     certificate of its CA",
+                )),
+        ),
+    }
+}
+
+pub(super) fn dates(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
-    // Go says both in one sentence, and then which.
-    let early = lower.contains("is before ")
-        || lower.contains("certificate not valid yet")
-        || lower.contains("certificate not yet valid")
-        || lower.contains("not yet valid certificate")
-        || lower.contains("notyetvalid")
-        || lower.contains("certificate is not yet valid") && !lower.contains("has expired");
-    let message = if early {
+    // etcd and k3s tell of certificates that k3s made.
+    let is_of_etcd = line.contains("\"caller\":") && lower.contains("verify client certificate");
+    let peer = if is_of_etcd { Peer::ApiServer } else { peer::peer(line) };
+    if peer == Peer::Other || lower.contains("alert") && lower.contains("expired") {
+        return None;
+    }
+    let message = outside(&lower);
+    if lower.contains("verify client certificate") {
+        return Some(Details::message(
+            message.replace("by the client's clock", "which a client brought, by the server's clock"),
+        ));
+    }
+    let told = Details::message(message);
+    if peer == Peer::ApiServer {
+        return Some(told);
+    }
+    Some(
+        told.hint().remedy(
+            Remedy::new(
+                "compare the clocks first. The line does not say which server it is: if it is the API server, restart k3s, \
+                 which renews its certificates at start; another's is renewed by its administrator",
+            )
+            .command("timedatectl"),
+        ),
+    )
+}
+
+/// What a certificate's dates are, by a line in lower case. Go says both in one sentence, and then which.
+pub(super) fn outside(lower: &str) -> &'static str {
+    if is_early(lower) {
         "the certificate is not valid yet by the client's clock"
     } else if lower.contains("has expired or is not yet valid") && !lower.contains("is after ") {
         "the certificate is outside its validity by the client's clock"
     } else {
         "the certificate has expired by the client's clock"
-    };
-    if lower.contains("verify client certificate") {
-        return Details::message(
-            message.replace("by the client's clock", "which a client brought, by the server's clock"),
-        );
     }
-    Details::message(message)
+}
+
+pub(super) fn is_early(lower: &str) -> bool {
+    lower.contains("is before ")
+        || lower.contains("certificate not valid yet")
+        || lower.contains("certificate not yet valid")
+        || lower.contains("not yet valid certificate")
+        || lower.contains("notyetvalid")
+        || lower.contains("certificate is not yet valid") && !lower.contains("has expired")
+}
+
+/// Of whatever server: who takes a certificate for one of the future has a clock that is behind.
+pub(super) fn clock_behind(line: &str) -> Option<Details> {
+    is_early(&line.to_ascii_lowercase()).then(|| {
+        Details::message("the clock is behind: the certificate of another server is not valid yet by it")
+            .remedy(Remedy::new("set the clock: a Pi has no battery for it").command("timedatectl"))
+    })
 }

@@ -61,9 +61,29 @@ fn why(line: &str) -> &'static str {
         "no pod of its Service is ready"
     } else if says(&["connection refused"]) {
         "nothing answers at its address"
-    } else if says(&["x509: ", "tls: "]) {
+    } else if says(&["has expired", "is not yet valid", "is before ", "is after "]) {
+        "its certificate is not valid at this date"
+    } else if says(&["certificate is valid for", "cannot validate certificate", "not valid for any names"]) {
+        "its certificate does not have the name of its Service"
+    } else if says(&["x509: "]) {
         "its certificate is not signed by the CA in its configuration"
-    } else if says(&["deadline exceeded", "Client.Timeout", "i/o timeout", "timed out"]) {
+    } else if says(&["remote error: tls: "]) {
+        "it has no certificate yet, or refuses the handshake"
+    } else if says(&["HTTP response to HTTPS client", "first record does not look like"]) {
+        "it speaks plain HTTP"
+    } else if says(&["no route to host", "network is unreachable"]) {
+        "its pod is not reachable: the pod network or a firewall is in between"
+    } else if says(&["could not find the requested resource", "404"]) {
+        "it does not know the path or the version that it is asked for"
+    } else if says(&["EOF", "connection reset"]) {
+        "it closes the connection without an answer"
+    } else if says(&[
+        "deadline exceeded",
+        "Client.Timeout",
+        "TLS handshake timeout",
+        "i/o timeout",
+        "timed out",
+    ]) {
         "it does not answer in time"
     } else if says(&["no such host"]) {
         "the API server cannot resolve its name"

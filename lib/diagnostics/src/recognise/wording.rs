@@ -1,5 +1,6 @@
 //! What an error that prints itself looks like.
 
+use super::context::Context;
 use super::details::Details;
 
 pub(super) struct Wording {
@@ -16,15 +17,24 @@ enum Reader {
     Tells(fn(&str) -> Details),
     /// It may be something else after all.
     Judges(fn(&str) -> Option<Details>),
+    /// Earlier lines tell what it is.
+    Knows(fn(&str, &Context) -> Option<Details>),
+    /// Once it is nothing.
+    Repeats(u32, fn(&str) -> Option<Details>),
 }
 
 impl Wording {
     /// What the line says in particular, if it is this error.
-    pub fn read(&self, line: &str) -> Option<Details> {
+    pub fn read(&self, line: &str, context: &mut Context) -> Option<Details> {
         match self.reader {
             Reader::AsItIs => Some(Details::default()),
             Reader::Tells(read) => Some(read(line)),
             Reader::Judges(read) => read(line),
+            Reader::Knows(read) => read(line, context),
+            Reader::Repeats(least, read) => {
+                let details = read(line)?;
+                (context.count(self.needle) >= least).then_some(details)
+            }
         }
     }
 }
@@ -39,4 +49,12 @@ pub(super) const fn tells(needle: &'static str, read: fn(&str) -> Details) -> Wo
 
 pub(super) const fn judged(needle: &'static str, read: fn(&str) -> Option<Details>) -> Wording {
     Wording { needle, reader: Reader::Judges(read) }
+}
+
+pub(super) const fn known(needle: &'static str, read: fn(&str, &Context) -> Option<Details>) -> Wording {
+    Wording { needle, reader: Reader::Knows(read) }
+}
+
+pub(super) const fn repeated(needle: &'static str, least: u32, read: fn(&str) -> Option<Details>) -> Wording {
+    Wording { needle, reader: Reader::Repeats(least, read) }
 }

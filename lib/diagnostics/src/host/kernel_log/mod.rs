@@ -9,9 +9,9 @@
 //! What is over is no finding for ever: after a day, or a week where data may be lost, it is left out. A pod that
 //! reaches its own limit is no fault of the node.
 
-mod context;
 mod reading;
 mod record;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 
 use aho_corasick::BuildError;
 
-use self::{context::Context, reading::OutOfMemory, record::Record, trouble::Trouble};
-use crate::finding::{Code, Finding, Place};
+use self::{reading::OutOfMemory, record::Record, slots::Slots, trouble::Trouble};
+use crate::finding::{Code, Finding, Place, Remedy};
 use crate::finding_text;
-use crate::recognise::Recogniser;
+use crate::recognise::{Context, Recogniser};
 
 /// Where the kernel's log is read.
 pub const KMSG: &str = "/dev/kmsg";
@@ -52,6 +52,17 @@ struct Seen {
     told: Option<u64>,
     /// The file system is mounted for writing again.
     is_mended: bool,
+    code: Code,
+    remedy: Option<Remedy>,
+}
+
+/// A trouble that a record tells of.
+struct Told {
+    trouble: Trouble,
+    subject: String,
+    code: Code,
+    remedy: Option<Remedy>,
+    shown: String,
 }
 
 /// Something that the kernel said just now, in the terms of node-problem-detector.
@@ -65,6 +76,7 @@ pub struct KernelEvent {
 pub struct KernelLog {
     recogniser: Recogniser,
     context: Context,
+    slots: Slots,
     memory: OutOfMemory,
     /// The number of the last record.
     last: Option<u64>,
@@ -80,6 +92,7 @@ impl KernelLog {
         Ok(Self {
             recogniser: Recogniser::new()?,
             context: Context::default(),
+            slots: Slots::default(),
             memory: OutOfMemory::default(),
             last: None,
             seen: BTreeMap::new(),
@@ -95,32 +108,41 @@ impl KernelLog {
         }
         self.last = Some(record.sequence);
         let Record { at, text, .. } = record;
-        self.context.learn(text);
+        self.slots.learn(text);
         if let Some(device) = reading::mounted(text)
             && let Some(seen) = self.seen.get_mut(&(Trouble::ReadOnly, device.to_owned()))
         {
             seen.is_mended = true;
         }
-        let (trouble, subject, shown) = self.judge(text)?;
-        self.count(trouble, &subject, at, shown)
+        let told = self.judge(text)?;
+        self.count(told, at)
     }
 
-    fn judge(&mut self, text: &str) -> Option<(Trouble, String, String)> {
-        if let Some(port) = reading::reset_port(text, &self.context) {
-            return Some((Trouble::DiskReset, format!("at port {port}"), finding_text::cut(text, SHOWN)));
+    fn judge(&mut self, text: &str) -> Option<Told> {
+        let found = self.recogniser.judge_in(&mut self.context, text.as_bytes(), || Place::file(KMSG));
+        if let Some(port) = reading::reset_port(text, self.context.disks()) {
+            let code = Code::UsbDiskFails;
+            return Some(Told {
+                trouble: Trouble::DiskReset,
+                subject: format!("at port {port}"),
+                code,
+                remedy: Some(code.row().remedy()),
+                shown: finding_text::cut(text, SHOWN),
+            });
         }
-        let found = self.recogniser.judge(text.as_bytes(), || Place::file(KMSG))?;
-        let (trouble, subject) = if found.code == Code::OutOfMemory {
+        let Finding { code, evidence, remedy, .. } = found?;
+        let (trouble, subject) = if code == Code::OutOfMemory {
             self.memory.read(text)?
         } else {
-            reading::trouble(found.code, text, &self.context)?
+            reading::trouble(code, text, &self.slots, self.context.disks())?
         };
-        let shown = found.evidence.first().map_or(text, |evidence| &evidence.saw);
-        Some((trouble, subject, finding_text::cut(shown, SHOWN)))
+        let shown = finding_text::cut(evidence.first().map_or(text, |evidence| &evidence.saw), SHOWN);
+        Some(Told { trouble, subject, code, remedy, shown })
     }
 
-    fn count(&mut self, trouble: Trouble, subject: &str, at: u64, text: String) -> Option<KernelEvent> {
-        let key = (trouble, subject.to_owned());
+    fn count(&mut self, told: Told, at: u64) -> Option<KernelEvent> {
+        let Told { trouble, subject, code, remedy, shown: text } = told;
+        let key = (trouble, subject.clone());
         if self.seen.len() >= MOST && !self.seen.contains_key(&key) {
             let quiet = self.seen.iter().min_by_key(|(_, seen)| seen.last).map(|(key, _)| key.clone());
             if let Some(quiet) = quiet {
@@ -134,6 +156,8 @@ impl KernelLog {
             shown: (0, at, String::new()),
             told: None,
             is_mended: false,
+            code,
+            remedy: None,
         });
         // After a long rest it begins again: what was is no part of what is.
         if at.saturating_sub(seen.last) > trouble.lasts() {
@@ -142,6 +166,7 @@ impl KernelLog {
         seen.count += 1;
         seen.last = at;
         seen.is_mended = false;
+        (seen.code, seen.remedy) = (code, remedy);
         if is_round(seen.count) || at.saturating_sub(seen.shown.1) >= HOUR {
             seen.shown = (seen.count, at, text);
         }
@@ -151,7 +176,7 @@ impl KernelLog {
         let reason =
             trouble.reason().filter(|_| seen.told.is_none_or(|told| at.saturating_sub(told) >= HOUR))?;
         seen.told = Some(at);
-        Some(KernelEvent { reason, note: format!("{}: {}", trouble.message(subject, false), seen.shown.2) })
+        Some(KernelEvent { reason, note: format!("{}: {}", trouble.message(&subject, false), seen.shown.2) })
     }
 
     /// What is wrong. `now` is in microseconds since the start, `date` gives the date of such a time.

@@ -1,27 +1,27 @@
 //! Which trouble a recognised line tells of, and of whom: the device, the process. Lines with which there is nothing
 //! wrong on this node, such as a pod that reached its own limit, are none.
 
-use super::{context::Context, trouble::Trouble};
+use super::{slots::Slots, trouble::Trouble};
 use crate::finding::Code;
-use crate::recognise::blocked_task;
+use crate::recognise::{Disks, blocked_task, device, is_number, whole};
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.
-pub(super) fn trouble(code: Code, text: &str, context: &Context) -> Option<(Trouble, String)> {
+pub(super) fn trouble(code: Code, text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
     match code {
         Code::UnderVoltage => {
             let is_heat = ["throttled", "temperature"].iter().any(|word| text.contains(word));
             Some((if is_heat { Trouble::Heat } else { Trouble::UnderVoltage }, String::new()))
         }
         Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
-        Code::CardFails | Code::UsbDiskFails => storage(text, context),
+        Code::CardFails | Code::UsbDiskFails => storage(text, slots, disks),
         _ => None,
     }
 }
 
-fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
+fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
     if let Some(host) = text.strip_prefix("scsi host") {
         let (host, _) = host.split_once(": uas_eh_device_reset_handler start")?;
-        let disk = context.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
+        let disk = disks.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
         return is_number(host).then_some((Trouble::DiskReset, disk));
     }
     // Each reset is logged once for the disk, and by a line for each request that waited.
@@ -29,7 +29,7 @@ fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
         return None;
     }
     let device = device(text)?;
-    if context.is_in_network(device) || !context.may_be_card(device) {
+    if !slots.may_be_card(device) {
         return None;
     }
     let lower = text.to_ascii_lowercase();
@@ -38,7 +38,7 @@ fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
     } else if lower.contains("ext4-fs error") {
         (Trouble::FileSystem, device)
     } else if device.starts_with("mmc") && !lower.contains("i/o error") {
-        (Trouble::CardSilent, context.card(whole(device)))
+        (Trouble::CardSilent, slots.card(whole(device)))
     } else {
         (Trouble::Io, whole(device))
     };
@@ -46,9 +46,9 @@ fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
 }
 
 /// A USB port with a disk that was reset. The kernel says so of every device, so this is no wording of the recogniser.
-pub(super) fn reset_port<'a>(text: &'a str, context: &Context) -> Option<&'a str> {
+pub(super) fn reset_port<'a>(text: &'a str, disks: &Disks) -> Option<&'a str> {
     let (port, rest) = text.strip_prefix("usb ")?.split_once(": reset ")?;
-    (rest.contains(" USB device number ") && context.is_usb_disk(port)).then_some(port)
+    (rest.contains(" USB device number ") && disks.is_at_port(port)).then_some(port)
 }
 
 /// A file system that takes writes again.
@@ -57,48 +57,6 @@ pub(super) fn mounted(text: &str) -> Option<&str> {
     let is_mount = rest.starts_with("mounted filesystem") || rest.starts_with("re-mounted");
     // Kernels before 6.4 do not say which; those after an error are no mounts.
     (is_mount && !rest.contains(" ro.") && !rest.contains(" ro ")).then_some(device)
-}
-
-/// The first word that is the name of a disk, of a partition, or of a slot of the MMC.
-fn device(text: &str) -> Option<&str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| is_device(word))
-}
-
-fn is_device(word: &str) -> bool {
-    let after = |prefix: &str| word.strip_prefix(prefix).filter(|_| word.len() <= 16);
-    let numbers = |rest: &str, between: &str| {
-        let mut parts = rest.splitn(2, between);
-        parts.next().is_some_and(is_number) && parts.next().is_none_or(is_number)
-    };
-    if let Some(rest) = after("mmcblk") {
-        return numbers(rest, "p");
-    }
-    if let Some(rest) = after("mmc") {
-        return is_number(rest);
-    }
-    if let Some(rest) = after("nvme") {
-        let Some((controller, rest)) = rest.split_once('n') else { return false };
-        return is_number(controller) && numbers(rest, "p");
-    }
-    let disk = after("sd").or_else(|| after("vd"));
-    disk.is_some_and(|rest| {
-        let letters = rest.trim_end_matches(|c: char| c.is_ascii_digit());
-        (1..=2).contains(&letters.len()) && letters.bytes().all(|c| c.is_ascii_lowercase())
-    })
-}
-
-/// The disk of a partition.
-fn whole(device: &str) -> &str {
-    let is_numbered = device.starts_with("mmcblk") || device.starts_with("nvme");
-    match device.rsplit_once('p') {
-        Some((disk, part)) if is_numbered && is_number(part) => disk,
-        None | Some(_) if is_numbered || device.starts_with("mmc") => device,
-        _ => device.trim_end_matches(|c: char| c.is_ascii_digit()),
-    }
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// `INFO: task jbd2/mmcblk0p2-8:85 blocked for more than 120 seconds.`

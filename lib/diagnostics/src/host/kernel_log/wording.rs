@@ -1,20 +1,9 @@
 //! How each trouble is reported: its code, its severity, its words, and how long it stays.
 
 use super::{DAY, KMSG, Seen, trouble::Trouble};
-use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::finding::{Finding, Place, Severity};
 
 impl Trouble {
-    fn code(self, subject: &str) -> Code {
-        match self {
-            Self::DiskReset => Code::UsbDiskFails,
-            Self::Io | Self::FileSystem | Self::ReadOnly if subject.starts_with("sd") => Code::UsbDiskFails,
-            Self::CardSilent | Self::Io | Self::FileSystem | Self::ReadOnly => Code::CardFails,
-            Self::Stuck => Code::CardSlow,
-            Self::Memory | Self::MemoryLimit => Code::OutOfMemory,
-            Self::UnderVoltage | Self::Heat => Code::UnderVoltage,
-        }
-    }
-
     /// How long after the last record it is a finding. A card announces its end by single errors, days apart.
     pub(super) const fn lasts(self) -> u64 {
         match self {
@@ -57,27 +46,11 @@ impl Trouble {
         }
     }
 
-    fn remedy(self, subject: &str) -> Option<Remedy> {
-        match self {
-            Self::Io if !subject.starts_with("mmc") => Some(
-                Remedy::new("copy your data; check the disk's cable and supply, then replace the disk")
-                    .command("sudo dmesg --level err,warn"),
-            ),
-            Self::Stuck => Some(
-                Remedy::new(
-                    "it usually waits for storage: look for card or disk errors at the same time, and move other writers off the card",
-                )
-                .command("sudo dmesg --level err,warn"),
-            ),
-            _ => None,
-        }
-    }
-
     pub(super) fn finding(self, subject: &str, seen: &Seen, date: impl Fn(u64) -> String) -> Finding {
-        let finding = Finding::new(self.code(subject), self.message(subject, seen.is_mended))
+        let finding = Finding::new(seen.code, self.message(subject, seen.is_mended))
             .saw(Place::file(KMSG), seen.evidence(date));
-        let finding = match self.remedy(subject) {
-            Some(remedy) => finding.remedy(remedy),
+        let finding = match &seen.remedy {
+            Some(remedy) => finding.remedy(remedy.clone()),
             None => finding,
         };
         if self == Self::ReadOnly && !seen.is_mended {

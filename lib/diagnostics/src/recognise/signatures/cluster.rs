@@ -1,7 +1,7 @@
 //! What k3s says of its start, its files, its datastore and of joining; what the cluster says of pods that wait.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{join, pods, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -10,9 +10,10 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             says("node password rejected"),
             says("duplicate node name found, please use a unique name for this node"),
+            tells("unable to verify hash for node", join::name_taken),
+            tells("unable to verify password for node", join::name_taken),
         ],
     ),
-    (Code::JoinOtherServer, &[says("token ca hash does not match the cluster ca certificate hash")]),
     (
         Code::JoinTokenRefused,
         &[
@@ -24,7 +25,16 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("failed to normalize token", join::malformed_token),
         ],
     ),
-    (Code::JoinServerSilent, &[judged("failed to validate connection to cluster at https://", join::silent)]),
+    (
+        Code::JoinServerSilent,
+        &[
+            judged("failed to validate connection to cluster at https://", join::silent),
+            judged("failed to get ca certs: get ", join::no_answer),
+            judged("ca cert validation failed: get ", join::no_answer),
+            repeated("failed to get ca certs: get \"https://127.0.0.1:", 3, join::no_answer_here),
+            repeated("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
+        ],
+    ),
     (
         Code::DatastoreTokenDiffers,
         &[
@@ -34,7 +44,42 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("cipher: message authentication failed", start::of_the_datastore),
         ],
     ),
-    (Code::PortTaken, &[judged("address already in use", start::port_taken)]),
+    (
+        Code::PortTaken,
+        &[
+            judged("address already in use", start::port_taken),
+            judged("failed: port is already allocated", start::port_allocated),
+            judged("[error port-", start::port_of_kubeadm),
+        ],
+    ),
+    (
+        Code::K3sConfigWrongType,
+        &[
+            judged("invalid value \"", start::wrong_value),
+            judged("invalid argument \"", start::wrong_value),
+            judged("cannot unmarshal ", start::wrong_type),
+        ],
+    ),
+    (
+        Code::K3sFileUnreadable,
+        &[judged("/etc/rancher/", start::unreadable), judged("/var/lib/rancher/", start::unreadable)],
+    ),
+    (
+        Code::ContainerdTemplateFault,
+        &[
+            judged("cannot be set when ", start::containerd_mirrors),
+            says("failed to load toml"),
+            says("template: compiled_template:"),
+        ],
+    ),
+    (
+        Code::KubeletConfigFault,
+        &[
+            judged("failed to load kubelet config file", start::kubelet_file),
+            says("failed to load kubelet dropin file"),
+            says("failed to validate kubelet configuration"),
+        ],
+    ),
     (
         Code::SettingMisspelled,
         &[
@@ -64,6 +109,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("snap: snapshot file doesn't exist", start::of_etcd),
             says("failed to recover v3 backend from snapshot"),
             says("freepages: failed to get all reachable pages"),
+            says("page expected to be: "),
+            judged("io: load closed segment ", start::of_dqlite),
         ],
     ),
     (
@@ -78,6 +125,10 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::VolumeWaits,
         &[
             says("unbound immediate persistentvolumeclaims"),
+            judged(
+                "waiting for a volume to be created either by the external provisioner",
+                pods::still_waits,
+            ),
             says("no persistent volumes available for this claim and no storage class is set"),
             says("nodepath only supports readwriteonce"),
             says("only support readwriteonce access mode"),
@@ -107,6 +158,19 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("slow sql", slow::database),
             judged("apply request took too long", slow::etcd),
             judged("slow fdatasync", slow::etcd),
+            says("etcdserver: leader changed"),
+            says("etcdserver: request timed out"),
+            judged("not yet ready to handle request", slow::not_ready),
+            repeated("error retrieving resource lock", 2, slow::lock),
+            repeated("failed to update lock: put ", 2, slow::lock),
+        ],
+    ),
+    (
+        Code::ApiServerSlow,
+        &[
+            judged("total time: ", slow::trace),
+            says("the server was unable to return a response in the time allotted"),
+            says("request did not complete within requested timeout"),
         ],
     ),
 ];

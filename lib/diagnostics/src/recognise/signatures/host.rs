@@ -1,8 +1,8 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, says, tells};
-use crate::recognise::{card, host, wear};
+use crate::recognise::wording::{Wording, judged, known, says, tells};
+use crate::recognise::{card, host, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // The kernel names a process first, which may be called as an error is.
@@ -24,6 +24,10 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             says("inotify cannot be used, reverting to polling: too many open files"),
             says("system limit for number of file watchers reached"),
             says("directory watch: no space left on device"),
+            says("directory watch: too many open files"),
+            judged("inotify_add_watch", host::watches),
+            says("user limit of inotify instances reached"),
+            says("user limit of inotify watches reached"),
         ],
     ),
 ];
@@ -33,6 +37,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         Code::ModuleMissing,
         &[
             judged("modprobe: fatal: module ", host::module),
+            judged("modprobe: warning: module ", host::module),
+            says("failed to initialize nft: protocol not supported"),
             says("can't initialize iptables table"),
             says("can't initialize ip6tables table"),
             says("couldn't load match `"),
@@ -41,6 +47,32 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("vxlan", host::no_vxlan),
             judged("operation not supported", host::flannel),
             judged("bridge-nf-call-iptables", host::no_br_netfilter),
+            judged("bridge-nf-call-ip6tables", host::no_br_netfilter),
+        ],
+    ),
+    (
+        Code::IptablesMixed,
+        &[
+            says("iptables-legacy tables present, use iptables-legacy"),
+            says("ip6tables-legacy tables present, use ip6tables-legacy"),
+        ],
+    ),
+    (
+        Code::NetworkConfigFault,
+        &[
+            says("error in network definition"),
+            says("invalid network-config provided"),
+            says("network-config failed schema validation"),
+            judged(": invalid yaml: ", host::netplan_yaml),
+        ],
+    ),
+    (
+        Code::UserDataFault,
+        &[
+            says("cloud config schema errors"),
+            says("failed loading yaml blob"),
+            says("cloud-config failed schema validation"),
+            says("unhandled non-multipart (text/x-not-multipart) userdata"),
         ],
     ),
     (
@@ -83,20 +115,29 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         Code::CardFails,
         &[
             judged("read-only file system", host::read_only),
-            judged("remounting filesystem read-only", card::remounted),
-            judged("i/o error, dev ", card::device_fails),
-            judged("buffer i/o error on dev", card::device_fails),
+            known("remounting filesystem read-only", card::remounted),
+            judged("critical medium error, dev ", card::medium),
+            known("i/o error, dev ", card::device_fails),
+            known("critical target error, dev ", card::device_fails),
+            known("buffer i/o error on dev", card::buffer),
             judged(": error -", card::error_number),
             judged("timeout waiting for hardware ", card::timeout),
             judged("card stuck being busy", card::timeout),
             judged("card never left busy state", card::timeout),
             judged("cache flush error", card::timeout),
             judged("whilst initialising ", card::initialising),
-            judged(": recovery failed!", card::of_a_card),
-            judged("aborting journal on device ", card::of_a_card),
-            judged("when updating journal superblock for ", card::of_a_card),
-            judged("ext4-fs error (device ", card::of_a_card),
-            judged("i/o error while writing superblock", card::of_a_card),
+            says("final write to sd card still running"),
+            judged(": tried to reset card", card::timeout),
+            known(": r/w command failed, status", card::of_a_card),
+            known(": recovery failed!", card::of_a_card),
+            known("aborting journal on device ", card::of_a_card),
+            known("when updating journal superblock for ", card::of_a_card),
+            known("ext4-fs error (device ", card::of_a_card),
+            known("i/o error while writing superblock", card::of_a_card),
+            known("ext4-fs warning (device ", card::end_io),
+            known("error count since last fsck", card::recorded),
+            judged("structure needs cleaning", card::unclean),
+            tells(": controller is down; will reset", card::nvme_down),
             judged("disk i/o error", card::of_the_datastore),
         ],
     ),
@@ -105,12 +146,15 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         &[
             says("uas_eh_abort_handler"),
             says("uas_eh_device_reset_handler start"),
-            judged("i/o error, dev ", card::of_a_usb_disk),
-            judged("critical target error, dev ", card::of_a_usb_disk),
-            judged("ext4-fs error (device ", card::of_a_usb_disk),
-            judged("aborting journal on device ", card::of_a_usb_disk),
-            judged("remounting filesystem read-only", card::of_a_usb_disk),
-            says("xhci host controller not responding, assume dead"),
+            says("uas_zap_pending"),
+            judged("data cmplt err -", card::of_uas),
+            known("i/o error, dev ", card::of_a_usb_disk),
+            known("critical target error, dev ", card::of_a_usb_disk),
+            known("ext4-fs error (device ", card::of_a_usb_disk),
+            known("aborting journal on device ", card::of_a_usb_disk),
+            known("remounting filesystem read-only", card::of_a_usb_disk),
+            known("device offlined - not ready after error recovery", card::offlined),
+            tells("xhci host controller not responding, assume dead", card::usb_controller),
         ],
     ),
     (
@@ -133,6 +177,9 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("system clock synchronized: no"),
             says("ntp synchronized: no"),
             says("is not valid yet (invalid for another "),
+            says("server has too large root distance"),
+            judged("certificate chain uses not yet valid certificate", tls::clock_behind),
+            judged("is not yet valid: current time", tls::clock_behind),
         ],
     ),
 ];

@@ -72,4 +72,14 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::RegistryUnreachable,
         &[judged("/v2/", images::unreachable), judged("/token?", images::tokens_unreachable)],
     ),
+    (
+        Code::ImageNotPulled,
+        &[
+            judged("imagepullbackoff", images::waiting),
+            judged("errimagepull", images::waiting),
+            judged("errimageneverpull", images::waiting),
+            judged("invalidimagename", images::waiting),
+            says("back-off pulling image \""),
+        ],
+    ),
 ];

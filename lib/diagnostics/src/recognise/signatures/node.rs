@@ -9,13 +9,20 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::MemoryCgroupAbsent,
         &[
             says("failed to find memory cgroup"),
-            judged("failed to find cpuset cgroup", host::controller),
-            judged("failed to find cpu cgroup", host::controller),
-            judged("missing required cgroups: ", host::controller),
-            says("cgroup subsystem not mounted: [memory]"),
+            judged("missing required cgroups: ", host::memory_controller),
+            judged("cgroup subsystem not mounted: [", host::memory_controller),
             says("your kernel does not support memory limit capabilities"),
             says("cgroup controller `memory` is not available"),
             says("warning: no memory limit support"),
+        ],
+    ),
+    (
+        Code::CgroupControllerMissing,
+        &[
+            judged("failed to find cpuset cgroup", host::controller),
+            judged("failed to find cpu cgroup", host::controller),
+            judged("missing required cgroups: ", host::controller),
+            judged("cgroup subsystem not mounted: [", host::controller),
         ],
     ),
     (
@@ -26,6 +33,15 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         ],
     ),
     (
+        Code::CgroupRootThreaded,
+        &[
+            says("cannot enter cgroupv2 \""),
+            says("failed to evacuate root cgroup"),
+            judged("cgroup.subtree_control: ", host::delegation),
+        ],
+    ),
+    (Code::MemoryTooSmall, &[judged("the system ram (", host::too_little_memory)]),
+    (
         Code::HostNameUnusable,
         &[judged("rfc 1123 subdomain", node::name), judged("dns-1123 subdomain", node::name)],
     ),
@@ -35,6 +51,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("pleg was last seen active "),
             says("container runtime is down"),
             says("level=error msg=\"containerd exited: "),
+            judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
         ],
     ),
     (
@@ -85,6 +102,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("has been killed by the oom killer", host::unit_out_of_memory),
             tells("failed with result 'oom-kill'", host::unit_out_of_memory),
             judged("oomkilled", host::container_out_of_memory),
+            tells("oom_reaper: reaped process ", host::reaped),
+            tells("systemd-oomd killed ", host::unit_out_of_memory),
         ],
     ),
 ];

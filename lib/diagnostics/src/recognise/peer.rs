@@ -1,0 +1,223 @@
+//! Who speaks, and with whom: what TLS says of a certificate is a matter of k3s only where the API server was asked. The
+//! same libraries tell of databases, mail servers and web sites.
+
+/// Whom a line tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// The API server of a cluster, or the supervisor of k3s next to it.
+    ApiServer,
+    /// The line has nothing but the words of a library or of a tool that is typed by hand.
+    Unnamed,
+    /// Another server.
+    Other,
+}
+
+/// Programs and words that have to do with nothing but an API server.
+const OF_THE_API_SERVER: &[&str] = &[
+    "Unable to connect to the server",
+    "couldn't get current server API group list",
+    "couldn't read version from server",
+    "luster unreachable",
+    "Kubernetes cluster",
+    "The connection to the server ",
+    "can't connect to cluster",
+    "connect to Kubernetes API",
+    "http: proxy error: ",
+    "Error while proxying request",
+    "candidate authority certificate \"kubernetes\"",
+    "k3s-server-ca",
+    "k3s-client-ca",
+    "kube-apiserver",
+    "kube_client",
+    "kubernetes.client",
+    "kubernetes_asyncio",
+    "io.kubernetes.",
+    "KubernetesClientException",
+    "k8s.client",
+    "Failed to connect to proxy. Empty dialer response",
+    "/cacerts",
+    "/v1-k3s/",
+    "kubectl",
+    "memcache.go",
+    ":6443",
+    ":6444",
+    ":16443",
+    "port=6443",
+    "port 6443",
+];
+
+/// Resources that an API server has at `/api/v1/`, where others have something else.
+const RESOURCES: &[&str] = &[
+    "namespaces",
+    "nodes",
+    "pods",
+    "services",
+    "endpoints",
+    "configmaps",
+    "secrets",
+    "events",
+    "persistentvolume",
+    "serviceaccounts",
+    "replicationcontrollers",
+    "limitranges",
+    "resourcequotas",
+];
+
+/// Names in the certificate of each API server.
+pub(super) fn is_of_kubernetes(name: &str) -> bool {
+    name == "kubernetes"
+        || name.starts_with("kubernetes.default")
+        || name == "10.43.0.1"
+        || name == "10.96.0.1"
+}
+
+/// Each URL of a line: host with port, and the path with what follows.
+fn urls(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    const END: &[char] = &['"', ' ', '\'', ')', '>', ','];
+    line.match_indices("://").filter_map(|(at, _)| {
+        let url = line[at + 3..].split(END).next().unwrap_or_default().trim_end_matches(':');
+        let end = url.find(['/', '?']).unwrap_or(url.len());
+        (!url.is_empty()).then(|| url.split_at(end))
+    })
+}
+
+/// Is this a path that only an API server has? `metrics.k8s.io` is behind it, and has a certificate of its own.
+fn is_of_an_api_server(path: &str) -> bool {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let is_core =
+        path.strip_prefix("/api/v1/").is_some_and(|rest| RESOURCES.iter().any(|name| rest.starts_with(name)));
+    let is_version = path == "/version" && (query.is_empty() || query.starts_with("timeout="));
+    let is_group = path == "/apis" || path.starts_with("/apis/") && !path.contains("metrics.k8s.io");
+    is_core
+        || is_version
+        || is_group
+        || matches!(path, "/api" | "/api/v1" | "/cacerts")
+        || path.starts_with("/v1-k3s/")
+}
+
+/// Does the line tell of the API server, and not of any server?
+pub(super) fn asks_the_api_server(line: &str) -> bool {
+    peer(line) == Peer::ApiServer
+}
+
+pub(super) fn peer(line: &str) -> Peer {
+    // The kubelet's own certificate is at 10250, and has other names than the API server's.
+    if line.contains(":10250") {
+        return Peer::Other;
+    }
+    if OF_THE_API_SERVER.iter().any(|words| line.contains(words)) {
+        return Peer::ApiServer;
+    }
+    let mut has_url = false;
+    for (host, path) in urls(line) {
+        has_url = true;
+        let name = host.split(':').next().unwrap_or(host);
+        if is_of_kubernetes(name) || is_of_an_api_server(path) {
+            return Peer::ApiServer;
+        }
+    }
+    if has_url || line.contains("HTTPSConnectionPool(host=") || line.contains("[IP: ") {
+        return Peer::Other;
+    }
+    // In the journal; what they say of others has a URL.
+    if ["k3s[", "kubelet[", "k3s:"].iter().any(|program| line.contains(program)) {
+        return Peer::ApiServer;
+    }
+    if is_bare(line) { Peer::Unnamed } else { Peer::Other }
+}
+
+/// How the libraries and tools begin that name no one: a program that speaks for itself says its own name or what it
+/// wanted in front of it.
+const BARE: &[&str] = &[
+    "x509: ",
+    "tls: ",
+    "curl: (",
+    "error [err_tls_",
+    "verify error:",
+    "verify return code",
+    "javax.net.ssl.sslhandshakeexception: no ",
+    "java.security.cert.certificateexception: no ",
+    "ssl.ssl",
+    "urllib.error.urlerror: <urlopen error [ssl",
+    "- status:",
+    "issued certificate",
+    "{ code: '",
+    "hyper error: invalid",
+    "invalid peer certificate",
+    "invalid certificate: ",
+    "the certificate's owner",
+    "unable to locally verify",
+    "self-signed certificate encountered",
+    "no certificate subject alternative",
+    "unable to verify the first certificate",
+    "unable to get issuer certificate",
+    "unable to get local issuer certificate",
+    "self-signed certificate",
+    "self signed certificate",
+    "certificate has expired",
+    "client error (connect): invalid peer",
+    "error trying to connect: invalid peer",
+];
+
+fn is_bare(line: &str) -> bool {
+    let line = line.trim_start().to_ascii_lowercase();
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    BARE.iter().any(|start| line.starts_with(start))
+}
+
+/// A name of the internet, and not of a home or of one machine.
+pub(super) fn is_public(name: &str) -> bool {
+    const LOCAL: &[&str] = &[
+        "lan",
+        "local",
+        "localdomain",
+        "home",
+        "arpa",
+        "internal",
+        "intern",
+        "box",
+        "test",
+        "example",
+        "svc",
+        "localhost",
+    ];
+    let name = name.trim_end_matches('.');
+    let Some((_, last)) = name.rsplit_once('.') else { return false };
+    !LOCAL.contains(&last) && last.bytes().all(|c| c.is_ascii_alphabetic()) && !last.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_line_tells_of() {
+        for (line, want) in [
+            (r#"Get "https://10.0.0.7:6443/version": x509: "#, Peer::ApiServer),
+            (r#"Get "https://pi/api/v1/namespaces/default/pods?limit=5": x509: "#, Peer::ApiServer),
+            (r#"Get "https://pi/apis/apps/v1/deployments": x509: "#, Peer::ApiServer),
+            (r#"Get "https://pi/apis/metrics.k8s.io/v1beta1": x509: "#, Peer::Other),
+            (r#"Get "https://grafana.example/api/a": x509: "#, Peer::Other),
+            (r#"Get "https://forge.example/api/v1/repos": x509: "#, Peer::Other),
+            (r#"Get "https://192.0.2.7:10250/metrics/resource": x509: "#, Peer::Other),
+            ("LDAP Result Code 200: x509: ", Peer::Other),
+            ("MongoServerSelectionError: certificate has expired", Peer::Other),
+            ("Error: certificate has expired", Peer::Unnamed),
+            ("x509: certificate signed by unknown authority", Peer::Unnamed),
+            ("", Peer::Other),
+            ("://", Peer::Other),
+        ] {
+            assert_eq!(peer(line), want, "{line}");
+        }
+        for (name, want) in [
+            ("example.com", true),
+            ("raspi", false),
+            ("raspi.lan", false),
+            ("192.0.2.7", false),
+            ("a.b.svc", false),
+            ("", false),
+        ] {
+            assert_eq!(is_public(name), want, "{name}");
+        }
+    }
+}
