@@ -231,6 +231,26 @@ macro_rules! host_rows {
                 "printf 'fs.inotify.max_user_instances=512\\nfs.inotify.max_user_watches=524288\\n' | sudo tee /etc/sysctl.d/90-inotify.conf",
             ],
         }
+        PageSizeUnsupported = "H-21" "page-size-unsupported" Fail {
+            title: "A program does not run with the page size of this kernel.",
+            cause: "The kernel of a Pi 5 has pages of 16 KiB, and some programs were built for 4 KiB, such as databases that \
+                use jemalloc.",
+            remedy: "use a newer image of the program; or boot the kernel with pages of 4 KiB, with the second command and a reboot",
+            commands: [
+                "getconf PAGESIZE",
+                "printf '[all]\\nkernel=kernel8.img\\n' | sudo tee -a /boot/firmware/config.txt",
+                "sudo reboot",
+            ],
+            links: ["https://www.raspberrypi.com/documentation/computers/config_txt.html#kernel"],
+        }
+        PackagesHalfInstalled = "H-22" "packages-half-installed" Warn {
+            title: "An installation of packages was interrupted.",
+            cause: "The power failed, or the process was killed, while dpkg unpacked or configured packages. Until it is \
+                completed, nothing else can be installed.",
+            remedy: "complete it; if dpkg names a file that is damaged, look for errors of the card (H-07)",
+            commands: ["sudo dpkg --configure -a", "sudo apt-get install --fix-broken", "sudo dpkg --audit"],
+            links: ["https://manpages.debian.org/dpkg"],
+        }
     }
     }};
 }

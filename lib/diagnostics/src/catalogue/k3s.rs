@@ -146,6 +146,35 @@ macro_rules! k3s_rows {
             remedy: "lower the requests of this pod or of others, delete what is not needed, or add a node",
             commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],
         }
+        ServerAddressChanged = "F-18" "server-address-changed" Fail {
+            title: "The server has another address than the one under which etcd knows it.",
+            cause: "etcd keeps the addresses of its members. The router has given this server another one, or it has another \
+                network interface.",
+            remedy: "give it the old address again, and reserve it in the router. To keep the new one on a cluster of one \
+                server, take a snapshot and reset the membership: the data stays",
+            commands: [
+                "ip -brief address",
+                "sudo systemctl stop k3s",
+                "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.before",
+                "sudo k3s server --cluster-reset",
+                "sudo systemctl start k3s",
+            ],
+            links: ["https://docs.k3s.io/cli/etcd-snapshot"],
+        }
+        SnapshotterUnusable = "F-20" "snapshotter-unusable" Fail {
+            title: "containerd cannot use overlayfs on this file system, and k3s does not start.",
+            cause: "The root file system is in the network (NFS), is itself an overlay (raspi-config's read-only mode, a \
+                container), or is of another kind that overlayfs does not take.",
+            remedy: "put /var/lib/rancher on a disk with ext4, or turn the overlay off in raspi-config; the first commands set \
+                a snapshotter that works everywhere, but is slower and needs more space",
+            commands: [
+                "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
+                "echo 'snapshotter: native' | sudo tee /etc/rancher/k3s/config.yaml.d/94-snapshotter.yaml",
+                RESTART_K3S,
+                "findmnt -T /var/lib/rancher",
+            ],
+            links: [K3S_CONTAINERD],
+        }
     }
     }};
 }

@@ -172,6 +172,34 @@ macro_rules! node_rows {
                 RESTART_K3S,
             ],
         }
+        ServiceNetworkUnreachable = "N-21" "service-network-unreachable" Warn {
+            title: "Pods do not reach Services: the API server or the DNS server of the cluster.",
+            cause: "A firewall on the node drops packets of pods, kube-proxy has not made its rules, or packets between \
+                nodes (UDP port 8472) are dropped. In the first minute after a start this is normal.",
+            remedy: "turn the firewall off, or allow the networks of pods and Services; with several nodes, allow UDP port \
+                8472 between them",
+            commands: [
+                "sudo ufw status",
+                "sudo ufw allow from 10.42.0.0/16 to any",
+                "sudo ufw allow from 10.43.0.0/16 to any",
+                "sudo ufw allow 8472/udp",
+                "sudo iptables-save -t nat | grep -c KUBE-SVC",
+            ],
+            links: [K3S_REQUIREMENTS],
+        }
+        PodAddressesStuck = "N-22" "pod-addresses-stuck" Warn {
+            title: "New pods get no address on this node.",
+            cause: "The bridge cni0 has the address of another range, because the node joined again; or addresses of pods \
+                that no longer exist were never freed, as after power losses.",
+            remedy: "stop k3s with its pods, remove the bridge and the list of used addresses, and start k3s; both are made again",
+            commands: [
+                "sudo k3s-killall.sh",
+                "sudo ip link delete cni0",
+                "sudo rm -r /var/lib/cni/networks/cbr0",
+                RESTART_K3S,
+            ],
+            links: ["https://github.com/flannel-io/cni-plugin"],
+        }
     }
     }};
 }

@@ -235,3 +235,15 @@ pub(super) fn too_little_memory(line: &str) -> Option<Details> {
 pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
     line.contains("/etc/netplan/").then(Details::default)
 }
+
+/// The kernel's words for k3s' directory; another program's overlay is its own matter.
+pub(super) fn upper_of_k3s(line: &str) -> Option<Details> {
+    (line.contains("/var/lib/rancher") || line.contains("containerd")).then(Details::default)
+}
+
+/// dpkg's own files, as a power loss leaves them.
+pub(super) fn damaged_list(line: &str) -> Option<Details> {
+    let name = after(line, "file for package '", &['\''])?;
+    (line.contains("missing final newline") || line.contains("contains empty filename"))
+        .then(|| Details::message(format!("dpkg's list of the files of {name} is damaged")))
+}

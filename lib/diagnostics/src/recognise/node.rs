@@ -68,3 +68,11 @@ pub(super) fn runtime_gone(line: &str) -> Option<Details> {
         )
     })
 }
+
+pub(super) fn bridge_address(line: &str) -> Option<Details> {
+    line.contains("\"cni0\"").then(|| {
+        Details::message(
+            "the bridge cni0 has the address of another range: the node joined again under another one",
+        )
+    })
+}

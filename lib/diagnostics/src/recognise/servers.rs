@@ -206,3 +206,13 @@ pub(super) fn refused(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
     Some(Details::message(format!("nothing answers at {server}")))
 }
+
+/// A pod that asks a Service: the addresses are those that k3s gives to the API server and to DNS.
+pub(super) fn service_network(line: &str) -> Option<Details> {
+    let why = ["no route to host", "i/o timeout", "network is unreachable", "timed out"]
+        .into_iter()
+        .find(|why| line.contains(why))?;
+    let whom =
+        if line.contains("10.43.0.1:443") { "the API server" } else { "the DNS server of the cluster" };
+    Some(Details::message(format!("a pod does not reach {whom}: {why}")))
+}

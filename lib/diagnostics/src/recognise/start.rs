@@ -53,7 +53,8 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
 pub(super) fn port_allocated(line: &str) -> Option<Details> {
     let place = after(line, "ind for ", &[' '])?;
     let port = place.rsplit_once(':')?.1;
-    port.bytes().all(|c| c.is_ascii_digit()).then(|| {
+    let is_ours = line.contains("k3d-") || PORTS.contains(&port);
+    (is_ours && port.bytes().all(|c| c.is_ascii_digit())).then(|| {
         Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(
             Remedy::new(
                 "another container has it, often that of another cluster of k3d, or a program of this machine: stop that one, \

@@ -224,6 +224,15 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
 ];
 
 pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
+    // Before a name that is not found, or a server that is silent.
+    (
+        Code::ServiceNetworkUnreachable,
+        &[
+            judged("10.43.0.1:443", servers::service_network),
+            judged("10.43.0.10:53", servers::service_network),
+            judged("communications error to 10.43.0.10#53: ", servers::service_network),
+        ],
+    ),
     (
         Code::OwnNameNotFound,
         &[says("sudo: unable to resolve host "), says("hostname: name or service not known")],
@@ -303,6 +312,7 @@ pub(super) const LAST: &[(Code, &[Wording])] = &[(
         judged("client.timeout exceeded while awaiting headers", servers::silent),
         judged("connected party did not properly respond", servers::silent),
         judged("to the server: eof", servers::silent),
+        judged("\": eof", servers::silent),
         judged("proxyconnect tcp: ", servers::silent),
         judged("http2: client connection lost", servers::silent),
         judged("connection reset by peer", servers::silent),

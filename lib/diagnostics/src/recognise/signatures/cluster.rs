@@ -14,6 +14,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("unable to verify password for node", join::name_taken),
         ],
     ),
+    (Code::ServerAddressChanged, &[says("is a not a member of the etcd cluster")]),
     (
         Code::JoinTokenRefused,
         &[

@@ -33,6 +33,30 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
 ];
 
 pub(super) const REST: &[(Code, &[Wording])] = &[
+    // Before the kernel lacks something, of which it speaks too.
+    (
+        Code::SnapshotterUnusable,
+        &[
+            says("snapshotter cannot be enabled for "),
+            judged("not supported as upperdir", host::upper_of_k3s),
+        ],
+    ),
+    (
+        Code::PageSizeUnsupported,
+        &[
+            says("unsupported system page size"),
+            says("elf load command alignment not page-aligned"),
+            says("elf load command address/offset not page-aligned"),
+        ],
+    ),
+    (
+        Code::PackagesHalfInstalled,
+        &[
+            says("dpkg was interrupted, you must manually run"),
+            says("in a very bad inconsistent state"),
+            judged("files list file for package '", host::damaged_list),
+        ],
+    ),
     (
         Code::ModuleMissing,
         &[

@@ -64,6 +64,13 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         ],
     ),
     (
+        Code::PodAddressesStuck,
+        &[
+            judged("already has an ip address different from ", node::bridge_address),
+            says("no ip addresses available in range set"),
+        ],
+    ),
+    (
         Code::PodNetworkMissing,
         &[
             judged("reason:networkpluginnotready", node::network),
