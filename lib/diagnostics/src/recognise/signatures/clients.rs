@@ -73,7 +73,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("context was not found for specified context", kubeconfig::default_context),
             tells("no server found for cluster", kubeconfig::default_context),
             says("error loading config file \""),
-            says("unable to load root certificates"),
+            says("unable to load root certificates: "),
             judged("getting credentials: exec: ", kubeconfig::plugin),
         ],
     ),
