@@ -154,10 +154,10 @@ macro_rules! k3s_rows {
                 server, take a snapshot and reset the membership: the data stays",
             commands: [
                 "ip -brief address",
-                "sudo systemctl stop k3s",
+                STOP_K3S,
                 "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.before",
                 "sudo k3s server --cluster-reset",
-                "sudo systemctl start k3s",
+                START_K3S,
             ],
             links: ["https://docs.k3s.io/cli/etcd-snapshot"],
         }

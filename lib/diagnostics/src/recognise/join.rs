@@ -2,7 +2,7 @@
 
 use super::details::{Details, after};
 use super::tls::NameMismatch;
-use crate::finding::Remedy;
+use crate::finding::{RESTART_K3S, Remedy};
 use crate::san::ServingName;
 
 /// As the supervisor of k3s answers; a registry's 401 is another.
@@ -109,7 +109,7 @@ pub(super) fn name_not_served(line: &str) -> Option<Details> {
             .command(format!(
                 "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
             ))
-            .command("sudo systemctl restart k3s"),
+            .command(RESTART_K3S),
         ),
     )
 }

@@ -63,7 +63,7 @@ pub(super) fn runtime_gone(line: &str) -> Option<Details> {
     is_of_a_client.then(|| {
         Details::message("containerd of k3s does not run on this node").remedy(
             Remedy::new("it runs as a part of k3s: see why k3s does not start")
-                .command("systemctl status k3s k3s-agent")
+                .command(K3S_STATUS_ANYWHERE)
                 .command("weaver explain --journal k3s"),
         )
     })

@@ -1,7 +1,7 @@
 //! What k3s says at its start, of its settings, its ports and its datastore.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::Remedy;
+use crate::finding::{RESTART_K3S, Remedy};
 
 /// SQLite's words are those of each program that has it inside.
 pub(super) fn of_kine(line: &str) -> Option<Details> {
@@ -121,7 +121,7 @@ pub(super) fn containerd_mirrors(line: &str) -> Option<Details> {
                  /etc/rancher/k3s/registries.yaml",
             )
             .command("sudo grep -rn mirrors /var/lib/rancher/k3s/agent/etc/containerd")
-            .command("sudo systemctl restart k3s"),
+            .command(RESTART_K3S),
         )
     })
 }

@@ -42,7 +42,17 @@ fn a_disk_is_at_usb_only_where_the_kernel_said_so() {
 
 #[test]
 fn what_helps_a_disk_is_said_by_its_bus() {
-    let commands = |texts: &[&str]| at(&read(texts), 200).remove(0).remedy.unwrap().commands.join("; ");
+    let commands = |texts: &[&str]| {
+        at(&read(texts), 200)
+            .remove(0)
+            .remedy
+            .unwrap()
+            .commands
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
     let error = |disk: &str| {
         format!("I/O error, dev {disk}, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2")
     };
