@@ -157,6 +157,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
     let files = files.context("reading the host's files")?;
     let Files { mut findings, effective, server_ca, kubeconfig, own, places, causes, joins, target } = files;
+    findings.extend(host.newer_settings().await);
     let api_address = host.api_address(&effective);
     let anchors = server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors);
     let server_ca = server_ca.ok().map(|file| file.text);

@@ -10,6 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use weaver_diagnostics::{
+    finding::Finding,
     k3s_config::{DEFAULT_DATA_DIR, Effective},
     k3s_upgrade::Role,
     name_repair::OwnNames,
@@ -24,6 +25,7 @@ use crate::{
     k3d::{self, K3d},
     k3s_files,
     run::cluster::ClusterAccess,
+    upgrade,
 };
 
 const DEFAULT_PORT: u16 = 6443;
@@ -127,6 +129,19 @@ impl Host {
             return k3d.effective.clone();
         }
         k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
+    }
+
+    /// What k3s is configured with that the installed one does not have yet. Only asked of this machine's own k3s, and
+    /// only where there is such a setting: the answer takes a start of the program.
+    pub(crate) async fn newer_settings(&self) -> Vec<Finding> {
+        let of = |minor| {
+            k3s_files::newer_settings(&self.root, self.config.as_deref(), self.unit.as_deref(), minor)
+        };
+        if self.k3d().is_some() || self.root.real("/") != Path::new("/") || of(0).is_empty() {
+            return Vec::new();
+        }
+        let version = upgrade::version_of(Path::new("/usr/local/bin/k3s")).await;
+        version.map_or_else(|_| Vec::new(), |version| of(version.minor()))
     }
 
     /// The same, one of the files that it is made of left out.

@@ -92,10 +92,29 @@ pub fn effective_without(
     effective
 }
 
+/// What the configuration and the unit set that needs a newer k3s than v1.`minor`.
+pub(crate) fn newer_settings(
+    root: &HostRoot,
+    config: Option<&Path>,
+    unit: Option<&Path>,
+    minor: u32,
+) -> Vec<Finding> {
+    let mut reported_elsewhere = Vec::new();
+    let start = read_unit(root, unit, |_| true, &mut reported_elsewhere);
+    let by_unit = || start.config_file.as_ref().map(|setting| PathBuf::from(&setting.value));
+    let config = config.map(Path::to_owned).or_else(by_unit).unwrap_or_else(|| DEFAULT_CONFIG.into());
+    let files = config_files(root, &config, &mut reported_elsewhere);
+    keys::lint_since(&files, &start.flags, role(root), minor)
+}
+
 /// What is wrong with the file of the registries.
 fn registries(root: &HostRoot) -> Vec<Finding> {
     let path = Path::new(registries_yaml::FILE);
+    let misnamed = path.with_extension("yml");
     match root.read(path) {
+        Ok(None) if root.exists(&misnamed) => {
+            vec![registries_yaml::misnamed(&misnamed.display().to_string())]
+        }
         Ok(file) => file.map_or_else(Vec::new, |file| {
             let is_there = |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)));
             registries_yaml::lint(&file, is_there)
@@ -111,6 +130,8 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
         unreadable.push(unread(FileUse::DropIns, &drop_ins, &ReadError::Io(error)));
         Vec::new()
     });
+    let directory = drop_ins.display().to_string();
+    unreadable.extend(names.iter().filter_map(|name| keys::passed_over(&directory, name)));
     let drop_ins = names.iter().filter(|name| k3s_config::is_drop_in(name)).map(|name| drop_ins.join(name));
     std::iter::once(config.to_owned())
         .chain(drop_ins)

@@ -3,7 +3,7 @@
 //! k3s takes `config-v3.toml.tmpl`, else `config.toml.tmpl`, in the place of its own; `{{ template "base" . }}` puts its
 //! own in. A template that Go or containerd cannot read keeps k3s from starting, and no message names the file.
 
-use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::text_file::TextFile;
 
 /// The directory of both, below k3s' data.
@@ -59,17 +59,32 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
         Ok(base) => base,
         Err(line) => {
             let what = "an action begins with `{{` and has no `}}`: k3s does not start with it";
-            found.fault(Some(line), what, "close it");
+            found.stops(Some(line), what, "close it");
             return found.findings;
         }
     };
+    found.actions();
+    if !found.findings.is_empty() {
+        return found.findings;
+    }
     let lines: Vec<(u64, &str)> = (1..).zip(file.text.lines().map(code)).collect();
     match base {
+        Base::Absent if lines.iter().any(|(_, line)| is_of_version_1(line)) => {
+            let what = "it is a configuration of version 1, with which containerd 2 does not start (k3s v1.31.6, v1.32.2 and \
+                newer)";
+            let remedy = "begin the template with {{ template \"base\" . }} and keep only what differs, in tables of \
+                version 3 in config-v3.toml.tmpl";
+            if version == Version::V3 {
+                found.stops(None, what, remedy);
+            } else {
+                found.fault(None, what, remedy);
+            }
+        }
         Base::Absent => found.whole(&lines),
         Base::WithoutData => {
             let what =
                 "`{{ template \"base\" }}` has no dot, so k3s fills in nothing and containerd does not start";
-            found.fault(None, what, "write {{ template \"base\" . }}");
+            found.stops(None, what, "write {{ template \"base\" . }}");
         }
         Base::At(line) => found.addition(&lines, line, version),
     }
@@ -102,11 +117,36 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn fault(&mut self, line: Option<u64>, what: &str, remedy: &str) {
+        let finding = self.finding(line, what, remedy).milder(Severity::Warn);
+        self.findings.push(finding);
+    }
+
+    /// What k3s does not start with, whatever its version puts in.
+    fn stops(&mut self, line: Option<u64>, what: &str, remedy: &str) {
+        let finding = self.finding(line, what, remedy);
+        self.findings.push(finding);
+    }
+
+    /// Actions that Go's templates do not have, or that k3s has no value for.
+    fn actions(&mut self) {
+        for (line, action) in actions(&self.file.text) {
+            if has_single_quotes(&action) {
+                let what = "an action has single quotes, which Go's templates do not know: k3s does not start with it";
+                self.stops(Some(line), what, "write double quotes: {{ template \"base\" . }}");
+            } else if let Some(field) = REMOVED.iter().find(|field| action.contains(*field)) {
+                let what = format!("k3s has no {field} since v1.25, and does not start with it");
+                let remedy = "begin the template with {{ template \"base\" . }} and keep only what differs";
+                self.stops(Some(line), &what, remedy);
+            }
+        }
+    }
+
+    fn finding(&self, line: Option<u64>, what: &str, remedy: &str) -> Finding {
         let place = Place { file: self.file.path.clone(), line, column: None };
         let finding = Finding::new(Code::ContainerdTemplateFault, format!("{place}: {what}"));
-        let remedy =
-            Remedy::new(format!("{remedy}; k3s reads the template when it starts")).command(RESTART_K3S);
-        self.findings.push(finding.saw(place, what).remedy(remedy));
+        let remedy = Remedy::new(format!("{remedy}; k3s reads the template when it starts"))
+            .command(RESTART_K3S);
+        finding.saw(place, what).remedy(remedy)
     }
 
     /// A template that is all there is.
@@ -165,6 +205,60 @@ fn code(line: &str) -> &str {
 fn header(line: &str) -> Option<String> {
     let name = line.strip_prefix('[')?.split(']').next()?;
     (!name.starts_with('[') && !name.contains("{{")).then(|| name.replace(['\'', '"', ' '], ""))
+}
+
+/// Values of templates of older versions.
+const REMOVED: [&str; 1] = [".NodeConfig.NoFlannel"];
+
+/// A template that k3s does not read, because `config-v3.toml.tmpl` is there.
+#[must_use]
+pub fn not_read(path: &str) -> Finding {
+    let place = Place::file(path);
+    let message = format!("{place}: k3s reads config-v3.toml.tmpl in its place");
+    let remedy =
+        Remedy::new("move what it adds to config-v3.toml.tmpl, in tables of version 3, and remove it");
+    Finding::new(Code::ContainerdTemplateFault, message)
+        .saw(place, "not read")
+        .remedy(remedy.command(RESTART_K3S))
+        .milder(Severity::Warn)
+}
+
+/// A table that only the configuration of version 1 names so.
+fn is_of_version_1(line: &str) -> bool {
+    let table = header(line).unwrap_or_default();
+    ["plugins.cri", "plugins.opt", "plugins.linux"]
+        .iter()
+        .any(|old| table.strip_prefix(old).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// A character may be in single quotes, and nothing else.
+fn has_single_quotes(action: &str) -> bool {
+    let mut rest = action;
+    while let Some(at) = rest.find(['"', '`', '\'']) {
+        let (quote, after) = (&rest[at..=at], &rest[at + 1..]);
+        let Some((inside, behind)) = after.split_once(quote) else { return false };
+        if quote == "'" && inside.chars().count() != 1 && !inside.starts_with('\\') {
+            return true;
+        }
+        rest = behind;
+    }
+    false
+}
+
+/// The actions but for comments, each with its line.
+fn actions(text: &str) -> Vec<(u64, String)> {
+    let (mut rest, mut line, mut found) = (text, 1, Vec::new());
+    while let Some((before, after)) = rest.split_once("{{") {
+        line += before.matches('\n').count() as u64;
+        let Some((action, behind)) = after.split_once("}}") else { break };
+        let inside = action.trim_start_matches('-').trim_end_matches('-').trim();
+        if !inside.starts_with("/*") {
+            found.push((line, inside.to_owned()));
+        }
+        line += action.matches('\n').count() as u64;
+        rest = behind;
+    }
+    found
 }
 
 fn is_assignment(line: &str) -> bool {
@@ -243,6 +337,18 @@ mod tests {
         for (text, version, want) in [
             ("\n{{ template \"base\" .\n".to_owned(), Version::V3, "/t:2: an action begins with `{{`"),
             ("{{ template \"base\" }}\n".to_owned(), Version::V3, "/t: `{{ template \"base\" }}` has no dot"),
+            ("{{ template 'base' . }}\n".to_owned(), Version::V3, "/t:1: an action has single quotes"),
+            (
+                with_base("{{ if not .NodeConfig.NoFlannel }}{{end}}\n"),
+                Version::V2,
+                "/t:2: k3s has no .NodeConfig.NoFlannel",
+            ),
+            (
+                "[plugins.opt]\n  path = \"{{ .NodeConfig.Containerd.Opt }}\"\n[plugins.cri.containerd]\n"
+                    .to_owned(),
+                Version::V2,
+                "/t: it is a configuration of version 1",
+            ),
             (
                 "version = 3\n[debug]\nlevel = \"debug\"\n".to_owned(),
                 Version::V3,
@@ -286,6 +392,26 @@ mod tests {
             TextFile::new("/t", with_base("[plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors.a]\n"));
         let remedy = lint(&file, Version::V3, true).remove(0).remedy.unwrap();
         assert!(remedy.explain.contains("plugins.'io.containerd.cri.v1.images'.registry.mirrors.a"));
+    }
+
+    #[test]
+    fn what_no_k3s_starts_with_is_a_failure() {
+        for (text, version, want) in [
+            ("{{ template \"base\" .\n", Version::V3, Severity::Fail),
+            ("{{ template \"base\" }}\n", Version::V3, Severity::Fail),
+            ("{{ template 'base' . }}\n", Version::V3, Severity::Fail),
+            ("[plugins.cri]\n", Version::V3, Severity::Fail),
+            // containerd 1 takes it.
+            ("[plugins.cri]\n", Version::V2, Severity::Warn),
+            ("version = 3\n[debug]\n", Version::V3, Severity::Warn),
+        ] {
+            let found = lint(&TextFile::new("/t", text), version, true);
+            assert!(found.len() == 1 && found[0].severity() == want, "{text}: {found:?}");
+        }
+        assert_eq!(not_read("/c").severity(), Severity::Warn);
+        let fine =
+            "{{/* don't */}}{{ template \"base\" . }}\n{{ with \"it's\" }}{{ printf \"%c\" 'a' }}{{ end }}\n";
+        assert_eq!(lint(&TextFile::new("/t", fine), Version::V3, true), []);
     }
 
     proptest! {

@@ -11,6 +11,7 @@
 pub mod files;
 pub mod flags;
 pub mod keys;
+mod values;
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@
 //! k3s copies the first into the second; the kubelet reads what ends in `.conf` there and refuses what is no
 //! `KubeletConfiguration`, which ends k3s.
 
-use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
@@ -50,6 +50,7 @@ pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
         Finding::new(Code::KubeletConfigFault, message)
             .saw(place, "not read")
             .remedy(remedy.command(RESTART_K3S))
+            .milder(Severity::Warn)
     })
 }
 
@@ -91,7 +92,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             let remedy = format!(
                 "write the field's own name, or leave the flag to config.yaml: `kubelet-arg+: [\"{name}=VALUE\"]`"
             );
-            findings.push(fault(key, &what, &remedy));
+            findings.push(fault(key, &what, &remedy).milder(Severity::Warn));
         }
     }
     if let Some(driver) =
@@ -99,7 +100,8 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     {
         let what = "this makes the kubelet manage cgroups itself, while k3s makes containerd use systemd: two cgroup \
             managers make the node unstable";
-        findings.push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both"));
+        findings
+            .push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both").milder(Severity::Warn));
     }
     findings
 }
@@ -162,6 +164,8 @@ mod tests {
             assert!(found[0].1.starts_with(want), "{text}: {found:?}");
         }
         let file = TextFile::new("/k", format!("{HEAD}image-gc-high-threshold: 80\n"));
+        assert_eq!(lint(&file, true)[0].severity(), Severity::Warn, "it starts with it");
+        assert_eq!(lint(&TextFile::new("/k", "maxPods: 5\n"), true)[0].severity(), Severity::Fail);
         let remedy = lint(&file, true).remove(0).remedy.unwrap().explain;
         assert!(remedy.contains("`kubelet-arg+: [\"image-gc-high-threshold=VALUE\"]`"), "{remedy}");
     }

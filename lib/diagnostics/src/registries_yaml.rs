@@ -7,7 +7,7 @@
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_config::not_yaml;
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Value, YamlNode};
+use crate::yaml_node::{self, YamlNode};
 
 /// Where k3s reads it.
 pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
@@ -22,9 +22,10 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
             return vec![not_yaml(place, &error.message)];
         }
     };
-    let mut found = Found { file, findings: Vec::new() };
-    if !matches!(root.value, Value::Map(_) | Value::Null) {
-        found.none(&root, "the file is not a mapping", "write `mirrors:` and `configs:` at its top");
+    let mut found = Found { file, findings: shape::lint(file, &root) };
+    if !found.findings.is_empty() {
+        // k3s reads nothing of it.
+        return found.findings;
     }
     for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs", "auths"].contains(name))
     {
@@ -69,6 +70,12 @@ impl Found<'_> {
 
     fn mirror<'r>(&mut self, root: &'r YamlNode, key: &YamlNode, name: &'r str) -> Mirror<'r> {
         let mut mirror = Mirror { name, endpoints: Vec::new() };
+        if name.contains('/') {
+            let what = "`mirrors` has a URL or a path as a key, which is no image's registry";
+            self.none(key, what, "write the host alone, as images name it, with its port: HOST:PORT");
+        } else if DOCKER_HUB.contains(&name) {
+            self.none(key, "images of Docker Hub are those of `docker.io`", "write `docker.io:`");
+        }
         let Some(body) = root.get("mirrors").and_then(|mirrors| mirrors.get(name)) else { return mirror };
         if name == "configs" {
             self.none(
@@ -82,12 +89,11 @@ impl Found<'_> {
             let remedy = "a mirror has `endpoint` and `rewrite`; credentials and TLS are in `configs`, by the endpoint's host";
             self.none(key, &format!("a mirror has no `{field}`"), remedy);
         }
-        let Some(endpoint) = body.get("endpoint") else { return mirror };
-        if endpoint.items().is_empty() && endpoint.as_str().is_some() {
-            self.none(endpoint, "`endpoint` is a string", "write a list: `endpoint: [\"https://HOST\"]`");
-        }
-        for node in endpoint.items() {
+        for node in body.get("endpoint").map_or(&[][..], YamlNode::items) {
             let Some(url) = node.as_str() else { continue };
+            if url.contains(char::is_whitespace) {
+                self.none(node, "an endpoint has a space in it, so k3s ignores it", "remove the space");
+            }
             mirror.endpoints.extend(host(url));
         }
         mirror
@@ -108,7 +114,7 @@ impl Found<'_> {
                 "write the host alone, with its port: HOST:PORT",
             );
         }
-        let is_host = mirrors.iter().any(|mirror| mirror.endpoints.contains(&name));
+        let is_host = name == "*" || mirrors.iter().any(|mirror| mirror.endpoints.contains(&name));
         let elsewhere = mirrors.iter().find(|mirror| mirror.name == name).map(|mirror| &mirror.endpoints);
         if let Some(endpoint) = elsewhere.filter(|_| !is_host).and_then(|endpoints| endpoints.first()) {
             self.none(
@@ -117,6 +123,17 @@ impl Found<'_> {
                 &format!("write the endpoint's host as the key: `{endpoint}:`"),
             );
         }
+        let plain = |host: &'_ str| host.trim_end_matches(":443").trim_end_matches(":80").to_owned();
+        let mut endpoints = mirrors.iter().flat_map(|mirror| &mirror.endpoints);
+        let with_other_port = endpoints.find(|endpoint| **endpoint != name && plain(endpoint) == plain(name));
+        if let Some(endpoint) = with_other_port.filter(|_| !is_host && elsewhere.is_none()) {
+            self.none(
+                key,
+                &format!("`configs` has `{name}` and the endpoint is `{endpoint}`: k3s compares them as they are written"),
+                &format!("write the endpoint's host as the key: `{endpoint}:`"),
+            );
+        }
+        self.fields(root.get("configs").and_then(|configs| configs.get(name)));
         let Some(tls) = root.get("configs").and_then(|configs| configs.get(name)?.get("tls")) else { return };
         for field in ["ca_file", "cert_file", "key_file"] {
             let Some(node) = tls.get(field) else { continue };
@@ -129,6 +146,37 @@ impl Found<'_> {
             }
         }
     }
+
+    /// Fields of credentials and of TLS that k3s does not know.
+    fn fields(&mut self, body: Option<&YamlNode>) {
+        let parts = [("auth", &AUTH[..]), ("tls", &TLS[..])];
+        for (key, name) in named(body).filter(|(_, name)| !parts.iter().any(|(part, _)| part == name)) {
+            self.none(key, &format!("an entry of `configs` has no `{name}`"), "it has `auth` and `tls`");
+        }
+        for (part, known) in parts {
+            let fields = named(body.and_then(|body| body.get(part)));
+            for (key, name) in fields.filter(|(_, name)| !known.contains(name)) {
+                let what = format!("`{part}` has no `{name}`");
+                self.none(key, &what, &format!("it has {}", known.join(", ")));
+            }
+        }
+    }
+}
+
+/// Names of Docker Hub's own servers, which no image names.
+const DOCKER_HUB: [&str; 4] =
+    ["registry-1.docker.io", "hub.docker.com", "registry.hub.docker.com", "index.docker.io"];
+const AUTH: [&str; 6] = ["username", "password", "auth", "token", "identity_token", "identitytoken"];
+const TLS: [&str; 4] = ["ca_file", "cert_file", "key_file", "insecure_skip_verify"];
+
+/// A file next to it whose name k3s does not read.
+#[must_use]
+pub fn misnamed(path: &str) -> Finding {
+    let place = Place::file(path);
+    let message = format!("{place}: k3s reads {FILE} only");
+    let remedy = Remedy::new(format!("rename it to {FILE}; k3s reads the file when it starts"));
+    let remedy = remedy.command(format!("sudo mv {path} {FILE}")).command(RESTART_K3S);
+    Finding::new(Code::RegistriesWithoutEffect, message).saw(place, "not read").remedy(remedy)
 }
 
 /// Host and port of an endpoint; `None` for what is none. Without a scheme k3s takes https.
@@ -157,6 +205,8 @@ mod tests {
             "configs:\n  ghcr.io:\n    auth: {token: hunter2}\n",
             "mirrors:\n  \"*\":\n    endpoint:\n    - \"http://registry.lan:5000\"\n",
             "mirrors:\n  docker.io:\n",
+            "mirrors:\n  \"*\":\n    endpoint: [\"https://registry.example.com:5000\"]\nconfigs:\n  \"docker.io\":\n  \"*\":\n    tls: {insecure_skip_verify: true}\n",
+            "configs:\n  a.lan:\n    auth: {username: 1234, password: 0123}\n    tls: {insecure_skip_verify: yes, ca_file:}\n",
             "mirrors:\n  a.lan:\n    endpoint: [a.lan/x]\nconfigs:\n  a.lan:\n    auth: {username: u}\n",
         ] {
             assert_eq!(found(text), [], "{text}");
@@ -178,12 +228,30 @@ mod tests {
                 "mirrors:\n  docker.io:\n    endpoint: [192.168.1.59/proxy]\nconfigs:\n  docker.io:\n    tls: {}\n",
                 "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
             ),
-            ("mirrors:\n  a.lan:\n    endpoint: https://a.lan\n", "/r.yaml:3:15: `endpoint` is a string"),
+            ("mirrors:\n  \"https://a.lan:5000\": {}\n", "/r.yaml:2:3: `mirrors` has a URL or a path"),
+            ("mirrors:\n  a.lan/library: {}\n", "/r.yaml:2:3: `mirrors` has a URL or a path"),
+            (
+                "mirrors:\n  registry-1.docker.io: {}\n",
+                "/r.yaml:2:3: images of Docker Hub are those of `docker.io`",
+            ),
+            (
+                "mirrors:\n  a.lan: {endpoint: [\"http://a.lan:5000 \"]}\n",
+                "/r.yaml:2:22: an endpoint has a space",
+            ),
+            ("configs:\n  a.lan: {auth: {user: hunter2}}\n", "/r.yaml:2:18: `auth` has no `user`"),
+            ("configs:\n  a.lan: {tls: {caFile: /etc/ca.crt}}\n", "/r.yaml:2:17: `tls` has no `caFile`"),
+            (
+                "configs:\n  a.lan: {username: hunter2}\n",
+                "/r.yaml:2:11: an entry of `configs` has no `username`",
+            ),
+            (
+                "mirrors:\n  docker.io: {endpoint: [\"https://a.lan\"]}\nconfigs:\n  \"a.lan:443\": {}\n",
+                "/r.yaml:4:3: `configs` has `a.lan:443` and the endpoint is `a.lan`",
+            ),
             ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
             ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
             ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),
             ("configs:\n  a.lan:\n    tls: {ca_file: /gone.crt}\n", "/r.yaml:3:20: ca_file names /gone.crt"),
-            ("- mirrors\n", "/r.yaml:1:1: the file is not a mapping"),
         ] {
             let found = found(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");

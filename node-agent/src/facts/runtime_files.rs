@@ -18,6 +18,11 @@ pub fn findings(root: &HostRoot, data_dir: &Path, kubelet_args: &[Setting]) -> V
         .find_map(|(name, version)| Some((root.read_if_possible(templates.join(name))?, version)));
     let mut findings = template
         .map_or_else(Vec::new, |(file, version)| containerd_template::lint(&file, *version, by_systemd));
+    let [newer, older] = FILES.map(|(name, _)| templates.join(name));
+    let exists = |path: &Path| matches!(root.read(path), Ok(Some(_)));
+    if exists(&newer) && exists(&older) {
+        findings.push(containerd_template::not_read(&older.display().to_string()));
+    }
     for named in kubelet_config::named(kubelet_args) {
         let path = Path::new(&named.value);
         if !path.is_absolute() {
@@ -70,7 +75,9 @@ mod tests {
         let drop_ins = format!("{DATA}/{DROP_INS}");
         let own = format!("{drop_ins}/00-k3s-defaults.conf");
         let base = "{{ template \"base\" . }}\n";
-        assert_eq!(codes(&[(&v3, base), (&v2, "{{"), (&own, "")], "v=2"), []);
+        assert_eq!(codes(&[(&v3, base), (&own, "")], "v=2"), []);
+        let not_read = [(Code::ContainerdTemplateFault, Some(v2.clone()))];
+        assert_eq!(codes(&[(&v3, base), (&v2, "{{"), (&own, "")], "v=2"), not_read);
         assert_eq!(codes(&[(&v2, "{{")], "v=2"), [(Code::ContainerdTemplateFault, Some(v2.clone()))]);
         let (good, bad) = (format!("{drop_ins}/50-a.conf"), format!("{drop_ins}/50-b.yaml"));
         assert_eq!(

@@ -142,6 +142,10 @@ fn the_file_of_the_registries_is_read_too() {
             effective.findings.iter().map(|finding| (finding.code, finding.severity())).collect();
         assert_eq!(found, want, "{text}");
     }
+    let found = judged(&[("/etc/rancher/k3s/registries.yml", NAMED)]).findings;
+    assert!(found[0].message.contains("k3s reads /etc/rancher/k3s/registries.yaml only"), "{found:?}");
+    let found = judged(&[("/etc/rancher/k3s/config.yaml.d/10.conf", "disable: [traefik]\n")]).findings;
+    assert!(found[0].message.contains("10.conf: k3s reads files there that end in .yaml"), "{found:?}");
     let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
     assert_eq!(registries(&root)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
 }
@@ -203,4 +207,14 @@ fn what_only_we_cannot_read_is_unknown() {
     let root = HostRoot::new(dir.path().to_owned());
     let effective = effective(&root, Some(Path::new("/loop.yaml")), None);
     assert_eq!(effective.findings[0].severity(), Severity::Unknown);
+}
+
+#[test]
+fn settings_that_need_a_newer_k3s_than_the_installed_one() {
+    let unit = "[Service]\nExecStart=k3s server --supervisor-metrics\n";
+    let (_dir, root) = host(&[("/k3s.service", unit), (DEFAULT_CONFIG, "vpn-auth: a\ntls-san: pi\n")]);
+    for (minor, want) in [(25, 2), (28, 1), (30, 0)] {
+        let found = newer_settings(&root, None, Some(Path::new("/k3s.service")), minor);
+        assert_eq!(found.len(), want, "{minor}: {found:?}");
+    }
 }

@@ -250,6 +250,7 @@ fn a_host_that_turns_bad_before_k3s_runs_is_blocked() {
 fn on_a_node_that_joins_its_own_k3s_is_looked_after_and_nothing_is_proven() {
     let scene = Scene::new();
     scene.put("/etc/weaver/k3s-agent", "");
+    scene.put(CONFIG, "server: https://raspi.lan:6443\n");
     scene.systemctl.set_state("inactive");
     scene.put(MEMINFO, SMALL);
     let mut agent = scene.start();

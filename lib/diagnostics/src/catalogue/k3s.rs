@@ -44,10 +44,10 @@ macro_rules! k3s_rows {
             remedy: "find the program and stop it; for the API server another `https-listen-port` also works",
             links: [K3S_REQUIREMENTS],
         }
-        SettingMisspelled = "F-07" "setting-misspelled" Warn {
+        SettingMisspelled = "F-07" "setting-misspelled" Fail {
             title: "k3s does not know a setting.",
             cause: "The key is misspelled, belongs to the other role (server or agent), or was removed from k3s. A \
-                server ignores it and logs one line; an agent does not start.",
+                server ignores a key and logs one line; an agent does not start, nor does either with such a flag.",
             remedy: "correct or remove the key and restart k3s",
             commands: [K3S_LOG_OF_FLAGS, RESTART_K3S],
             links: [K3S_CONFIGURATION],
@@ -74,7 +74,7 @@ macro_rules! k3s_rows {
             commands: ["weaver registry config REGISTRY:PORT", RESTART_K3S],
             links: [K3S_REGISTRIES],
         }
-        ContainerdTemplateFault = "F-12" "containerd-template-fault" Warn {
+        ContainerdTemplateFault = "F-12" "containerd-template-fault" Fail {
             title: "A template of containerd's configuration breaks it, or has no effect.",
             cause: "A template in /var/lib/rancher/k3s/agent/etc/containerd lacks the base configuration of k3s, \
                 defines a table twice, or is for another version of containerd. k3s renders it at each start.",
@@ -82,7 +82,7 @@ macro_rules! k3s_rows {
             commands: [K3S_LOG_OF_CONTAINERD, RESTART_K3S],
             links: [K3S_CONTAINERD],
         }
-        KubeletConfigFault = "F-13" "kubelet-config-fault" Warn {
+        KubeletConfigFault = "F-13" "kubelet-config-fault" Fail {
             title: "A configuration file of the kubelet is ignored or not valid.",
             cause: "Its name does not end in .conf, it is not a KubeletConfiguration, it has flags instead of \
                 fields, or it sets a field that k3s sets.",

@@ -28,6 +28,8 @@ pub struct KnownFlag {
     pub until: Option<u32>,
     /// What does the same now.
     pub instead: Option<&'static str>,
+    /// No release before v1.N has it.
+    pub since: Option<u32>,
 }
 
 impl KnownFlag {
@@ -73,7 +75,7 @@ fn row(line: &'static str) -> Option<KnownFlag> {
     let mut columns = line.split_whitespace();
     let mut next = || columns.next().map(|text| Some(text).filter(|text| *text != "-"));
     let (name, short, place, kind) = (next()??, next()?, next()??, next()??);
-    let (until, instead) = (next()?, next()?);
+    let (until, instead, since) = (next()?, next()?, next()?);
     Some(KnownFlag {
         name,
         short: short.unwrap_or("-"),
@@ -88,6 +90,7 @@ fn row(line: &'static str) -> Option<KnownFlag> {
         },
         until: until.and_then(|minor| minor.parse().ok()),
         instead,
+        since: since.and_then(|minor| minor.parse().ok()),
     })
 }
 
@@ -100,13 +103,15 @@ mod tests {
         let lines: Vec<_> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(all().count(), lines.len());
         for line in &lines {
-            let [_, short, place, kind, until, instead] = line.split_whitespace().collect::<Vec<_>>()[..]
+            let [_, short, place, kind, until, instead, since] =
+                line.split_whitespace().collect::<Vec<_>>()[..]
             else {
                 panic!("{line}")
             };
             assert!(short.len() == 1 && ["server", "agent", "both"].contains(&place), "{line}");
             assert!(["bool", "int", "duration", "text", "list"].contains(&kind), "{line}");
             assert!(until == "-" || until.parse::<u32>().is_ok_and(|minor| minor < NEWEST), "{line}");
+            assert!(since == "-" || since.parse::<u32>().is_ok_and(|minor| minor <= NEWEST), "{line}");
             let successor = find(instead);
             assert!(instead == "-" || successor.is_some_and(|flag| flag.until.is_none()), "{line}");
         }
@@ -132,6 +137,8 @@ mod tests {
         assert!(!find("disable").unwrap().is_of(Role::Agent));
         assert!(!find("disable-apiserver-lb").unwrap().is_of(Role::Server));
         assert_eq!(find("no-deploy").unwrap().instead, Some("disable"));
+        assert_eq!(find("write-kubeconfig-name").unwrap().since, Some(37));
+        assert_eq!(find("tls-san").unwrap().since, None);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The keys of k3s' configuration files against the flags that k3s has.
 //!
 //! A server passes over a key that it does not know, with a line in its log; an agent does not start with it. So neither
-//! does what was meant. A newer k3s may know more than the table: no key that the table lacks is a failure here.
+//! does what was meant. A newer k3s may know more than the table: a key that the table lacks is a failure only where it
+//! is close to one that k3s has.
 
 use super::flags::{self, Kind, KnownFlag, NEWEST};
+use super::values;
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     finding_text::cut,
@@ -22,15 +24,88 @@ const LONGEST: usize = 60;
 /// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is reported elsewhere.
 #[must_use]
 pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
-    each(files).flat_map(|key| key.judge(role)).collect()
+    let mut findings: Vec<_> = each(files).flat_map(|key| key.judge(role)).collect();
+    findings.extend(families(files, role));
+    findings
 }
 
-/// What the command line of the unit has that k3s has no more, or not in this role: k3s does not start with it.
+/// Addresses of pods of both families, and of services of one, or the reverse.
+fn families(files: &[TextFile], role: Role) -> Option<Finding> {
+    let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
+    let (pods, services) = (last("cluster-cidr")?, last("service-cidr")?);
+    let of = |entry: &Entry<'_>| {
+        let texts = std::slice::from_ref(&entry.value).iter().chain(entry.value.items());
+        values::families(&texts.filter_map(YamlNode::as_str).collect::<Vec<_>>())
+    };
+    if role == Role::Agent || of(&pods)? == of(&services)? {
+        return None;
+    }
+    let wanted = format!(
+        "of the same families as cluster-cidr at {}: k3s does not start with IPv4 and IPv6 in one of them only",
+        pods.place()
+    );
+    let example = "cluster-cidr: 10.42.0.0/16,2001:db8:42::/56\nservice-cidr: 10.43.0.0/16,2001:db8:43::/112";
+    let known = flags::find("service-cidr")?;
+    Some(services.wrong(&known, &services.value, &wanted, Some(example), role))
+}
+
+/// What needs a newer k3s than the installed v1.`minor`.
+#[must_use]
+pub fn lint_since(files: &[TextFile], given: &[Flag], role: Role, minor: u32) -> Vec<Finding> {
+    let needs = |name: &str, origin: Place| {
+        let known = flags::find(name).filter(|known| known.until.is_none() && known.is_of(role))?;
+        let since = known.since.filter(|since| *since > minor)?;
+        let message =
+            format!("{origin}: k3s has `{}` since v1.{since}, and v1.{minor} is installed", known.name);
+        let remedy = Remedy::new(format!("remove it, or upgrade k3s to v1.{since} or newer"));
+        let finding = Finding::new(Code::SettingMisspelled, message);
+        Some(finding.saw(origin, known.name).remedy(remedy.command(RESTART_K3S)))
+    };
+    let keys = each(files).filter_map(|entry| needs(entry.plain(), entry.place()));
+    let keys = keys.map(|finding| finding.milder(severity(role)));
+    keys.chain(given.iter().filter_map(|flag| needs(&flag.name, flag.origin.clone()))).collect()
+}
+
+/// A file among the drop-ins that k3s does not read.
+#[must_use]
+pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
+    let is_meant = [".conf", ".json", ".toml", ".cfg", ".txt"].iter().any(|end| name.ends_with(end));
+    (is_meant && !name.starts_with('.')).then(|| {
+        let place = Place::file(format!("{directory}/{name}"));
+        let message = format!("{place}: k3s reads files there that end in .yaml or .yml only");
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let remedy = Remedy::new(format!("rename it to {stem}.yaml, then restart k3s"));
+        Finding::new(Code::SettingMisspelled, message)
+            .saw(place, "not read")
+            .remedy(remedy.command(RESTART_K3S))
+            .milder(Severity::Warn)
+    })
+}
+
+/// What the command line of the unit has that k3s has no more, not in this role, or never had: k3s does not start with it.
 #[must_use]
 pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for flag in given {
-        let Some(known) = flags::find(&flag.name) else { continue };
+    for (at, flag) in given.iter().enumerate() {
+        let Some(known) = flags::find(&flag.name) else {
+            // A word with hyphens may be the value of the flag before it.
+            let before = at.checked_sub(1).and_then(|before| given.get(before));
+            let is_value = before.is_some_and(|before| {
+                before.value.is_empty()
+                    && flags::find(&before.name).is_none_or(|flag| flag.kind != Kind::Bool)
+            });
+            if !is_value && let Some(meant) = flags::nearest(&flag.name, role) {
+                let shown = cut(&flag.name, LONGEST);
+                let message = format!("k3s does not start with --{shown}: it knows --{meant}");
+                let explain = format!("in {} write --{meant} instead of --{shown}", flag.origin.file);
+                findings.push(
+                    Finding::new(Code::SettingMisspelled, message)
+                        .saw(flag.origin.clone(), format!("--{shown}"))
+                        .remedy(super::after_the_unit_changed(explain)),
+                );
+            }
+            continue;
+        };
         let why = match known.until {
             Some(until) => removed(&known, until),
             None if known.is_of(role) => continue,
@@ -95,15 +170,15 @@ impl Entry<'_> {
                 Some(instead) => format!("write `{instead}`, then restart k3s"),
                 None => "remove it".to_owned(),
             };
-            return vec![self.misspelled(message, Remedy::new(explain).command(RESTART_K3S))];
+            let remedy = Remedy::new(explain).command(RESTART_K3S);
+            return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
         if !known.is_of(role) {
             let message = format!("{} and {}", only_of(&known), passes(role));
-            return vec![
-                self.misspelled(message, Remedy::new("remove it from this file").command(RESTART_K3S)),
-            ];
+            let remedy = Remedy::new("remove it from this file").command(RESTART_K3S);
+            return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
-        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
+        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known, role) }
     }
 
     fn unknown(&self, role: Role) -> Option<Finding> {
@@ -122,26 +197,31 @@ impl Entry<'_> {
                 Remedy::new(format!("write `{}`, then restart k3s", known.name)).command(RESTART_K3S);
             return Some(self.misspelled(message, remedy));
         }
+        if let Some(part) = bare.strip_prefix("disable-").filter(|part| values::PACKAGED.contains(part)) {
+            let message = format!("k3s does not know `{shown}` and {}", passes(role));
+            let remedy =
+                Remedy::new(format!("write `disable: [{part}]`, on servers only")).command(RESTART_K3S);
+            return Some(self.misspelled(message, remedy).milder(severity(role)));
+        }
         let Some(meant) = flags::nearest(key, role) else {
             let message = format!("k3s up to v1.{NEWEST} does not know `{shown}` and {}", passes(role));
             let remedy = Remedy::new(
                 "remove it, or correct it; a setting of the kubelet or of the API server is an entry of the \
                  list `kubelet-arg` or `kube-apiserver-arg`",
             );
-            return Some(self.misspelled(message, remedy.command(RESTART_K3S)));
+            return Some(self.misspelled(message, remedy.command(RESTART_K3S)).milder(Severity::Warn));
         };
         let message = format!("k3s does not know `{shown}` and {}; it knows `{meant}`", passes(role));
         let plain = |key: &str| key.to_ascii_lowercase().replace(['_', '-'], "");
         let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
             && plain(key).starts_with(&plain(meant));
-        let then =
-            if meant == "tls-san" { "sudo weaver-node-agent repair names".into() } else { RESTART_K3S };
+        let then = if meant == "tls-san" { "sudo weaver-node-agent repair names".into() } else { RESTART_K3S };
         let mut remedy = Remedy::new(format!("write `{meant}`, then restart k3s"));
         if is_safe {
             let file = quoted(&self.file.path);
             remedy = remedy.command(format!("sudo sed -i 's/^{key}/{meant}/' {file}"));
         }
-        Some(self.misspelled(message, remedy.command(then)))
+        Some(self.misspelled(message, remedy.command(then)).milder(severity(role)))
     }
 
     fn misspelled(&self, message: String, remedy: Remedy) -> Finding {
@@ -150,47 +230,62 @@ impl Entry<'_> {
             .remedy(remedy)
     }
 
-    fn value(&self, known: &KnownFlag) -> Vec<Finding> {
+    fn value(&self, known: &KnownFlag, role: Role) -> Vec<Finding> {
         let values = match &self.value.value {
             Value::List(items) => items.as_slice(),
             _ => std::slice::from_ref(&self.value),
         };
-        let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
+        let mut findings: Vec<_> =
+            values.iter().filter_map(|value| self.single(known, value, role)).collect();
         if known.kind != Kind::List && values.len() > 1 && findings.is_empty() {
             let wanted = format!("a single value: k3s uses only the last of {}", values.len());
             // It starts.
-            findings.push(self.wrong(known, &self.value, &wanted, None).milder(Severity::Warn));
+            findings.push(self.wrong(known, &self.value, &wanted, None, role).milder(Severity::Warn));
         }
-        findings.extend(self.octal(known));
+        findings.extend(self.octal(known, role));
         findings
     }
 
-    fn single(&self, known: &KnownFlag, value: &YamlNode) -> Option<Finding> {
+    fn single(&self, known: &KnownFlag, value: &YamlNode, role: Role) -> Option<Finding> {
         let text = match &value.value {
             Value::Scalar(text) => text.as_str(),
             Value::Null => "",
             Value::Map(_) if known.kind == Kind::List => {
                 let example = format!("{}:\n  - name=value", known.name);
                 // What k3s makes of it is for the part that it is passed to.
-                let finding = self.wrong(known, value, "a list of strings, not a mapping", Some(&example));
+                let finding =
+                    self.wrong(known, value, "a list of strings, not a mapping", Some(&example), role);
                 return Some(finding.milder(Severity::Warn));
             }
             Value::Map(_) | Value::List(_) => {
-                return Some(self.wrong(known, value, "a single value", None).milder(Severity::Warn));
+                return Some(self.wrong(known, value, "a single value", None, role).milder(Severity::Warn));
             }
         };
         let (is_right, wanted, example) = match known.kind {
+            // YAML makes a boolean of `yes`, and a string of it in quotes.
+            Kind::Bool if self.is_quoted(value) => (is_go_bool(text), "true or false", "true"),
             Kind::Bool => (is_bool(text), "true or false", "true"),
             Kind::Int => (is_int(text), "a number", "5"),
             Kind::Duration => (is_duration(text), "a duration with its unit", "5m0s"),
-            Kind::Text | Kind::List => return None,
+            Kind::Text | Kind::List => {
+                let fault = values::fault(known.name, text)?;
+                let example = format!("{}: {}", known.name, fault.example);
+                let found = self.wrong(known, value, &fault.wanted, Some(&example), role);
+                return Some(if fault.stops { found } else { found.milder(Severity::Warn) });
+            }
         };
         let example = format!("{}: {example}", known.name);
-        (!is_right).then(|| self.wrong(known, value, wanted, Some(&example)))
+        (!is_right).then(|| self.wrong(known, value, wanted, Some(&example), role))
+    }
+
+    fn is_quoted(&self, value: &YamlNode) -> bool {
+        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+        let start = || self.file.text.lines().nth(at(value.line)?)?.chars().nth(at(value.column)?);
+        matches!(start(), Some('"' | '\''))
     }
 
     /// A mode that YAML takes for an octal number.
-    fn octal(&self, known: &KnownFlag) -> Option<Finding> {
+    fn octal(&self, known: &KnownFlag, role: Role) -> Option<Finding> {
         if known.name != "write-kubeconfig-mode" {
             return None;
         }
@@ -202,11 +297,18 @@ impl Entry<'_> {
             "in quotes: without them YAML reads {written} as the number {number}, which k3s uses as the mode"
         );
         let example = format!("{}: \"{written}\"", known.name);
-        Some(self.wrong(known, &self.value, &wanted, Some(&example)).milder(Severity::Warn))
+        Some(self.wrong(known, &self.value, &wanted, Some(&example), role).milder(Severity::Warn))
     }
 
     /// The value itself is not repeated: it may be a secret of another key.
-    fn wrong(&self, known: &KnownFlag, at: &YamlNode, wanted: &str, example: Option<&str>) -> Finding {
+    fn wrong(
+        &self,
+        known: &KnownFlag,
+        at: &YamlNode,
+        wanted: &str,
+        example: Option<&str>,
+        role: Role,
+    ) -> Finding {
         let place = self.at(at);
         let finding =
             Finding::new(Code::K3sConfigWrongType, format!("{place}: {} must be {wanted}", known.name));
@@ -215,6 +317,14 @@ impl Entry<'_> {
             None => Remedy::new(format!("in {} write one value", place.file)),
         };
         finding.saw(place, format!("{} is not {wanted}", known.name)).remedy(remedy.command(RESTART_K3S))
+    }
+}
+
+/// What a key that k3s does not know is.
+const fn severity(role: Role) -> Severity {
+    match role {
+        Role::Server => Severity::Warn,
+        Role::Agent => Severity::Fail,
     }
 }
 
@@ -238,7 +348,12 @@ fn only_of(known: &KnownFlag) -> String {
 /// As Go reads it, and as YAML writes it.
 fn is_bool(text: &str) -> bool {
     let yaml = ["y", "yes", "n", "no", "on", "off", "true", "false"];
-    matches!(text, "1" | "0" | "t" | "f" | "T" | "F") || yaml.contains(&text.to_ascii_lowercase().as_str())
+    is_go_bool(text) || yaml.contains(&text.to_ascii_lowercase().as_str())
+}
+
+fn is_go_bool(text: &str) -> bool {
+    let words = ["1", "0", "t", "f", "T", "F", "true", "false", "TRUE", "FALSE", "True", "False"];
+    words.contains(&text)
 }
 
 fn is_int(text: &str) -> bool {

@@ -65,6 +65,12 @@ pub enum Skew {
 }
 
 impl Version {
+    /// N of v1.N.
+    #[must_use]
+    pub const fn minor(&self) -> u32 {
+        self.minor
+    }
+
     /// The version in what `k3s --version` says.
     ///
     /// # Errors

@@ -90,6 +90,16 @@ fn keys_of_another_role_another_time_or_none() {
 fn values_that_k3s_cannot_read_or_reads_otherwise() {
     use Severity::{Fail, Warn};
     for (text, severity, want) in [
+        ("cluster-init: \"yes\"\n", Fail, "cluster-init must be true or false"),
+        ("flannel-backend: ipsec\n", Fail, "flannel-backend must be wireguard-native"),
+        ("node-ip: [10.0.0.2, pi.local]\n", Fail, "/c.yaml:1:21: node-ip must be an IP address"),
+        ("server: 10.0.0.2:6443\n", Fail, "server must be a URL with https://"),
+        ("disable: [flannel, traefik]\n", Warn, "write `flannel-backend: none`"),
+        (
+            "cluster-cidr: 10.42.0.0/16,2001:db8::/56\nservice-cidr: 10.43.0.0/16\n",
+            Fail,
+            "/c.yaml:2:15: service-cidr must be of the same families as cluster-cidr at /c.yaml:1:1",
+        ),
         ("debug: maybe\n", Fail, "/c.yaml:1:8: debug must be true or false"),
         ("cluster-init:\n", Fail, "cluster-init must be true or false"),
         ("rootless: [false, 2]\n", Fail, "/c.yaml:1:19: rootless must be true or false"),
@@ -128,6 +138,9 @@ fn what_k3s_accepts_is_left_alone() {
         "flannel-iface: [eth0]\nnode-ip: [10.0.0.2, fd00::2]\n",
         "kubelet-arg+:\n- max-pods=50\n- \"config=/etc/rancher/k3s/kubelet.yaml\"\n",
         "t: hunter2\ns: https://pi:6443\nd: /data\no: /k\nl: /log\ni: 10.0.0.1\n",
+        "cluster-init: yes\ndocker: \"true\"\nflannel-backend: wireguard-native\n",
+        "cluster-cidr: [10.42.0.0/16, \"2001:db8::/56\"]\nservice-cidr: 10.43.0.0/16,2001:db8:1::/112\n",
+        "etcd-snapshot-restrictions: [s3-bucket]\n",
         "selinux: true\nkube-controller-arg: [a=b]\nairgap-extra-registry: [a]\nsupervisor-port: 9345\n",
         "token: hunter2\nnode-name:\n",
         "- no\n- mapping\n",
@@ -147,6 +160,10 @@ fn every_flag_is_accepted_in_its_role_with_a_value_of_its_kind() {
             Kind::Bool => "true",
             Kind::Int => "7",
             Kind::Duration => "5m0s",
+            Kind::Text if flag.name == "server" => "https://pi:6443",
+            Kind::Text if flag.name == "flannel-backend" => "none",
+            Kind::Text if flag.name == "secrets-encryption-provider" => "aescbc",
+            Kind::List if flag.name.ends_with("-ip") => "[10.0.0.2, \"fd00::2\"]",
             Kind::Text => "a",
             Kind::List => "[a, b]",
         };
@@ -176,6 +193,7 @@ fn flags_of_the_unit_with_which_k3s_does_not_start() {
             Some("k3s has `disable` on servers only, and does not start with --disable"),
         ),
         ("disable", Role::Server, None),
+        ("tls-sans", Role::Server, Some("k3s does not start with --tls-sans: it knows --tls-san")),
         // It may be the value of another flag.
         ("max-pods", Role::Server, None),
         ("d", Role::Agent, None),
@@ -200,5 +218,58 @@ proptest! {
     fn a_duration_is_one_of_go(numbers in prop::collection::vec((0_u32..100, "ns|us|ms|s|m|h"), 1..4)) {
         let text = numbers.iter().fold(String::new(), |text, (number, unit)| format!("{text}{number}{unit}"));
         prop_assert!(is_duration(&text), "{}", text);
+    }
+}
+
+#[test]
+fn what_stops_k3s_is_a_failure_and_what_it_passes_over_is_none() {
+    use Severity::{Fail, Warn};
+    for (role, text, want) in [
+        (Role::Agent, "disable: [traefik]\n", Fail),
+        (Role::Agent, "node-labels: [a=b]\n", Fail),
+        (Role::Agent, "no-flannel: true\n", Fail),
+        // A newer k3s may know it.
+        (Role::Agent, "max-pods: 50\n", Warn),
+        (Role::Server, "--disable: traefik\n", Fail),
+        (Role::Server, "no-deploy: [traefik]\n", Warn),
+        (Role::Server, "disable-servicelb: true\n", Warn),
+        (Role::Server, "tls_san: [pi]\n", Warn),
+    ] {
+        let found = found_on(role, text);
+        assert_eq!((found.len(), found[0].severity()), (1, want), "{text}: {found:?}");
+        let unit = if role == Role::Agent { "k3s-agent" } else { "k3s" };
+        let commands = &found[0].remedy.as_ref().unwrap().commands;
+        assert!(commands.last().unwrap().ends_with(unit) || text.starts_with("tls_san"), "{commands:?}");
+    }
+    let remedy = found_on(Role::Server, "disable-servicelb: true\n").remove(0).remedy.unwrap();
+    assert!(remedy.explain.contains("`disable: [servicelb]`"), "{remedy:?}");
+    let origin = Place::line("/k3s.service", 9);
+    let flag = |name: &str| Flag { name: name.to_owned(), value: String::new(), origin: origin.clone() };
+    assert_eq!(lint_flags(&[flag("kubelet-arg"), flag("tls-sans")], Role::Server), [], "it is a value");
+    assert_eq!(lint_flags(&[flag("docker"), flag("tls-sans")], Role::Server).len(), 1);
+    assert_eq!(lint_flags(&[flag("no-deploy")], Role::Server)[0].severity(), Fail);
+}
+
+#[test]
+fn what_needs_a_newer_k3s() {
+    let file = |text: &str| [TextFile::new("/c.yaml", text)];
+    let newer = file("write-kubeconfig-name: pi\ntls-san: [pi]\n");
+    let found = lint_since(&newer, &[], Role::Server, 36);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].severity(), Severity::Warn);
+    let want = "/c.yaml:1:1: k3s has `write-kubeconfig-name` since v1.37, and v1.36 is installed";
+    assert_eq!(found[0].message, want);
+    assert_eq!(lint_since(&newer, &[], Role::Server, 37), []);
+    let flag = Flag { name: "vpn-auth".to_owned(), value: String::new(), origin: Place::line("/u", 2) };
+    let found = lint_since(&[], &[flag], Role::Server, 25);
+    assert_eq!(found[0].severity(), Severity::Fail);
+}
+
+#[test]
+fn files_among_the_drop_ins_that_are_not_read() {
+    for (name, want) in
+        [("10.conf", true), ("a.json", true), ("a.yaml", false), ("README", false), (".a.conf", false)]
+    {
+        assert_eq!(passed_over("/d", name).is_some(), want, "{name}");
     }
 }

@@ -1,0 +1,132 @@
+//! Values of k3s' settings that are strings, and that k3s does not take as they are. Pure.
+//!
+//! Only what k3s refuses in every version that is supported: a newer one may know more.
+
+use std::net::IpAddr;
+
+/// What `disable` knows by name; a manifest of the owner's has its own.
+pub const PACKAGED: [&str; 8] =
+    ["coredns", "servicelb", "traefik", "local-storage", "metrics-server", "ccm", "runtimes", "rolebindings"];
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What must be there instead, after "must be".
+    pub wanted: String,
+    /// A value that is right.
+    pub example: String,
+    /// k3s does not start with it.
+    pub stops: bool,
+}
+
+fn stops(wanted: &str, example: &str) -> Fault {
+    Fault { wanted: wanted.to_owned(), example: example.to_owned(), stops: true }
+}
+
+/// What is wrong with a value of this flag; the value may be a secret of others, and is not repeated.
+#[must_use]
+pub fn fault(flag: &str, text: &str) -> Option<Fault> {
+    match flag {
+        "flannel-backend" => backend(text),
+        "secrets-encryption-provider" => {
+            let is_one = text.is_empty() || ["aescbc", "secretbox"].contains(&text);
+            (!is_one).then(|| stops("aescbc or secretbox: k3s does not start with another", "secretbox"))
+        }
+        "node-ip" | "node-external-ip" => {
+            let is_address = |part: &str| part.is_empty() || part.parse::<IpAddr>().is_ok();
+            let wanted = "an IP address: k3s does not start with a name or a prefix";
+            (!text.split(',').all(is_address)).then(|| stops(wanted, "192.168.1.5"))
+        }
+        "server" => {
+            let is_url = text.is_empty() || text.starts_with("https://");
+            (!is_url)
+                .then(|| stops("a URL with https://: k3s does not start with another", "https://SERVER:6443"))
+        }
+        "disable" => text.split(',').find_map(not_packaged),
+        _ => None,
+    }
+}
+
+fn backend(text: &str) -> Option<Fault> {
+    let name = text.split('=').next().unwrap_or_default();
+    match name {
+        "" | "none" | "vxlan" | "host-gw" | "wireguard-native" | "tailscale" => None,
+        "ipsec" | "wireguard" => Some(stops(
+            &format!("wireguard-native: k3s has no {name} since v1.27, and does not start with it"),
+            "wireguard-native",
+        )),
+        _ => {
+            Some(stops("vxlan, host-gw, wireguard-native or none: k3s does not start with another", "vxlan"))
+        }
+    }
+}
+
+/// What is switched off by a setting of its own.
+fn not_packaged(part: &str) -> Option<Fault> {
+    let setting = match part {
+        "flannel" => "flannel-backend: none",
+        "kube-proxy" => "disable-kube-proxy: true",
+        "network-policy" => "disable-network-policy: true",
+        "helm-controller" => "disable-helm-controller: true",
+        "cloud-controller" => "disable-cloud-controller: true",
+        "local-path" | "local-path-provisioner" => "disable: [local-storage]",
+        _ => return None,
+    };
+    let wanted = format!("packaged components, and {part} is none of that name: write `{setting}`");
+    Some(Fault { wanted, example: "[traefik]".to_owned(), stops: false })
+}
+
+/// Whether there are networks of IPv4 and of IPv6; `None` where one is no network.
+#[must_use]
+pub fn families(texts: &[&str]) -> Option<(bool, bool)> {
+    let mut seen = (false, false);
+    for part in texts.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()) {
+        match part.trim().split_once('/')?.0.parse::<IpAddr>().ok()? {
+            IpAddr::V4(_) => seen.0 = true,
+            IpAddr::V6(_) => seen.1 = true,
+        }
+    }
+    (seen.0 || seen.1).then_some(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_k3s_does_not_take() {
+        for (flag, text, want) in [
+            ("flannel-backend", "ipsec", Some((true, "wireguard-native"))),
+            ("flannel-backend", "vxlna", Some((true, "vxlan, host-gw"))),
+            ("flannel-backend", "wireguard-native", None),
+            ("flannel-backend", "", None),
+            ("secrets-encryption-provider", "aesgcm", Some((true, "aescbc or secretbox"))),
+            ("secrets-encryption-provider", "aescbc", None),
+            ("node-ip", "raspberrypi.local", Some((true, "an IP address"))),
+            ("node-ip", "10.0.0.2/24", Some((true, "an IP address"))),
+            ("node-ip", "10.0.0.2,fd00::2", None),
+            ("node-external-ip", "pi", Some((true, "an IP address"))),
+            ("server", "10.0.0.2:6443", Some((true, "a URL with https://"))),
+            ("server", "http://pi:6443", Some((true, "a URL with https://"))),
+            ("server", "https://pi:6443", None),
+            ("disable", "flannel", Some((false, "packaged components, and flannel is none"))),
+            ("disable", "traefik,kube-proxy", Some((false, "packaged components, and kube-proxy"))),
+            ("disable", "traefik,my-manifest", None),
+            ("token", "hunter2", None),
+        ] {
+            let found = fault(flag, text);
+            assert_eq!(found.is_some(), want.is_some(), "{flag} {text}");
+            if let (Some(found), Some((stops, wanted))) = (found, want) {
+                assert!(found.stops == stops && found.wanted.starts_with(wanted), "{flag} {text}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_families_of_networks() {
+        assert_eq!(families(&["10.42.0.0/16,2001:db8::/56"]), Some((true, true)));
+        assert_eq!(families(&["10.42.0.0/16", "10.43.0.0/16"]), Some((true, false)));
+        assert_eq!(families(&["pods"]), None);
+        assert_eq!(families(&[]), None);
+    }
+}
