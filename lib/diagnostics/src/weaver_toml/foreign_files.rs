@@ -23,6 +23,16 @@ const FOREIGN: [(&str, &str, &str); 8] = [
     ("armbian_first_run.txt", "Armbian", ALL),
 ];
 
+/// Names that an editor has put an ending to, and what is read.
+const ENDED: [(&str, &str); 6] = [
+    ("user-data.txt", "user-data"),
+    ("network-config.txt", "network-config"),
+    ("user-data.yaml", "user-data"),
+    ("network-config.yaml", "network-config"),
+    ("weaver.toml.txt", "weaver.toml"),
+    ("meta-data.txt", "meta-data"),
+];
+
 /// What has no effect on the card, of the names in the directory of `weaver.toml`.
 #[must_use]
 pub fn lint(directory: &Path, names: &[String]) -> Vec<Finding> {
@@ -34,7 +44,14 @@ pub fn lint(directory: &Path, names: &[String]) -> Vec<Finding> {
         let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
         Some(finding.saw(place, what).remedy(Remedy::new(format!("{remedy}, and delete the file"))))
     };
-    FOREIGN.iter().filter_map(found).collect()
+    let ended = |(ended, read): &(&str, &str)| {
+        let name = names.iter().find(|name| name.eq_ignore_ascii_case(ended))?;
+        let place = Place::file(directory.join(name).display().to_string());
+        let what = format!("no file of this name is read, only `{read}`");
+        let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
+        Some(finding.saw(place, what).remedy(Remedy::new(format!("rename it to {read}, without an ending"))))
+    };
+    FOREIGN.iter().filter_map(found).chain(ENDED.iter().filter_map(ended)).collect()
 }
 
 #[cfg(test)]
@@ -56,6 +73,8 @@ mod tests {
             ("wpa_supplicant.conf", "Raspberry Pi OS", "[wifi]"),
             ("CUSTOM.TOML", "Raspberry Pi OS", "weaver.toml"),
             ("dietpi-wifi.txt", "DietPi", "[wifi]"),
+            ("user-data.txt", "no file of this name is read", "rename it to user-data"),
+            ("Network-Config.txt", "only `network-config`", "rename it to network-config"),
         ] {
             let found = lint(&["config.txt", name, "weaver.toml"]);
             assert_eq!(found.len(), 1, "{name}");

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::{netplan_keys, wifi};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
@@ -10,15 +11,26 @@ use crate::yaml_node::{self, YamlNode};
 /// Kinds of interfaces that have addresses.
 const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
 
-/// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts. Nothing where it is no
-/// YAML, which is reported elsewhere.
+/// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts.
 #[must_use]
 pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
-    let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
+    let mut found = Found { file, findings: Vec::new() };
+    let root = match yaml_node::parse(&file.text) {
+        Ok(root) => root,
+        Err(error) => {
+            let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+            let what = format!("it is not YAML, so no network of this file is set up: {}", error.message);
+            let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
+            let remedy = "correct the line; YAML takes spaces at the start of a line, and no tabs";
+            return vec![finding.saw(place, what).remedy(Remedy::new(remedy))];
+        }
+    };
     // cloud-init takes the content of `network:` on its own, too.
     let network = root.get("network").unwrap_or(&root);
-    let mut found = Found { file, findings: Vec::new() };
     found.version(network);
+    for fault in netplan_keys::faults(network, wifi_is_ours, &|node| plain(file, node).map(str::to_owned)) {
+        found.fault(fault.at, &fault.what, &fault.remedy);
+    }
     let (mut routes, mut addresses) = (Vec::new(), Vec::new());
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
         for (name, body) in network.get(kind).map_or(&[][..], YamlNode::entries) {
@@ -85,6 +97,12 @@ impl Found<'_> {
             let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
             match address.parse::<IpAddr>() {
                 Err(_) => self.fault(node, "it is not an IP address", "write such as 192.168.1.5/24"),
+                Ok(ip)
+                    if prefix.parse::<u8>().is_ok_and(|bits| bits > if ip.is_ipv4() { 32 } else { 128 })
+                        || !prefix.is_empty() && !prefix.bytes().all(|byte| byte.is_ascii_digit()) =>
+                {
+                    self.fault(node, "it has no valid prefix length", "write such as 192.168.1.5/24");
+                }
                 Ok(_) if prefix.is_empty() => {
                     let remedy = format!(
                         "write the prefix length: {address}/{}",
@@ -119,7 +137,7 @@ impl Found<'_> {
             } else if text == "UK" {
                 let what = "it is no country of ISO 3166, so the radio stays silent on most channels";
                 self.fault(country, what, "write \"GB\"");
-            } else if text.len() != 2 || !text.bytes().all(|c| c.is_ascii_uppercase()) {
+            } else if !wifi::is_country(text) {
                 self.fault(
                     country,
                     "it is not a country code, so the radio may not use most channels",
@@ -199,7 +217,7 @@ mod tests {
     fn each_fault_is_named_with_its_line_and_what_to_write() {
         for (text, want) in [
             (
-                "network:\n  version: 2\n  wifis:\n    wlan0:\n      access-points:\n        \"\\xe4\\xb8\\x9c\\xe4\\xba\\xac\": {password: hunter2}\n",
+                "network:\n  version: 2\n  wifis:\n    wlan0:\n      access-points:\n        \"\\xe4\\xb8\\x9c\\xe4\\xba\\xac\": {password: hunter2x}\n",
                 "/n:6:9: the Wi-Fi's name is encoded twice, so no network of that name will be found | write it as it is: \"东京\"",
             ),
             ("network: {version: 3}\n", "/n:1:20: there are versions 1 and 2 only | write `version: 2`"),
@@ -216,15 +234,24 @@ mod tests {
                 "ethernets:\n  end0: {gateway4: 10.0.0.1}\n  end1: {routes: [{to: default, via: 10.0.1.1}]}\n",
                 "/n:3:19: end0 and end1 both have a default route",
             ),
-            ("wifis: {wlan0: {regulatory-domain: germany}}\n", "/n:1:36: it is not a country code"),
-            ("wifis: {wlan0: {regulatory-domain: UK}}\n", "/n:1:36: it is no country of ISO 3166"),
             (
-                "wifis:\n  wlan0:\n    regulatory-domain: NO\n",
+                "wifis: {wlan0: {regulatory-domain: germany, access-points: {}}}\n",
+                "/n:1:36: it is not a country code",
+            ),
+            (
+                "wifis: {wlan0: {regulatory-domain: UK, access-points: {}}}\n",
+                "/n:1:36: it is no country of ISO 3166",
+            ),
+            (
+                "wifis:\n  wlan0:\n    regulatory-domain: NO\n    access-points: {}\n",
                 "/n:3:24: without quotes YAML reads it as a boolean",
             ),
-            ("wifis:\n  wlan0:\n    regulatory-domain: de\n", "/n:3:24: it is not a country code"),
             (
-                "wifis:\n  wlan0:\n    access-points:\n      0123: {password: \"hunter2\"}\n",
+                "wifis:\n  wlan0:\n    regulatory-domain: de\n    access-points: {}\n",
+                "/n:3:24: it is not a country code",
+            ),
+            (
+                "wifis:\n  wlan0:\n    access-points:\n      0123: {password: \"hunter2x\"}\n",
                 "/n:4:7: without quotes YAML reads the Wi-Fi's name as a number",
             ),
             (
@@ -237,6 +264,20 @@ mod tests {
             ),
             ("network:\n  ethernets: {end0: {dhcp4: true}}\n", "/n:2:3: it has no `version`"),
             ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: `version` is a string"),
+            ("network: [\n", "/n:"),
+            (
+                "network:\n  ethernets:\n\teth0: {}\n",
+                "/n:3:2: it is not YAML, so no network of this file is set up",
+            ),
+            ("ethernets:\n  end0:\n    addresses: [10.0.0.2/33]\n", "/n:3:17: it has no valid prefix length"),
+            (
+                "ethernets:\n  end0:\n    addresses: [10.0.0.2/255.255.255.0]\n",
+                "/n:3:17: it has no valid prefix length",
+            ),
+            (
+                "wifis: {wlan0: {regulatory-domain: EN, access-points: {a: {}}}}\n",
+                "/n:1:36: it is not a country code",
+            ),
             ("version: 3\nethernets: {}\n", "/n:1:10: there are versions 1 and 2 only"),
         ] {
             let found = found(text);
@@ -251,12 +292,11 @@ mod tests {
             "",
             include_str!("../../../../tests/fixtures/imager/wifi/network-config"),
             "wifis: {wlan0: {regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
-            "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [\"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
-            "network: [\n",
+            "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
             "network: {config: disabled}\n",
             "network:\n  version: 1\n  config: [{type: physical, name: eth0, subnets: [{type: dhcp}]}]\n",
             "wifis:\n  wlan0:\n    regulatory-domain: \"NO\"\n    access-points:\n      \"0123\": {password: '01234567'}\n      \
-             0123 attic: {password: 12345678}\n      0123,x: {password: 08154711}\n      cellar: {password: hunter2}\n",
+             0123 attic: {password: 12345678}\n      0123,x: {password: 08154711}\n      cellar: {password: hunter2x}\n",
         ] {
             assert_eq!(found(text), Vec::<String>::new(), "{text}");
         }

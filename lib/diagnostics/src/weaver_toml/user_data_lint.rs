@@ -5,7 +5,7 @@
 //! MIME are not judged here. Of a cloud-config the users are: `users` without `default` makes no default user, for whom
 //! the keys at the top are; a user of the system or without a home that has keys is not made at all.
 
-use super::ssh_key;
+use super::{ssh_key, user_data_keys};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, Value, YamlNode};
@@ -48,7 +48,7 @@ const MISNAMED: [&str; 7] = [
 /// The file by which the card tells cloud-init that it has no default user.
 pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 
-/// What is wrong with it; nothing where it is of a kind that is not judged, or no YAML, which is reported elsewhere.
+/// What is wrong with it; nothing where it is of a kind that is not judged.
 #[must_use]
 pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
     let mut found = Found { file, of_card, findings: Vec::new() };
@@ -58,7 +58,17 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
     if OTHERS.iter().any(|other| begin.starts_with(other)) || head.contains("mime-version:") {
         return found.findings;
     }
-    let Ok(root) = yaml_node::parse(text) else { return found.findings };
+    let root = match yaml_node::parse(text) {
+        Ok(root) => root,
+        Err(error) if begin.starts_with(CLOUD_CONFIG) => {
+            let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+            let what = format!("it is not YAML, so cloud-init does nothing of it: {}", error.message);
+            let remedy = "correct the line; YAML takes spaces at the start of a line, and no tabs";
+            found.fault(place, &what, remedy);
+            return found.findings;
+        }
+        Err(_) => return found.findings,
+    };
     if !begin.starts_with(CLOUD_CONFIG) {
         if root.entries().iter().any(|(key, _)| key.as_str().is_some_and(|key| KEYS.contains(&key))) {
             let what = "the first line is not `#cloud-config`, so cloud-init ignores the file";
@@ -75,8 +85,15 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
         found.fault(Place::line(&file.path, 1), what, "save it as UTF-8 without a byte order mark (BOM)");
     }
     found.keys_at_the_top(&root);
+    let names = names(&root);
+    for fault in user_data_keys::of_top(&root, of_card, has_default(&root, of_card), &names) {
+        found.fault(found.at(fault.at), &fault.what, &fault.remedy);
+    }
     for (name, user) in users(&root) {
         found.user(name, user);
+        for fault in user_data_keys::of_user(name, user) {
+            found.fault(found.at(fault.at), &fault.what, &fault.remedy);
+        }
     }
     found.findings
 }
@@ -90,6 +107,14 @@ fn users(root: &YamlNode) -> Vec<(&str, &YamlNode)> {
         of_list.map(|user| (user.get("name").and_then(YamlNode::as_str).unwrap_or("default"), user));
     let of_map = users.entries().iter().filter(|(_, user)| is_map(user));
     of_list.chain(of_map.filter_map(|(name, user)| Some((name.as_str()?, user)))).collect()
+}
+
+/// The names of all users, those without a field among them.
+fn names(root: &YamlNode) -> Vec<&str> {
+    let users = root.get("users");
+    let plain = users.into_iter().flat_map(|users| std::slice::from_ref(users).iter().chain(users.items()));
+    let plain = plain.filter_map(YamlNode::as_str).flat_map(|names| names.split(',').map(str::trim));
+    plain.chain(self::users(root).into_iter().map(|(name, _)| name)).collect()
 }
 
 /// Whether the default user is made, for whom the keys at the top are.
@@ -193,6 +218,10 @@ impl Found<'_> {
             } else if text.strip_suffix(".pub").is_some() && text.starts_with(['/', '~', '.']) {
                 let what = "this is the path of a file, which cloud-init does not read";
                 self.fault(self.at(node), what, "write the line that is in the file");
+            } else if text.trim_start().starts_with("ssh-")
+                && let Err(mistake) = ssh_key::public_key(text)
+            {
+                self.fault(self.at(node), &mistake.message, &mistake.remedy);
             }
         }
     }
@@ -238,7 +267,6 @@ mod tests {
             "#!/bin/sh\nhostname: x\n".to_owned(),
             "#cloud-config-archive\n- type: text/cloud-config\n  content: |\n    users: []\n".to_owned(),
             "Content-Type: multipart/mixed; boundary=\"b\"\nMIME-Version: 1.0\n\n--b\nusers: x\n".to_owned(),
-            "#cloud-config\nusers: [\n".to_owned(),
             "notes: of mine\n".to_owned(),
             "# nothing yet\n".to_owned(),
         ] {
@@ -253,6 +281,12 @@ mod tests {
                 format!("#cloud-config\nusers:\n- name: ada\nssh_authorized_keys:\n- {KEY}\n"),
                 "/u:5:3: these keys are for the default user",
             ),
+            ("#cloud-config\nusers:\n\t- name: ada\n".to_owned(), "/u:3:2: it is not YAML, so cloud-init does nothing of it"),
+            (
+                "#cloud-config\nusers:\n- name: ada\n  ssh_authorized_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1]\n".to_owned(),
+                "/u:4:25: this ssh key is",
+            ),
+            ("#cloud-config\nnetwork: {}\n".to_owned(), "/u:2:1: cloud-init takes no network"),
             (format!("#cloud-config\nusers: []\nssh_authorized_keys: [{KEY}]\n"), "/u:3:22: these keys are"),
             (format!("#cloud-config\nusers: {{ada: {{}}}}\nssh_authorized_keys: [{KEY}]\n"), "/u:3:22: these keys"),
             (format!("#cloud-config\nssh_authorized_keys: {KEY}\n"), "/u:2:22: `ssh_authorized_keys` at the top level is a string"),

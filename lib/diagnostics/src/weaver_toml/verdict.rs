@@ -89,12 +89,12 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
     .collect()
 }
 
-/// `user-data` wants another host name, or that cloud-init writes `/etc/hosts`, which on the card it does not.
+/// `user-data` wants another host name. That cloud-init shall write `/etc/hosts`, as Imager always has it, matters only then.
 #[must_use]
 pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Finding> {
     let host = config.hostname.as_ref()?;
     let others: Vec<_> = user_data.host_names.iter().filter(|(name, _)| *name != host.name).collect();
-    if others.is_empty() && user_data.manages_hosts.is_none() {
+    if others.is_empty() {
         return None;
     }
     let message = format!("user-data and {file} disagree about the host's name: {file} wins");
@@ -291,8 +291,9 @@ mod tests {
         assert_eq!(seen, ["/w:2:1", "/u:2:11"]);
         assert!(clash("/w", &config, &user_data("pi")).is_none());
         assert!(clash("/w", &Config::default(), &user_data("box")).is_none());
-        let hosts = UserData { manages_hosts: Some(Place::at("/u", 3, 1)), ..UserData::default() };
-        let saw = clash("/w", &config, &hosts).unwrap().evidence[1].saw.clone();
+        let hosts = |name| UserData { manages_hosts: Some(Place::at("/u", 3, 1)), ..user_data(name) };
+        assert_eq!(clash("/w", &config, &hosts("pi")), None, "as Imager writes it");
+        let saw = clash("/w", &config, &hosts("box")).unwrap().evidence[2].saw.clone();
         assert!(saw.contains("manage_etc_hosts: without effect") && saw.contains("/etc/hosts"), "{saw}");
     }
 

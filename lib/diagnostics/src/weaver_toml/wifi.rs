@@ -26,6 +26,11 @@ const COUNTRIES: &str = "\
     PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM \
     TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW";
 
+/// Whether this is a code of ISO 3166-1.
+pub(super) fn is_country(text: &str) -> bool {
+    COUNTRIES.split_whitespace().any(|country| country == text)
+}
+
 /// What is asked of the Wi-Fi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wifi {

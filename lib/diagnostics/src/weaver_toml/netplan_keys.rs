@@ -1,0 +1,370 @@
+//! Keys and types of a `network-config` that netplan refuses, or that do not mean what was meant. Pure.
+//!
+//! netplan refuses the whole file for one key that it does not know, and the node then has no network. Only what is wrong
+//! in every version: the newer ones know more keys than any table. Passwords are never repeated.
+
+use std::net::IpAddr;
+
+use crate::yaml_node::{Value, YamlNode};
+
+/// A part of the file that is wrong.
+pub(super) struct Fault<'n> {
+    pub at: &'n YamlNode,
+    pub what: String,
+    pub remedy: String,
+}
+
+const KINDS: [&str; 7] = ["ethernets", "wifis", "bridges", "bonds", "vlans", "tunnels", "dummy-devices"];
+/// Keys of an interface that people write, and what netplan calls them.
+const MEANT: [(&str, &str); 13] = [
+    ("dhcp", "dhcp4: true"),
+    ("gateway", "routes: [{to: default, via: ADDRESS}]"),
+    ("address", "addresses: [192.168.1.5/24]"),
+    ("ip", "addresses: [192.168.1.5/24]"),
+    ("dns", "nameservers: {addresses: [ADDRESS]}"),
+    ("nameserver", "nameservers: {addresses: [ADDRESS]}"),
+    ("dns-nameservers", "nameservers: {addresses: [ADDRESS]}"),
+    ("route", "routes: [{to: default, via: ADDRESS}]"),
+    ("access-point", "access-points: {\"NAME\": {password: PASSWORD}}"),
+    ("accesspoints", "access-points: {\"NAME\": {password: PASSWORD}}"),
+    ("ssid", "access-points: {\"NAME\": {password: PASSWORD}}"),
+    ("country", "regulatory-domain: DE"),
+    ("netmask", "addresses: [192.168.1.5/24]"),
+];
+/// Keys of an interface that have a hyphen, and that people write with an underscore.
+const HYPHENED: [&str; 8] = [
+    "access-points",
+    "regulatory-domain",
+    "set-name",
+    "dhcp4-overrides",
+    "dhcp6-overrides",
+    "optional-addresses",
+    "routing-policy",
+    "link-local",
+];
+const KEY_MANAGEMENT: [&str; 8] =
+    ["none", "psk", "psk-sha256", "sae", "eap", "eap-sha256", "eap-suite-b-192", "802.1x"];
+
+/// What is wrong in it; the radio is left out where weaver.toml has it. `written` is a scalar without quotes as it is in
+/// the file: of a number the zeros at its start are gone otherwise.
+pub(super) fn faults<'n>(
+    network: &'n YamlNode,
+    wifi_is_ours: bool,
+    written: &dyn Fn(&YamlNode) -> Option<String>,
+) -> Vec<Fault<'n>> {
+    let mut found = Found(Vec::new());
+    found.top(network);
+    for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
+        let Some(interfaces) = network.get(kind) else { continue };
+        found.doubles(interfaces);
+        for (name, body) in interfaces.entries() {
+            found.doubles(body);
+            found.keys(kind, body);
+            found.types(name, body);
+            found.routes(body);
+            if kind == "wifis" {
+                found.radio(name, body, written);
+            }
+        }
+    }
+    found.0
+}
+
+struct Found<'n>(Vec<Fault<'n>>);
+
+impl<'n> Found<'n> {
+    fn add(&mut self, at: &'n YamlNode, what: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Fault { at, what: what.into(), remedy: remedy.into() });
+    }
+
+    fn top(&mut self, network: &'n YamlNode) {
+        let version = network.get("version").and_then(YamlNode::as_str);
+        let mut kind = network.entries().iter().map(|(key, _)| key);
+        let kind = kind.find(|key| key.as_str().is_some_and(|key| KINDS.contains(&key)));
+        if let (Some("1"), Some(key)) = (version, kind) {
+            self.add(key, "version 1 has `config`, and not this key", "write `version: 2`");
+        }
+        if let (Some("2"), Some(config)) = (version, network.get("config"))
+            && config.as_str().is_none()
+        {
+            self.add(config, "version 2 has no `config`", "write `version: 1`");
+        }
+        self.renderer(network);
+    }
+
+    fn renderer(&mut self, of: &'n YamlNode) {
+        let Some(renderer) = of.get("renderer") else { return };
+        if !matches!(renderer.as_str(), Some("NetworkManager" | "networkd" | "sriov")) {
+            self.add(
+                renderer,
+                "there is no renderer of this name, so netplan refuses the file",
+                "write NetworkManager or networkd",
+            );
+        }
+    }
+
+    /// The same key twice: the first is lost.
+    fn doubles(&mut self, map: &'n YamlNode) {
+        let entries = map.entries();
+        for (at, (key, _)) in entries.iter().enumerate() {
+            let is_same = |(other, _): &&(YamlNode, YamlNode)| other.as_str() == key.as_str();
+            if entries.get(at + 1..).unwrap_or_default().iter().any(|entry| is_same(&entry)) {
+                let what = "the same key stands further down again, and this one is lost";
+                self.add(key, what, "write all of it below one of them");
+            }
+        }
+    }
+
+    fn keys(&mut self, kind: &str, body: &'n YamlNode) {
+        for (key, _) in body.entries() {
+            let Some(name) = key.as_str() else { continue };
+            let hyphened = name.replace('_', "-");
+            if let Some((_, meant)) = MEANT.iter().find(|(wrong, _)| *wrong == hyphened) {
+                let what = format!("netplan has no `{name}`, and refuses the file");
+                self.add(key, what, format!("write `{meant}`"));
+            } else if name != hyphened && HYPHENED.contains(&hyphened.as_str()) {
+                let what = format!("netplan has no `{name}`, and refuses the file");
+                self.add(key, what, format!("write `{hyphened}`"));
+            } else if name == "access-points" && kind != "wifis" {
+                let what = format!("`{kind}` have no `access-points`, so netplan refuses the file");
+                self.add(key, what, "write the interface below `wifis`");
+            }
+        }
+    }
+
+    fn types(&mut self, name: &'n YamlNode, body: &'n YamlNode) {
+        if !matches!(body.value, Value::Map(_) | Value::Null) {
+            self.add(name, "an interface is a mapping", "write its settings below it, indented");
+        }
+        let is_list = |value: &Value| matches!(value, Value::List(_) | Value::Null);
+        let is_map = |value: &Value| matches!(value, Value::Map(_) | Value::Null);
+        for (key, is_right, example) in [
+            ("addresses", is_list as fn(&Value) -> bool, "a list: addresses: [192.168.1.5/24]"),
+            ("routes", is_list, "a list: routes: [{to: default, via: 192.168.1.1}]"),
+            ("nameservers", is_map, "a mapping: nameservers: {addresses: [192.168.1.1]}"),
+            ("access-points", is_map, "a mapping: access-points: {\"NAME\": {password: PASSWORD}}"),
+        ] {
+            if let Some(value) = body.get(key).filter(|value| !is_right(&value.value)) {
+                let what = format!("`{key}` is {}, and netplan refuses the file", value.value.kind());
+                self.add(value, what, format!("write {example}"));
+            }
+        }
+        for key in ["dhcp4", "dhcp6", "optional"] {
+            let is_truth = |text: &str| {
+                let words = ["y", "yes", "n", "no", "on", "off", "true", "false"];
+                words.contains(&text.to_ascii_lowercase().as_str())
+            };
+            if let Some(value) = body.get(key).filter(|value| !value.as_str().is_some_and(is_truth)) {
+                self.add(value, format!("`{key}` is neither true nor false"), format!("write `{key}: true`"));
+            }
+        }
+        self.renderer(body);
+    }
+
+    /// Default routes of one interface, and gateways that it cannot reach.
+    fn routes(&mut self, body: &'n YamlNode) {
+        let mut vias: Vec<(&YamlNode, IpAddr)> = Vec::new();
+        let mut defaults = Vec::new();
+        for gateway in ["gateway4", "gateway6"] {
+            let Some(node) = body.get(gateway) else { continue };
+            let via = node.as_str().and_then(|text| text.parse().ok());
+            vias.extend(via.map(|via| (node, via)));
+            defaults.extend(via.map(|via: IpAddr| (node, via.is_ipv4())));
+        }
+        for route in body.get("routes").map_or(&[][..], YamlNode::items) {
+            let via = route.get("via");
+            let address = via.and_then(|via| via.as_str()?.parse::<IpAddr>().ok());
+            let Some((via, address)) = via.zip(address) else { continue };
+            if route.get("on-link").is_none_or(|node| node.as_str() != Some("true")) {
+                vias.push((via, address));
+            }
+            let to = route.get("to").and_then(YamlNode::as_str);
+            if matches!(to, Some("default" | "0.0.0.0/0" | "::/0"))
+                && route.get("metric").is_none()
+                && route.get("table").is_none()
+            {
+                defaults.push((route, address.is_ipv4()));
+            }
+        }
+        for is_v4 in [true, false] {
+            if let [_, (second, _), ..] =
+                defaults.iter().filter(|(_, v4)| *v4 == is_v4).collect::<Vec<_>>()[..]
+            {
+                let what = "this interface has a second default route with the same metric";
+                self.add(second, what, "keep one, or give it a larger `metric` in `routes`");
+            }
+        }
+        let networks: Vec<(IpAddr, u32)> = body
+            .get("addresses")
+            .map_or(&[][..], YamlNode::items)
+            .iter()
+            .filter_map(|node| {
+                let (address, prefix) = node.as_str()?.split_once('/')?;
+                Some((address.parse().ok()?, prefix.parse().ok()?))
+            })
+            .collect();
+        for (node, via) in vias {
+            // With DHCP the network is not known.
+            let dhcp = if via.is_ipv4() { "dhcp4" } else { "dhcp6" };
+            let by_dhcp = body.get(dhcp).is_some_and(|value| value.as_str() != Some("false"));
+            let mut of_family = networks.iter().filter(|(ip, _)| ip.is_ipv4() == via.is_ipv4()).peekable();
+            let is_local = matches!(via, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            if by_dhcp || is_local || of_family.peek().is_none() {
+                continue;
+            }
+            if !of_family.any(|(ip, prefix)| is_in(via, *ip, *prefix)) {
+                let what = "the gateway is in no network of this interface, so it is not reached";
+                self.add(node, what, "write the router's address, or another address or prefix length above");
+            }
+        }
+    }
+
+    fn radio(
+        &mut self,
+        name: &'n YamlNode,
+        body: &'n YamlNode,
+        written: &dyn Fn(&YamlNode) -> Option<String>,
+    ) {
+        let Some(points) = body.get("access-points") else {
+            let is_meant = |(key, _): &(YamlNode, YamlNode)| {
+                let key = key.as_str().unwrap_or_default().replace('_', "-");
+                key == "access-points"
+                    || MEANT.iter().any(|(wrong, to)| *wrong == key && to.starts_with("access"))
+            };
+            if !body.entries().iter().any(is_meant) {
+                let what = "a Wi-Fi interface has no `access-points`, so netplan refuses the file";
+                self.add(name, what, "write access-points: {\"NAME\": {password: PASSWORD}}");
+            }
+            return;
+        };
+        for (name, point) in points.entries() {
+            if name.as_str().is_some_and(|name| name.len() > 32) {
+                let what = "the Wi-Fi's name has more than 32 bytes, which none has";
+                self.add(name, what, "write the name as the router sends it");
+            }
+            let auth = point.get("auth");
+            let management = auth.and_then(|auth| auth.get("key-management"));
+            if let Some(node) = management
+                && !node.as_str().is_some_and(|text| KEY_MANAGEMENT.contains(&text))
+            {
+                let what = "there is no key management of this name, so netplan refuses the file";
+                self.add(node, what, "write psk (WPA2) or sae (WPA3)");
+            }
+            let is_psk = management.and_then(YamlNode::as_str).is_none_or(|text| text.starts_with("psk"));
+            let password = point.get("password").or_else(|| auth?.get("password"));
+            let Some((node, text)) =
+                password.filter(|_| is_psk).and_then(|node| Some((node, node.as_str()?)))
+            else {
+                continue;
+            };
+            let as_written = written(node);
+            let text = as_written.as_deref().unwrap_or(text);
+            let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !text.is_empty() && !(8..=63).contains(&text.len()) && !is_key {
+                let what = "the Wi-Fi's password has neither 8 to 63 characters nor 64 hexadecimal digits, so \
+                    netplan refuses the file";
+                self.add(node, what, "write the router's password");
+            }
+        }
+    }
+}
+
+/// Whether an address is in the network of another one.
+fn is_in(one: IpAddr, other: IpAddr, prefix: u32) -> bool {
+    let bits = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+        IpAddr::V6(ip) => u128::from(ip),
+    };
+    let mask = u128::MAX.checked_shl(128_u32.saturating_sub(prefix)).unwrap_or(0);
+    bits(one) & mask == bits(other) & mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml_node;
+
+    fn found(text: &str) -> Vec<String> {
+        let network = yaml_node::parse(text).unwrap();
+        let faults = faults(&network, false, &|_| None);
+        faults
+            .into_iter()
+            .map(|it| format!("{}:{}: {} | {}", it.at.line, it.at.column, it.what, it.remedy))
+            .collect()
+    }
+
+    #[test]
+    fn what_netplan_refuses_or_takes_otherwise() {
+        let long = "a".repeat(33);
+        let psk = "g".repeat(64);
+        for (text, want) in [
+            ("{version: 1, ethernets: {}}", "1:14: version 1 has `config`"),
+            ("{version: 2, config: [{}]}", "1:22: version 2 has no `config`"),
+            ("renderer: networkmanager", "1:11: there is no renderer"),
+            (
+                "ethernets: {e: {dhcp: true}}",
+                "1:17: netplan has no `dhcp`, and refuses the file | write `dhcp4: true`",
+            ),
+            (
+                "ethernets: {e: {set_name: a}}",
+                "1:17: netplan has no `set_name`, and refuses the file | write `set-name`",
+            ),
+            ("ethernets: {e: {access-points: {}}}", "1:17: `ethernets` have no `access-points`"),
+            ("wifis: {w: {access_points: {}}}", "1:13: netplan has no `access_points`"),
+            ("wifis: {w: {dhcp4: true}}", "1:9: a Wi-Fi interface has no `access-points`"),
+            ("wifis: {w: {access-points: [{name: a}]}}", "1:28: `access-points` is a list"),
+            ("ethernets: {e: {addresses: 10.0.0.2/24}}", "1:28: `addresses` is a single value"),
+            ("ethernets: {e: {nameservers: [1.1.1.1]}}", "1:30: `nameservers` is a list"),
+            ("ethernets: {e: {dhcp4: maybe}}", "1:24: `dhcp4` is neither true nor false"),
+            (
+                "wifis: {w: {access-points: {}}, w: {access-points: {}}}",
+                "1:9: the same key stands further down",
+            ),
+            (
+                &format!("wifis: {{w: {{access-points: {{{long}: {{}}}}}}}}"),
+                "1:29: the Wi-Fi's name has more than 32",
+            ),
+            ("wifis: {w: {access-points: {a: {password: short}}}}", "1:43: the Wi-Fi's password has neither"),
+            (
+                &format!("wifis: {{w: {{access-points: {{a: {{password: {psk}}}}}}}}}"),
+                "1:43: the Wi-Fi's password",
+            ),
+            (
+                "wifis: {w: {access-points: {a: {auth: {key-management: wpa2, password: longenough}}}}}",
+                "1:56: there is no key management",
+            ),
+            (
+                "ethernets: {e: {gateway4: 10.0.0.1, routes: [{to: default, via: 10.0.0.2}]}}",
+                "1:46: this interface has a second default route",
+            ),
+            (
+                "ethernets: {e: {addresses: [10.0.0.2/24], gateway4: 10.0.1.1}}",
+                "1:53: the gateway is in no network",
+            ),
+            (
+                "ethernets: {e: {addresses: [\"fd00::2/64\"], routes: [{to: default, via: \"fd01::1\"}]}}",
+                "1:72: the gateway is in no network",
+            ),
+        ] {
+            let found = found(text);
+            assert!(found.len() == 1 && found[0].starts_with(want), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_fine_is_left_alone() {
+        for text in [
+            "{version: 2, renderer: networkd, ethernets: {e: {match: {name: \"en*\"}, dhcp4: yes, optional: true}}}",
+            "ethernets: {e: {dhcp4: true, addresses: [10.0.0.2/24], routes: [{to: default, via: 10.9.0.1}]}}",
+            "ethernets: {e: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.9.0.1, on-link: true}]}}",
+            "ethernets: {e: {addresses: [10.0.0.2/24, \"fd00::2/64\"], gateway4: 10.0.0.1, gateway6: \"fe80::1\"}}",
+            "ethernets: {e: {routes: [{to: default, via: 10.0.0.1}, {to: default, via: 10.0.0.2, metric: 200}]}}",
+            "wifis: {w: {access-points: {a: {}, b: {password: \"\"}, c: {auth: {key-management: sae, password: x}}}}}",
+            "{version: 1, config: [{type: physical}]}",
+            "config: disabled",
+            "ethernets:",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+}
