@@ -9,13 +9,14 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::finding_text;
-use weaver_diagnostics::kubeconfig::exposed;
+use weaver_diagnostics::kubeconfig::{exposed, exposed_copy};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::client_certificate::{
     self, ClientCertificate, Dates, Whose, other_key,
 };
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::kubeconfig_export::references::{self, Surroundings};
+use weaver_diagnostics::kubeconfig_export::refused;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_host::key_pair::{self, Pair, PairFault};
 use weaver_host::platform::{self, CAN_BE_NODE};
@@ -35,7 +36,8 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let whose = if is_k3s_own { Whose::K3s } else { Whose::Copy };
     findings.extend(of_dates(&text, whose, Timestamp::now()));
     let mode = fs::metadata(&file).ok().and_then(|metadata| platform::owner(&metadata).mode);
-    findings.extend(mode.and_then(|mode| exposed(&text.path, mode)));
+    let judge = if is_k3s_own { exposed } else { exposed_copy };
+    findings.extend(mode.and_then(|mode| judge(&text.path, mode)));
     for finding in &findings {
         show(finding_text::text(finding) + "\n");
     }
@@ -50,7 +52,8 @@ pub fn lint(text: &TextFile, is_server: bool) -> Vec<Finding> {
     let context = connection::context();
     let repeated = references::repeated(text);
     let findings = lint_for_use(text, context, is_server).into_iter();
-    let missing = references::missing(text, context, &Here);
+    let missing =
+        references::missing(text, context, &Here).into_iter().chain(refused::refused(text, context));
     let (certificate, no_pem) = client_certificate::find(text, context, read);
     let other_key = certificate.and_then(|held| is_of_another(&held).then(|| other_key(&held.place)));
     findings.chain(repeated).chain(missing).chain(no_pem).chain(other_key).collect()

@@ -5,8 +5,9 @@
 
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
+    shell::quoted,
     text_file::{TextFile, decoded},
-    yaml_node::{self, YamlNode},
+    yaml_node::{self, Value, YamlNode},
 };
 
 /// What keeps a kubeconfig from being used.
@@ -48,7 +49,8 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
             return Some(Unusable { place, why: format!("it is not valid YAML: {error}") });
         }
     };
-    whole(&root, context).err().map(|(node, why)| {
+    let fault = wrong_top(&root).or_else(|| whole(&root, context).err());
+    fault.map(|(node, why)| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
         Unusable { place, why }
     })
@@ -84,6 +86,14 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     })
 }
 
+/// The same for a copy, which k3s does not write.
+#[must_use]
+pub fn exposed_copy(path: &str, mode: u32) -> Option<Finding> {
+    let remedy =
+        Remedy::new("make it readable for its owner only").command(format!("chmod 0600 {}", quoted(path)));
+    exposed(path, mode).map(|finding| finding.remedy(remedy))
+}
+
 /// What is wrong with the administrator's kubeconfig at `path`, as it was read. It is never the gate's verdict: `run`
 /// cannot work with it, k3s is not harmed.
 #[must_use]
@@ -106,9 +116,35 @@ pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: 
 /// What is missing, and where.
 type Missing<'a> = (Option<&'a YamlNode>, String);
 
+/// What is no kubeconfig at its top.
+fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
+    for (key, want) in [("kind", "Config"), ("apiVersion", "v1")] {
+        let other =
+            root.get(key).filter(|node| node.as_str().is_some_and(|text| text != want && !text.is_empty()));
+        if let Some(node) = other {
+            return Some((Some(node), format!("its {key} is not `{want}`, which is all that kubectl reads")));
+        }
+    }
+    for list in ["clusters", "users", "contexts"] {
+        if let Some(node) = root.get(list).filter(|node| !matches!(node.value, Value::List(_) | Value::Null))
+        {
+            let why = format!("{list} is {}, not a list: begin each entry with `- name:`", node.value.kind());
+            return Some((Some(node), why));
+        }
+    }
+    let current = root.entries().iter().map(|(key, _)| key);
+    let mut current =
+        current.filter(|key| matches!(key.as_str(), Some("currentContext" | "current_context")));
+    let key = current.next().filter(|_| root.get("current-context").is_none())?;
+    Some((
+        Some(key),
+        "kubectl reads `current-context`, with a hyphen, and so it is with the other keys".to_owned(),
+    ))
+}
+
 fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a>> {
     let [cluster, user] = in_force(root, context)?;
-    let credentials = ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec"];
+    let credentials = ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec", "auth-provider"];
     for (key, (name, body), needs) in [("cluster", cluster, &["server"][..]), ("user", user, &credentials)] {
         if !needs.iter().any(|need| body.get(need).is_some()) {
             return Err((Some(body), format!("{key} `{name}` has no {}", needs[0])));
@@ -226,9 +262,33 @@ users:
     fn a_mode_wider_than_0600_is_a_warning_with_the_command() {
         assert_eq!(exposed("/k", 0o100_600), None);
         assert_eq!(exposed("/k", 0o400), None);
+        let copy = exposed_copy("/home/me/.kube/config", 0o644).unwrap().remedy.unwrap();
+        assert_eq!(copy.commands, ["chmod 0600 /home/me/.kube/config"]);
+        assert!(!copy.explain.contains("k3s"), "{}", copy.explain);
         let found = exposed("/k", 0o100_644).unwrap();
         assert!(found.message.contains("0644"));
         assert_eq!(found.remedy.unwrap().commands, ["sudo chmod 0600 /k"]);
+    }
+
+    #[test]
+    fn what_is_no_kubeconfig_at_its_top() {
+        for (from, to, want) in [
+            (
+                "kind: Config",
+                "kind: Secret",
+                "/k.yaml:2:7 cannot be used as kubeconfig: its kind is not `Config`",
+            ),
+            ("apiVersion: v1", "apiVersion: v2", "/k.yaml:1:13 cannot be used as kubeconfig: its apiVersion"),
+            ("- name: c\n  cluster:", "  c:", "clusters is a mapping, not a list"),
+            (
+                "current-context",
+                "currentContext",
+                "/k.yaml:3:1 cannot be used as kubeconfig: kubectl reads `current-context`",
+            ),
+        ] {
+            let found = problem(&GOOD.replacen(from, to, 1)).unwrap_or_default();
+            assert!(found.contains(want), "{to}: {found}");
+        }
     }
 
     proptest! {

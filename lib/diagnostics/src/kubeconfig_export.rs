@@ -23,6 +23,7 @@ pub mod merge;
 mod part;
 mod pem;
 pub mod references;
+pub mod refused;
 pub mod server_url;
 
 use serde_json::{Value, json};

@@ -88,11 +88,16 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
             Some(finding.saw(place.clone(), "localhost:8080").remedy(remedy))
         }
         Err(error) => {
-            let message = format!("the server at {place} {error}");
+            // kubectl itself adds the scheme where there is a CA.
+            let is_bare = error == UrlError::NotHttps && !server.contains("://") && !server.is_empty();
+            let message = if is_bare {
+                format!("the server at {place} has no scheme: kubectl takes https, other programs do not")
+            } else {
+                format!("the server at {place} {error}")
+            };
             let remedy = meant(server).map_or_else(on_the_pi, |meant| Remedy::new(format!("write {meant}")));
             let finding =
                 Finding::new(Code::KubeconfigUnusable, message).saw(place.clone(), error.to_string());
-            // kubectl itself adds the scheme where there is a CA.
             let is_bare = error == UrlError::NotHttps && !server.contains("://");
             Some(if is_bare { finding.milder(Severity::Warn) } else { finding }.remedy(remedy))
         }
@@ -102,6 +107,16 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
 
 /// What was meant by an address that is no URL, where it can be told.
 fn meant(server: &str) -> Option<String> {
+    // A zone of an address, whose sign a URL writes as %25.
+    let zoned =
+        server.split_once('%').filter(|(before, zone)| before.contains('[') && !zone.starts_with("25"));
+    if let Some((before, zone)) = zoned.filter(|(_, zone)| zone.contains(']')) {
+        return Some(format!("{before}%25{zone}"));
+    }
+    let server = server.trim();
+    if server.parse::<ServerUrl>().is_ok() {
+        return Some(server.to_owned());
+    }
     let (scheme, rest) = server.split_once("://").unwrap_or(("https", server));
     let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') || !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
@@ -204,6 +219,8 @@ mod tests {
     fn what_was_meant_is_a_url_or_is_not_guessed() {
         for (server, want) in [
             ("https://2001:db8::10:6443", Some("https://[2001:db8::10]:6443")),
+            ("https://[fe80::1%eth0]:6443", Some("https://[fe80::1%25eth0]:6443")),
+            ("https://raspi.lan:6443 ", Some("https://raspi.lan:6443")),
             ("https://fe80::1", Some("https://[fe80::1]:6443")),
             ("https://192.168.1.5:6443:6443", Some("https://192.168.1.5:6443")),
             ("http://raspi.lan:6443", Some("https://raspi.lan:6443")),

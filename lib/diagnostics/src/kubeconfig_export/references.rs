@@ -52,10 +52,15 @@ pub fn missing(file: &TextFile, context: Option<&str>, here: &impl Surroundings)
             if is_path { here.is_file(&directory.join(command)) } else { here.is_program(command) };
         if !is_there {
             let place = Place::at(&file.path, node.line, node.column);
-            let message =
-                format!("{place}: kubectl gets its credentials from `{command}`, which is not installed");
-            let remedy =
-                "install it, or take a kubeconfig that needs no program: `weaver kubeconfig fetch USER@HOST`";
+            let message = format!(
+                "{place}: kubectl gets its credentials from `{command}`, which is not {}",
+                if is_path { "there" } else { "installed" }
+            );
+            let remedy = if is_path {
+                "copy the program to that path, which is relative to the kubeconfig, or correct the path"
+            } else {
+                "install it, or take a kubeconfig that needs no program: `weaver kubeconfig fetch USER@HOST`"
+            };
             findings.push(
                 Finding::new(Code::KubeconfigUnusable, message)
                     .saw(place, command)
@@ -67,10 +72,10 @@ pub fn missing(file: &TextFile, context: Option<&str>, here: &impl Surroundings)
 }
 
 fn lost(place: Place, why: &str) -> Finding {
-    let remedy = "correct the path, copy the file to it, or use a kubeconfig that contains its certificates";
+    let remedy = "correct the path, copy the file to it, or take a kubeconfig that contains its certificates";
     Finding::new(Code::KubeconfigUnusable, format!("{place}: {why}"))
         .saw(place, why)
-        .remedy(Remedy::new(remedy).command("kubectl config view --minify --flatten"))
+        .remedy(Remedy::new(remedy).command("weaver kubeconfig fetch USER@HOST"))
 }
 
 /// A name that a list has twice: kubectl refuses the whole file.
@@ -146,7 +151,7 @@ mod tests {
             ),
             (fine, "{tokenFile: /gone}", &["tokenFile names /gone"]),
             (fine, "{exec: {command: aws}}", &["`aws`, which is not installed"]),
-            (fine, "{exec: {command: ./get}}", &["`./get`, which is not installed"]),
+            (fine, "{exec: {command: ./get}}", &["`./get`, which is not there"]),
         ] {
             let found = found(cluster, user);
             assert_eq!(found.len(), want.len(), "{found:?}");
