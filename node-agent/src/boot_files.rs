@@ -123,14 +123,36 @@ fn machine(root: &HostRoot) -> Machine {
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
     let model = root.device_model();
+    let mounts = Mounts::read(root);
+    let device =
+        |directory| mounts.as_ref().and_then(|mounts| mounts.device_at(directory).map(str::to_owned));
+    let (new, old) = (device(BOOT_DIR), device(OLD_BOOT_DIR));
     Machine {
         hardware: Hardware { model, serial: root.device_serial(), is_tryboot: false },
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
         is_trial: number("tryboot").map(|flag| flag != 0),
         booted_partition: number("partition").filter(|partition| *partition > 0),
-        mounted_partition: Mounts::read(root).and_then(|mounts| partition(mounts.device_at(BOOT_DIR)?)),
+        mounted_partition: new.as_deref().and_then(partition),
         is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),
+        other_device: number("boot-mode").and_then(|mode| other_device(mode, new.as_deref()?)),
+        // A vfat is that of the firmware; a /boot of its own is ext4 mostly.
+        is_mounted_at_old: new.is_none()
+            && old.is_some()
+            && root.exists(format!("{OLD_BOOT_DIR}/config.txt"))
+            && root.exists(format!("{OLD_BOOT_DIR}/cmdline.txt")),
     }
+}
+
+/// Why the firmware of this boot mode has not read the partition that is mounted.
+fn other_device(mode: u32, mounted: &str) -> Option<String> {
+    let (name, start) = match mode {
+        1 => ("an SD card", "/dev/mmcblk"),
+        6 => ("an NVMe disk", "/dev/nvme"),
+        _ => return None,
+    };
+    let is_known = ["/dev/mmcblk", "/dev/nvme", "/dev/sd"].iter().any(|start| mounted.starts_with(start));
+    let differs = is_known && !mounted.starts_with(start);
+    differs.then(|| format!("the firmware booted from {name}, and {mounted} is mounted at {BOOT_DIR}"))
 }
 
 /// The number of a partition: `/dev/mmcblk0p1`, `/dev/nvme0n1p1`, `/dev/sda1`.
@@ -148,6 +170,20 @@ fn partition(device: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::host_root::fixture::host;
+
+    #[test]
+    fn the_device_that_the_firmware_booted_from() {
+        for (mode, mounted, want) in [
+            (6, "/dev/mmcblk0p1", true),
+            (6, "/dev/nvme0n1p1", false),
+            (1, "/dev/mmcblk0p1", false),
+            (1, "/dev/sda1", true),
+            (4, "/dev/mmcblk0p1", false),
+            (6, "/dev/mapper/boot", false),
+        ] {
+            assert_eq!(other_device(mode, mounted).is_some(), want, "{mode} {mounted}");
+        }
+    }
 
     #[test]
     fn the_file_in_force() {

@@ -68,7 +68,8 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
 #[must_use]
 pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     let mut draft = Draft::new(file, text)?;
-    if need == Need::Enable && ignored_enable(text).is_some() && draft.can_be_joined() {
+    let is_below = draft.is_blank_above() || ignored_enable(text).is_some();
+    if need == Need::Enable && is_below && draft.can_be_joined() {
         if let Some(line) = draft.old.iter().position(|line| opens_quote(line)) {
             // Joined, the quote would reach into what follows.
             return Some(close_quote(file, line + 1));
@@ -115,13 +116,33 @@ impl<'a> Draft<'a> {
     /// or a note.
     fn can_be_joined(&self) -> bool {
         let parameters = self.old[1..].iter().flat_map(|line| parameters(line, 1));
-        parameters.into_iter().all(|parameter| parameter.text.starts_with("cgroup_"))
+        let above = parameters_of(self.old[0]);
+        // Of an empty first line, all is below.
+        let is_new = |text: &str| {
+            let name = text.split('=').next().unwrap_or_default();
+            let is_parameter = text.contains('=') && !text.starts_with('#') || BARE.contains(&text);
+            let is_there = above.iter().any(|it| it.split('=').next() == Some(name));
+            text.starts_with("cgroup_") || is_parameter && (name == "console" || !is_there)
+        };
+        let has_root = above.iter().any(|it| it.starts_with("root="));
+        let is_blank = above.is_empty();
+        parameters.into_iter().all(|parameter| {
+            let text = parameter.text;
+            text.starts_with("cgroup_") || (is_blank || has_root) && is_new(text)
+        })
+    }
+
+    /// Whether the first line is empty, and what was meant for it is below.
+    fn is_blank_above(&self) -> bool {
+        let is_blank = |line: &str| line.trim_ascii().is_empty();
+        is_blank(self.old[0]) && !self.old.iter().all(|line| is_blank(line))
     }
 
     fn join_lines(&mut self) {
+        let above = if self.is_blank_above() { r"s/^[[:space:]]+//; " } else { "" };
         let Self { file, old, .. } = self;
         self.commands
-            .push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into());
+            .push(format!(r"sudo sed -i -z -E '{above}s/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into());
         self.steps.push("join the lines into one");
         let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
         self.new = parts.collect::<Vec<_>>().join(" ");
@@ -152,12 +173,24 @@ impl<'a> Draft<'a> {
     }
 
     fn add_enable(&mut self) {
+        self.steps.push("add cgroup_enable=memory to the end of the first line");
+        let init = parameters(&self.new, 1).into_iter().find(|it| it.text == "--").map(|it| it.column);
+        if let Some(at) = init.and_then(|column| usize::try_from(column).ok()?.checked_sub(1)) {
+            // What is behind it is for init.
+            self.steps.pop();
+            self.steps.push("add cgroup_enable=memory in front of `--`");
+            self.commands.push(format!(
+                "sudo sed -i -E '1s/(^|[[:space:]])--([[:space:]]|$)/\\1cgroup_enable=memory --\\2/' {}",
+                self.file
+            ).into());
+            self.new.insert_str(at, "cgroup_enable=memory ");
+            return;
+        }
         // In an empty file there is no line for sed.
         if !self.text.is_empty() {
             let command = format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {}", self.file);
             self.commands.push(command.into());
         }
-        self.steps.push("add cgroup_enable=memory to the end of the first line");
         let blank = if self.new.trim_ascii().is_empty() { "" } else { " " };
         self.new = [self.new.trim_ascii_end(), "cgroup_enable=memory"].join(blank);
     }
@@ -182,6 +215,13 @@ impl<'a> Draft<'a> {
             changes: is_whole.then_some(change).into_iter().collect(),
         }
     }
+}
+
+/// Parameters without a value that systems write into `cmdline.txt`.
+const BARE: [&str; 8] = ["rootwait", "quiet", "splash", "ro", "rw", "noswap", "fixrtc", "nosplash"];
+
+fn parameters_of(line: &str) -> Vec<&str> {
+    parameters(line, 1).into_iter().map(|parameter| parameter.text).collect()
 }
 
 fn opens_quote(line: &str) -> bool {
@@ -266,6 +306,19 @@ mod tests {
             ("root=a", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\n\ncgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\r\ncgroup_enable=cpu,memory\r\n", Need::Enable, "root=a cgroup_enable=cpu,memory"),
+            (
+                "\nroot=a rootwait\ncgroup_enable=memory\n",
+                Need::Enable,
+                "root=a rootwait cgroup_enable=memory",
+            ),
+            ("\r\nroot=a\r\n", Need::Enable, "root=a cgroup_enable=memory"),
+            ("root=a\nrootwait cgroup_enable=memory\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
+            ("root=a -- single\n", Need::Enable, "root=a cgroup_enable=memory -- single"),
+            (
+                "root=a -- cgroup_enable=memory\n",
+                Need::Enable,
+                "root=a cgroup_enable=memory -- cgroup_enable=memory",
+            ),
             // What else stands on the lines that the firmware ignores stays ignored.
             ("root=a\nroot=old cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\n# add cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
@@ -342,7 +395,10 @@ mod tests {
                     let all = parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
                     all.filter(|parameter| !parameter.trim_matches('"').starts_with("cgroup_")).collect()
                 };
-                prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);
+                // What an empty first line was meant to have is below it.
+                if !lines(&text)[0].trim_ascii().is_empty() {
+                    prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);
+                }
             }
         }
     }

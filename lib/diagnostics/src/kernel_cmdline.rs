@@ -87,7 +87,10 @@ pub fn parameters(line: &str, number: u64) -> Vec<Parameter<'_>> {
 /// What one line says about the memory controller.
 #[must_use]
 pub fn memory_setting(line: &str) -> MemorySetting<'_> {
-    parameters(line, 1)
+    let mut parameters = parameters(line, 1);
+    // What is behind it is for init, and not for the kernel.
+    parameters.truncate(parameters.iter().position(|it| it.text == "--").unwrap_or(parameters.len()));
+    parameters
         .into_iter()
         .rev()
         .find_map(|parameter| {

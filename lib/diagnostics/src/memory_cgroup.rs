@@ -9,6 +9,7 @@
 //! unreadable file is ever a failure.
 
 mod disable;
+mod elsewhere;
 mod facts;
 mod generator;
 mod other_loader;
@@ -56,7 +57,9 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
         BootFile::Undecided { place, why } => {
             let message =
                 format!("it is unknown which kernel command line the next boot takes: {place}: {why}");
-            let remedy = Remedy::new(if place.file.ends_with("config.txt") {
+            let remedy = Remedy::new(if let Some(elsewhere) = elsewhere::remedy(place, why) {
+                elsewhere
+            } else if place.file.ends_with("config.txt") {
                 format!(
                     "at the end of {}, add `[all]` and `cmdline=cmdline.txt`, so that every boot uses the same file; \
                     until then change the file by hand",
@@ -115,6 +118,14 @@ fn present(facts: &CgroupFacts) -> Finding {
             let message = "it is unknown whether the memory controller is available after the next boot";
             Finding::new(Code::BootFileUnreadable, message).milder(Severity::Unknown)
         }
+        // The directory that is tried now, and kept if it works, has it.
+        None if facts.next.staged.as_ref().is_some_and(|staged| !staged.is_certain)
+            && files.len() > lacking.len() =>
+        {
+            let message = "it is unknown whether the memory controller is available after the next boot: the slot on trial \
+                has cgroup_enable=memory, and the regular one does not";
+            Finding::new(Code::BootFileUnreadable, message).milder(Severity::Unknown)
+        }
         _ => lost("after the next boot"),
     };
     let finding = lacking.iter().fold(finding, |finding, (file, staged)| {
@@ -168,12 +179,12 @@ fn absent_where_enable_works(facts: &CgroupFacts) -> Finding {
         },
         (None, Some((file, _))) if is_on(facts.running.as_deref()) => return inert_kernel(file),
         (None, Some((file, _))) => {
-            let finding = files.iter().fold(reboot_needed(file), |finding, (file, _)| {
-                match memory_setting(lines(&file.text)[0]) {
+            let finding = elsewhere::doubted(reboot_needed(file), file, facts);
+            let finding =
+                files.iter().fold(finding, |finding, (file, _)| match memory_setting(lines(&file.text)[0]) {
                     MemorySetting::On(parameter) => finding.saw(at(file, &parameter), parameter.text),
                     _ => finding,
-                }
-            });
+                });
             return seen_running(facts, finding);
         }
         (None, None) => return seen_running(facts, no_boot_file(&facts.next.file)),
@@ -234,7 +245,16 @@ fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
 fn no_boot_file(boot_file: &BootFile) -> Finding {
     let message = "the memory controller is off, and no readable boot file shows why";
     let finding = Finding::new(Code::MemoryCgroupAbsent, message);
-    if let BootFile::Undecided { place, .. } = boot_file {
+    if let BootFile::Unreadable { path, .. } = boot_file {
+        let explain = format!(
+            "write {path} again as one line of plain text that ends with cgroup_enable=memory, then reboot"
+        );
+        return finding.remedy(Remedy::new(explain).command(REBOOT));
+    }
+    if let BootFile::Undecided { place, why } = boot_file {
+        if let Some(elsewhere) = elsewhere::remedy(place, why) {
+            return finding.remedy(Remedy::new(elsewhere));
+        }
         return finding.remedy(
             Remedy::new(format!(
                 "add cgroup_enable=memory to the end of the single line in each file that {} may name, then reboot",

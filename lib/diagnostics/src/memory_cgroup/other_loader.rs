@@ -2,7 +2,7 @@
 
 use super::facts::{CgroupFacts, PROC_CMDLINE};
 use super::generator::lost;
-use super::parts::{disabled, is_on, needs_enable, seen_running, without_controller};
+use super::parts::{disabled, is_on, is_raspberrys, needs_enable, seen_running, without_controller};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity},
     kernel_cmdline::{MemorySetting, memory_setting},
@@ -56,7 +56,8 @@ fn and_reboot(remedy: &Remedy) -> Remedy {
 pub(super) fn present(loader: &Loader, facts: &CgroupFacts, available: impl Fn() -> Finding) -> Finding {
     match says(loader) {
         Says::Not(line) if is_off(line) || needs_enable(facts) => {
-            seen(lost("after the next boot"), line).remedy(loader.to_enable.clone())
+            let remedy = if is_off(line) { stop_or_enable(loader, facts) } else { &loader.to_enable };
+            seen(lost("after the next boot"), line).remedy(remedy.clone())
         }
         Says::Unsure(place, why) if needs_enable(facts) => {
             let message = format!(
@@ -69,8 +70,22 @@ pub(super) fn present(loader: &Loader, facts: &CgroupFacts, available: impl Fn()
     }
 }
 
+/// What helps against a `cgroup_disable=memory` of the loader's: a kernel that does not have the controller off by itself
+/// may not know the other parameter.
+fn stop_or_enable<'a>(loader: &'a Loader, facts: &CgroupFacts) -> &'a Remedy {
+    if is_raspberrys(facts.kernel_release.as_deref()) { &loader.to_enable } else { &loader.to_stop_disabling }
+}
+
 /// It is not there, and the kernel can be asked for it.
 pub(super) fn absent(loader: &Loader, facts: &CgroupFacts) -> Finding {
+    let running = facts.running.as_deref().map(memory_setting);
+    if matches!(running, Some(MemorySetting::Off(_))) && !is_raspberrys(facts.kernel_release.as_deref()) {
+        let finding = disabled().remedy(and_reboot(&loader.to_stop_disabling));
+        return match loader.lines.iter().find(|line| is_off(line)) {
+            Some(line) => seen(finding, line),
+            None => seen_running(facts, finding),
+        };
+    }
     let remedy = and_reboot(&loader.to_enable);
     match says(loader) {
         Says::On(line) if is_on(facts.running.as_deref()) => seen(without_controller(), line),
@@ -81,7 +96,9 @@ pub(super) fn absent(loader: &Loader, facts: &CgroupFacts) -> Finding {
             );
             seen(Finding::new(Code::RebootNeeded, message), line)
         }
-        Says::Not(line) if is_off(line) => seen(disabled(), line).remedy(remedy),
+        Says::Not(line) if is_off(line) => {
+            seen(disabled(), line).remedy(and_reboot(stop_or_enable(loader, facts)))
+        }
         Says::Not(line) => {
             let message = format!(
                 "the memory controller is off: {} does not pass cgroup_enable=memory to the kernel",

@@ -24,6 +24,16 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
     })
 }
 
+/// Whether this is a kernel of Raspberry Pi's, whose device tree turns the controller off: only there `cgroup_enable=memory`
+/// is what helps. An unknown release counts as one.
+pub(super) fn is_raspberrys(release: Option<&str>) -> bool {
+    release.is_none_or(|release| {
+        let release = release.trim();
+        let names = ["rpi", "rpt", "raspi", "-v8", "-v7", "-v6"];
+        names.iter().any(|name| release.contains(name)) && knows_cgroup_enable(Some(release))
+    })
+}
+
 /// Whether the running kernel has the controller only because it was asked to. One that came up with it and no parameter
 /// needs none.
 pub(super) fn needs_enable(facts: &CgroupFacts) -> bool {

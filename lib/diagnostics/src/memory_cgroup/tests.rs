@@ -341,6 +341,62 @@ fn the_files_of_another_boot_loader_are_judged_and_left_alone() {
     }
 }
 
+/// By the kernel: that of another one may not know `cgroup_enable=memory`.
+#[test]
+fn a_disable_of_another_boot_loader_is_taken_out_where_only_that_helps() {
+    for (release, want) in [
+        (RPI, "enable"),
+        ("6.8.0-1018-raspi", "enable"),
+        ("6.11.4-301.fc41.aarch64", "stop"),
+        ("6.12.0-1-default", "stop"),
+        ("6.1.84-vendor-rk35xx", "stop"),
+    ] {
+        let off = "root=a cgroup_disable=memory";
+        for lines in [&[off][..], &[]] {
+            let mut facts = facts(release, None, off, false);
+            let line =
+                |text: &&str| LoaderLine { place: Place::line("/l", 3), parameters: (*text).to_owned() };
+            facts.next.file = BootFile::Loader(Box::new(Loader {
+                name: "GRUB",
+                lines: lines.iter().map(line).collect(),
+                unsure: None,
+                to_enable: Remedy::new("enable"),
+                to_stop_disabling: Remedy::new("stop"),
+            }));
+            let found = findings(&facts).remove(0);
+            let remedy = found.remedy.unwrap().explain;
+            assert!(remedy.starts_with(want), "{release} {lines:?}: {remedy}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_root_may_not_be_the_one_that_was_booted() {
+    let running = "cgroup_disable=memory root=PARTUUID=11-02 rootwait";
+    for (here, want) in
+        [("root=PARTUUID=22-02", true), ("root=PARTUUID=11-02", false), ("root=/dev/sda2", false)]
+    {
+        let found =
+            findings(&facts(RPI, Some(&format!("{here} cgroup_enable=memory\n")), running, false)).remove(0);
+        assert_eq!(found.code, Code::RebootNeeded);
+        assert_eq!(found.remedy.unwrap().explain.contains("another boot partition"), want, "{here}");
+    }
+}
+
+#[test]
+fn what_is_behind_two_hyphens_is_for_init() {
+    let found = findings(&facts(RPI, Some("root=a -- cgroup_enable=memory\n"), RUNNING_OFF, false)).remove(0);
+    assert_eq!(found.code, Code::MemoryCgroupAbsent);
+    assert!(found.remedy.unwrap().explain.contains("in front of `--`"));
+}
+
+#[test]
+fn the_slot_on_trial_has_it_and_is_kept_where_it_works() {
+    let mut facts = facts(RPI, Some(PLAIN), RUNNING_ON, true);
+    staged(&mut facts, ON, false);
+    assert_eq!(verdict(&facts), (Severity::Unknown, Code::BootFileUnreadable));
+}
+
 proptest! {
     /// Whatever the files hold: no panic, the controller decides on failure,
     /// and every failure says what to do.

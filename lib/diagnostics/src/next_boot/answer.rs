@@ -75,6 +75,10 @@ pub struct Machine {
     pub mounted_partition: Option<u32>,
     /// Whether the firmware loaded its files from a network.
     pub is_from_network: bool,
+    /// Why the mounted boot partition is not that of the device that the firmware booted from.
+    pub other_device: Option<String>,
+    /// Whether the partition is mounted at `/boot`, as before Debian 12, and nothing at `/boot/firmware`.
+    pub is_mounted_at_old: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,7 +36,8 @@ const STATE: &str = "state";
 type Unknown = (Place, String);
 
 pub(super) fn next(files: &Files, machine: &Machine) -> NextBoot {
-    let firmware = Firmware { files, machine, directory: directory(files) };
+    let directory = if machine.is_mounted_at_old { OLD_BOOT_DIR } else { directory(files) };
+    let firmware = Firmware { files, machine, directory };
     let file = firmware.regular().unwrap_or_else(undecided);
     let staged = if matches!(file, BootFile::Loader(_)) { None } else { firmware.staged(&file) };
     NextBoot { file, staged }
@@ -74,6 +75,9 @@ impl Firmware<'_> {
         if self.machine.is_from_network {
             let why = "this boot came over the network, and so does its command line".to_owned();
             return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why));
+        }
+        if let Some(why) = &self.machine.other_device {
+            return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why.clone()));
         }
         self.partition()?;
         let hardware = Hardware { is_tryboot: false, ..self.machine.hardware.clone() };
@@ -204,6 +208,11 @@ impl Firmware<'_> {
                 BootFile::Unreadable { path: path.to_owned(), why: "it is not text".to_owned() }
             }
             None if is_default => BootFile::Missing,
+            None if name.contains('#') => {
+                let line = config.line("cmdline").map_or(1, |line| line.number);
+                let why = format!("the firmware takes the comment for a part of the name `{name}`");
+                return Err((Place::line(self.path(FILE), line), why));
+            }
             None => BootFile::Unreadable {
                 why: format!("{FILE} names it, and it does not exist"),
                 path: self.path(&name),

@@ -21,14 +21,16 @@ const GRUBENV: &str = "/oem/grubenv";
 const BOOTARGS: &str = "/etc/cos/bootargs.cfg";
 const EXTLINUX: &str = "/boot/extlinux/extlinux.conf";
 const U_BOOT_DEFAULT: &str = "/etc/default/u-boot";
-const ARMBIAN_ENV: &str = "/boot/armbianEnv.txt";
+/// Variables that the boot scripts of Armbian, of Orange Pi's own images and of `DietPi` take in.
+const ENVS: [&str; 3] = ["/boot/armbianEnv.txt", "/boot/orangepiEnv.txt", "/boot/dietpiEnv.txt"];
 const BOOT_CMD: &str = "/boot/boot.cmd";
 const BOOT_SCR: &str = "/boot/boot.scr";
 
 const ENABLE: &str = "cgroup_enable=memory";
+const DISABLE: &str = "cgroup_disable=memory";
 
 /// The files that are read here, without those of [`GRUB_DEFAULTS`] and [`ENTRIES`].
-pub const FILES: [&str; 10] = [
+pub const FILES: [&str; 12] = [
     GRUB_CFG[0],
     GRUB_CFG[1],
     GRUB_DEFAULT,
@@ -36,7 +38,9 @@ pub const FILES: [&str; 10] = [
     BOOTARGS,
     EXTLINUX,
     U_BOOT_DEFAULT,
-    ARMBIAN_ENV,
+    ENVS[0],
+    ENVS[1],
+    ENVS[2],
     BOOT_CMD,
     BOOT_SCR,
 ];
@@ -58,8 +62,8 @@ pub(super) fn present(files: &Files) -> Option<Loader> {
     let has = |path: &&str| files.get(path).is_some();
     if has(&EXTLINUX) {
         Some(extlinux(files))
-    } else if has(&ARMBIAN_ENV) {
-        Some(armbian(files))
+    } else if let Some(env) = ENVS.into_iter().find(has) {
+        Some(armbian(files, env))
     } else if has(&BOOT_SCR) {
         Some(script())
     } else {
@@ -86,10 +90,30 @@ pub(super) fn unknown(place: Place, kernel: &str, file: &BootFile) -> Loader {
 
 fn stop(name: &str, file: &str, then: &[&str]) -> Remedy {
     let explain = format!(
-        "remove cgroup_disable=memory from the parameters of {name} in {file}; `repair` does not change that file{}",
+        "remove {DISABLE} from the parameters of {name} in {file}; `repair` does not change that file{}",
         if then.is_empty() { "" } else { ", then regenerate its files" }
     );
-    then.iter().fold(Remedy::new(explain), |remedy, command| remedy.command((*command).to_owned()))
+    let mut remedy = Remedy::new(explain);
+    if file.starts_with('/') && file != GRUBENV {
+        remedy = remedy.command(format!("sudo sed -i -E 's/[[:space:]]?\\b{DISABLE}\\b//g' {file}"));
+    }
+    then.iter().fold(remedy, |remedy, command| remedy.command((*command).to_owned()))
+}
+
+/// Where each kernel has an entry of its own, which `grub-mkconfig` leaves as it is.
+fn stop_in_entries(lines: &[LoaderLine]) -> Option<Remedy> {
+    let mut entries = lines.iter().filter(|line| line.place.file.starts_with(ENTRIES)).peekable();
+    entries.peek()?;
+    let is_ostree = entries.any(|line| line.parameters.contains("ostree="));
+    let command = if is_ostree {
+        format!("sudo rpm-ostree kargs --delete={DISABLE}")
+    } else {
+        format!("sudo grubby --update-kernel=ALL --remove-args={DISABLE}")
+    };
+    let explain = format!(
+        "remove {DISABLE} from the entries below {ENTRIES}, which belong to GRUB and are not changed here"
+    );
+    Some(Remedy::new(explain).command(command))
 }
 
 fn is_enabling(text: &str) -> bool {
@@ -123,12 +147,14 @@ fn grub(files: &Files) -> Loader {
     }
     let generate =
         format!("sudo {} -o {path}", if path == GRUB_CFG[1] { "grub2-mkconfig" } else { "grub-mkconfig" });
+    let to_stop_disabling =
+        stop_in_entries(&lines).unwrap_or_else(|| stop("GRUB", GRUB_DEFAULT, &[&generate]));
     Loader {
         name: "GRUB",
         lines,
         unsure,
         to_enable: grub_to_enable(files, path, &generate),
-        to_stop_disabling: stop("GRUB", GRUB_DEFAULT, &[&generate]),
+        to_stop_disabling,
     }
 }
 
@@ -258,8 +284,8 @@ fn extlinux(files: &Files) -> Loader {
     Loader { name: "U-Boot", lines, unsure, to_enable, to_stop_disabling: stop("U-Boot", file, then) }
 }
 
-fn armbian(files: &Files) -> Loader {
-    let text = files.text(ARMBIAN_ENV).map_or("", |(_, text)| text);
+fn armbian(files: &Files, env: &'static str) -> Loader {
+    let text = files.text(env).map_or("", |(_, text)| text);
     let value = |key: &str| {
         numbered(text)
             .filter_map(|(number, line)| Some((number, line.strip_prefix(key)?.strip_prefix('=')?)))
@@ -271,26 +297,31 @@ fn armbian(files: &Files) -> Loader {
     // Armbian's script adds it for docker, unless that is turned off.
     let script = files.text(BOOT_CMD).map(|(_, text)| text);
     let adds = |text: &str| text.contains(ENABLE) && text.contains("docker_optimizations");
-    if script.is_some_and(adds) && value("docker_optimizations").is_none_or(|(_, value)| value != "off") {
+    let default = script.and_then(|text| {
+        let lines = text.lines().map(str::trim);
+        lines.filter_map(|line| line.strip_prefix("setenv docker_optimizations")).map(str::trim).next()
+    });
+    let wanted = value("docker_optimizations").map(|(_, value)| value).or(default);
+    let is_off = wanted.is_some_and(|value| value.trim_matches(['"', '\'']) == "off");
+    if script.is_some_and(adds) && !is_off {
         given = format!("{given} {ENABLE}");
     }
     let is_known =
         is_enabling(&given) || script.is_some_and(|text| !text.contains("cgroup_enable") || adds(text));
     let unsure =
         (!is_known).then(|| (Place::file(BOOT_SCR), "it is a compiled script, and may add some".to_owned()));
-    let explain = format!(
-        "{ARMBIAN_ENV} belongs to U-Boot and is not changed here: add {ENABLE} to its line extraargs"
-    );
+    let explain =
+        format!("{env} belongs to U-Boot and is not changed here: add {ENABLE} to its line extraargs");
     let command = match extra {
-        Some((number, _)) => format!("sudo sed -i -E '{number}s/[[:space:]]*$/ {ENABLE}/' {ARMBIAN_ENV}"),
-        None => format!("echo extraargs={ENABLE} | sudo tee -a {ARMBIAN_ENV}"),
+        Some((number, _)) => format!("sudo sed -i -E '{number}s/[[:space:]]*$/ {ENABLE}/' {env}"),
+        None => format!("echo extraargs={ENABLE} | sudo tee -a {env}"),
     };
     Loader {
         name: "U-Boot",
-        lines: vec![loader_line(ARMBIAN_ENV, extra.map_or(1, |(number, _)| number), given.trim())],
+        lines: vec![loader_line(env, extra.map_or(1, |(number, _)| number), given.trim())],
         unsure,
         to_enable: Remedy::new(explain).command(command),
-        to_stop_disabling: stop("U-Boot", ARMBIAN_ENV, &[]),
+        to_stop_disabling: stop("U-Boot", env, &[]),
     }
 }
 

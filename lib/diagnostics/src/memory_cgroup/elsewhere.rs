@@ -1,0 +1,85 @@
+//! What to do where the file that decides is not among those that are mounted.
+
+use super::facts::CgroupFacts;
+use crate::{
+    finding::{Finding, Place, REBOOT, Remedy},
+    kernel_cmdline::{lines, parameters},
+    text_file::TextFile,
+};
+
+/// What helps where the next boot's file is elsewhere than here, by what says so.
+pub(super) fn remedy(place: &Place, why: &str) -> Option<String> {
+    let then = "add cgroup_enable=memory to the end of the first line of cmdline.txt there, then reboot";
+    if place.file.ends_with("/boot-mode") {
+        return Some(if why.contains("network") {
+            format!("on the server that this machine boots from (TFTP or HTTP): {then}")
+        } else {
+            format!("mount the boot partition of the device that the firmware starts from: {then}")
+        });
+    }
+    if place.file.ends_with("autoboot.txt") && why.contains("partition") {
+        return Some(format!(
+            "mount the partition that {place} has the firmware start: {then}; or correct {place}"
+        ));
+    }
+    if why.contains("boot_ramdisk") {
+        return Some(
+            "change cmdline.txt in boot.img, which only the one who makes the image can, then reboot"
+                .to_owned(),
+        );
+    }
+    if why.contains("comment") {
+        return Some(format!("write the comment of {place} on a line of its own"));
+    }
+    None
+}
+
+/// The file is right, and has another root than the running kernel got: it may not be the one that was booted.
+pub(super) fn doubted(finding: Finding, file: &TextFile, facts: &CgroupFacts) -> Finding {
+    let root = |line: &str| {
+        let found = parameters(line, 1).into_iter().rfind(|parameter| parameter.text.starts_with("root="));
+        found.map(|parameter| parameter.text.to_owned())
+    };
+    let running = facts.running.as_deref().and_then(|text| root(lines(text)[0]));
+    let (Some(here), Some(running)) = (root(lines(&file.text)[0]), running) else { return finding };
+    // The kernel is told a label or an id in one of several ways, and a reboot shows which.
+    let kind = |text: &str| text.split('=').nth(1).map(|kind| kind.starts_with("/dev/"));
+    if here == running || kind(&here) != kind(&running) {
+        return finding;
+    }
+    let explain = format!(
+        "reboot; if the finding is still there afterwards, the firmware reads another boot partition than that of {}: its \
+         root is not that of the running system. Mount that one, and check again",
+        file.path
+    );
+    finding
+        .saw(Place::line(&file.path, 1), format!("{here}, while the running kernel got {running}"))
+        .remedy(Remedy::new(explain).command(REBOOT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helps_by_what_says_where_the_file_is() {
+        let mode = Place::file("/proc/device-tree/chosen/bootloader/boot-mode");
+        let autoboot = Place::line("/boot/firmware/autoboot.txt", 2);
+        let config = Place::line("/boot/firmware/config.txt", 9);
+        for (place, why, want) in [
+            (&mode, "this boot came over the network", Some("on the server that this machine boots from")),
+            (&mode, "the firmware booted from NVMe", Some("mount the boot partition of the device")),
+            (
+                &autoboot,
+                "`boot_partition=2` has the next boot start partition 2",
+                Some("mount the partition that"),
+            ),
+            (&config, "`boot_ramdisk` has the firmware take", Some("change cmdline.txt in boot.img")),
+            (&config, "whether `[gpio4=1]` applies is unknown", None),
+        ] {
+            let found = remedy(place, why);
+            assert_eq!(found.is_some(), want.is_some(), "{why}");
+            assert!(found.unwrap_or_default().starts_with(want.unwrap_or_default()), "{why}");
+        }
+    }
+}
