@@ -48,15 +48,11 @@ pub enum MemorySetting<'a> {
     Unset,
 }
 
-/// The lines of a boot file without byte order mark and carriage returns.
-/// At least one, possibly empty.
+/// The lines of a boot file without carriage returns. At least one, possibly empty. A byte order mark is a part of the
+/// first parameter to the kernel, and stays.
 #[must_use]
 pub fn lines(text: &str) -> Vec<&str> {
-    text.strip_prefix('\u{feff}')
-        .unwrap_or(text)
-        .split('\n')
-        .map(|line| line.strip_suffix('\r').unwrap_or(line))
-        .collect()
+    text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect()
 }
 
 /// The parameters of one line.
@@ -196,8 +192,8 @@ mod tests {
 
     #[test]
     fn marks_and_carriage_returns_are_no_part_of_a_line() {
-        assert_eq!(lines("\u{feff}a b\r\nc\r\n"), ["a b", "c", ""]);
-        assert_eq!(setting(lines("\u{feff}cgroup_enable=memory\r\n")[0]), "on");
+        assert_eq!(lines("\u{feff}a b\r\nc\r\n"), ["\u{feff}a b", "c", ""]);
+        assert_eq!(setting(lines("\u{feff}cgroup_enable=memory\r\n")[0]), "unset");
         assert_eq!(setting(lines(GOOD)[0]), "on");
     }
 
