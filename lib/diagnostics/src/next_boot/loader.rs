@@ -326,6 +326,7 @@ fn armbian(files: &Files, env: &'static str) -> Loader {
 }
 
 fn script() -> Loader {
+    let compile = format!("sudo mkimage -C none -A arm64 -T script -d {BOOT_CMD} {BOOT_SCR}");
     Loader {
         name: "U-Boot",
         lines: Vec::new(),
@@ -334,7 +335,7 @@ fn script() -> Loader {
             "{BOOT_SCR} is compiled from a script and is not changed here: add {ENABLE} to the bootargs of the script, \
              {BOOT_CMD} on most systems, and compile it again"
         ))
-        .command(format!("sudo mkimage -C none -A arm64 -T script -d {BOOT_CMD} {BOOT_SCR}")),
-        to_stop_disabling: stop("U-Boot", BOOT_CMD, &[]),
+        .command(&compile),
+        to_stop_disabling: stop("U-Boot", BOOT_CMD, &[&compile]),
     }
 }
