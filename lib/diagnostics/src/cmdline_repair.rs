@@ -20,6 +20,8 @@ pub enum Need {
     NoDisable,
 }
 
+const BOM: char = '\u{feff}';
+
 /// What mends one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
@@ -80,6 +82,11 @@ pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     if need == Need::Enable && !matches!(memory_setting(&draft.new), MemorySetting::On(_)) {
         draft.add_enable();
     }
+    // A parameter right behind the mark is none.
+    let is_hidden = need == Need::Enable && !matches!(memory_setting(lines(text)[0]), MemorySetting::On(_));
+    if text.starts_with(BOM) && (is_hidden || !draft.steps.is_empty()) {
+        draft.drop_mark();
+    }
     if draft.steps.is_empty() {
         return None;
     }
@@ -107,7 +114,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(file: &'a str, text: &'a str) -> Option<Self> {
-        let old = lines(text);
+        let old = lines(text.strip_prefix(BOM).unwrap_or(text));
         let new = (*old.first()?).to_owned();
         Some(Self { file, text, old, new, replaced: 1, commands: Vec::new(), steps: Vec::new() })
     }
@@ -147,6 +154,11 @@ impl<'a> Draft<'a> {
         let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
         self.new = parts.collect::<Vec<_>>().join(" ");
         self.replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
+    }
+
+    fn drop_mark(&mut self) {
+        self.commands.insert(0, format!(r"sudo sed -i '1s/^\xEF\xBB\xBF//' {}", self.file));
+        self.steps.insert(0, "remove the byte order mark");
     }
 
     fn drop_disable(&mut self, need: Need) {
@@ -313,6 +325,8 @@ mod tests {
             ),
             ("\r\nroot=a\r\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\nrootwait cgroup_enable=memory\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
+            ("\u{feff}cgroup_enable=memory root=a\n", Need::Enable, "cgroup_enable=memory root=a"),
+            ("\u{feff}root=a\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a -- single\n", Need::Enable, "root=a cgroup_enable=memory -- single"),
             (
                 "root=a -- cgroup_enable=memory\n",
