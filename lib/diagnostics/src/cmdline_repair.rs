@@ -148,8 +148,9 @@ impl<'a> Draft<'a> {
     fn join_lines(&mut self) {
         let above = if self.is_blank_above() { r"s/^[[:space:]]+//; " } else { "" };
         let Self { file, old, .. } = self;
-        self.commands
-            .push(format!(r"sudo sed -i -z -E '{above}s/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into());
+        self.commands.push(
+            format!(r"sudo sed -i -z -E '{above}s/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into(),
+        );
         self.steps.push("join the lines into one");
         let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
         self.new = parts.collect::<Vec<_>>().join(" ");
@@ -157,7 +158,7 @@ impl<'a> Draft<'a> {
     }
 
     fn drop_mark(&mut self) {
-        self.commands.insert(0, format!(r"sudo sed -i '1s/^\xEF\xBB\xBF//' {}", self.file));
+        self.commands.insert(0, format!(r"sudo sed -i '1s/^\xEF\xBB\xBF//' {}", self.file).into());
         self.steps.insert(0, "remove the byte order mark");
     }
 
@@ -191,10 +192,13 @@ impl<'a> Draft<'a> {
             // What is behind it is for init.
             self.steps.pop();
             self.steps.push("add cgroup_enable=memory in front of `--`");
-            self.commands.push(format!(
-                "sudo sed -i -E '1s/(^|[[:space:]])--([[:space:]]|$)/\\1cgroup_enable=memory --\\2/' {}",
-                self.file
-            ).into());
+            self.commands.push(
+                format!(
+                    "sudo sed -i -E '1s/(^|[[:space:]])--([[:space:]]|$)/\\1cgroup_enable=memory --\\2/' {}",
+                    self.file
+                )
+                .into(),
+            );
             self.new.insert_str(at, "cgroup_enable=memory ");
             return;
         }

@@ -144,7 +144,8 @@ fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
 
 fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a>> {
     let [cluster, user] = in_force(root, context)?;
-    let credentials = ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec", "auth-provider"];
+    let credentials =
+        ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec", "auth-provider"];
     for (key, (name, body), needs) in [("cluster", cluster, &["server"][..]), ("user", user, &credentials)] {
         if !needs.iter().any(|need| body.get(need).is_some()) {
             return Err((Some(body), format!("{key} `{name}` has no {}", needs[0])));

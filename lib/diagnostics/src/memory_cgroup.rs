@@ -249,7 +249,7 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
         let explain = format!(
             "write {path} again as one line of plain text that ends with cgroup_enable=memory, then reboot"
         );
-        return finding.remedy(Remedy::new(explain).command(REBOOT));
+        return finding.remedy(Remedy::new(explain).command(Command::Reboot));
     }
     if let BootFile::Undecided { place, why } = boot_file {
         if let Some(elsewhere) = elsewhere::remedy(place, why) {

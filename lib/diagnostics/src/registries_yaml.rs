@@ -4,6 +4,8 @@
 //! not name the file. User names and passwords are never repeated. Form:
 //! <https://docs.k3s.io/installation/private-registry>.
 
+mod shape;
+
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_config::not_yaml;
 use crate::text_file::TextFile;

@@ -46,7 +46,7 @@ fn families(files: &[TextFile], role: Role) -> Option<Finding> {
     );
     let example = "cluster-cidr: 10.42.0.0/16,2001:db8:42::/56\nservice-cidr: 10.43.0.0/16,2001:db8:43::/112";
     let known = flags::find("service-cidr")?;
-    Some(services.wrong(&known, &services.value, &wanted, Some(example), role))
+    Some(services.wrong(&known, &services.value, &wanted, Some(example)))
 }
 
 /// What needs a newer k3s than the installed v1.`minor`.
@@ -178,7 +178,7 @@ impl Entry<'_> {
             let remedy = Remedy::new("remove it from this file").command(RESTART_K3S);
             return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
-        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known, role) }
+        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
     }
 
     fn unknown(&self, role: Role) -> Option<Finding> {
@@ -215,7 +215,8 @@ impl Entry<'_> {
         let plain = |key: &str| key.to_ascii_lowercase().replace(['_', '-'], "");
         let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
             && plain(key).starts_with(&plain(meant));
-        let then = if meant == "tls-san" { "sudo weaver-node-agent repair names".into() } else { RESTART_K3S };
+        let then =
+            if meant == "tls-san" { "sudo weaver-node-agent repair names".into() } else { RESTART_K3S };
         let mut remedy = Remedy::new(format!("write `{meant}`, then restart k3s"));
         if is_safe {
             let file = quoted(&self.file.path);
@@ -230,35 +231,33 @@ impl Entry<'_> {
             .remedy(remedy)
     }
 
-    fn value(&self, known: &KnownFlag, role: Role) -> Vec<Finding> {
+    fn value(&self, known: &KnownFlag) -> Vec<Finding> {
         let values = match &self.value.value {
             Value::List(items) => items.as_slice(),
             _ => std::slice::from_ref(&self.value),
         };
-        let mut findings: Vec<_> =
-            values.iter().filter_map(|value| self.single(known, value, role)).collect();
+        let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
         if known.kind != Kind::List && values.len() > 1 && findings.is_empty() {
             let wanted = format!("a single value: k3s uses only the last of {}", values.len());
             // It starts.
-            findings.push(self.wrong(known, &self.value, &wanted, None, role).milder(Severity::Warn));
+            findings.push(self.wrong(known, &self.value, &wanted, None).milder(Severity::Warn));
         }
-        findings.extend(self.octal(known, role));
+        findings.extend(self.octal(known));
         findings
     }
 
-    fn single(&self, known: &KnownFlag, value: &YamlNode, role: Role) -> Option<Finding> {
+    fn single(&self, known: &KnownFlag, value: &YamlNode) -> Option<Finding> {
         let text = match &value.value {
             Value::Scalar(text) => text.as_str(),
             Value::Null => "",
             Value::Map(_) if known.kind == Kind::List => {
                 let example = format!("{}:\n  - name=value", known.name);
                 // What k3s makes of it is for the part that it is passed to.
-                let finding =
-                    self.wrong(known, value, "a list of strings, not a mapping", Some(&example), role);
+                let finding = self.wrong(known, value, "a list of strings, not a mapping", Some(&example));
                 return Some(finding.milder(Severity::Warn));
             }
             Value::Map(_) | Value::List(_) => {
-                return Some(self.wrong(known, value, "a single value", None, role).milder(Severity::Warn));
+                return Some(self.wrong(known, value, "a single value", None).milder(Severity::Warn));
             }
         };
         let (is_right, wanted, example) = match known.kind {
@@ -270,12 +269,12 @@ impl Entry<'_> {
             Kind::Text | Kind::List => {
                 let fault = values::fault(known.name, text)?;
                 let example = format!("{}: {}", known.name, fault.example);
-                let found = self.wrong(known, value, &fault.wanted, Some(&example), role);
+                let found = self.wrong(known, value, &fault.wanted, Some(&example));
                 return Some(if fault.stops { found } else { found.milder(Severity::Warn) });
             }
         };
         let example = format!("{}: {example}", known.name);
-        (!is_right).then(|| self.wrong(known, value, wanted, Some(&example), role))
+        (!is_right).then(|| self.wrong(known, value, wanted, Some(&example)))
     }
 
     fn is_quoted(&self, value: &YamlNode) -> bool {
@@ -285,7 +284,7 @@ impl Entry<'_> {
     }
 
     /// A mode that YAML takes for an octal number.
-    fn octal(&self, known: &KnownFlag, role: Role) -> Option<Finding> {
+    fn octal(&self, known: &KnownFlag) -> Option<Finding> {
         if known.name != "write-kubeconfig-mode" {
             return None;
         }
@@ -297,18 +296,11 @@ impl Entry<'_> {
             "in quotes: without them YAML reads {written} as the number {number}, which k3s uses as the mode"
         );
         let example = format!("{}: \"{written}\"", known.name);
-        Some(self.wrong(known, &self.value, &wanted, Some(&example), role).milder(Severity::Warn))
+        Some(self.wrong(known, &self.value, &wanted, Some(&example)).milder(Severity::Warn))
     }
 
     /// The value itself is not repeated: it may be a secret of another key.
-    fn wrong(
-        &self,
-        known: &KnownFlag,
-        at: &YamlNode,
-        wanted: &str,
-        example: Option<&str>,
-        role: Role,
-    ) -> Finding {
+    fn wrong(&self, known: &KnownFlag, at: &YamlNode, wanted: &str, example: Option<&str>) -> Finding {
         let place = self.at(at);
         let finding =
             Finding::new(Code::K3sConfigWrongType, format!("{place}: {} must be {wanted}", known.name));

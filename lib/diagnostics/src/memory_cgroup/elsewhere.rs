@@ -2,7 +2,7 @@
 
 use super::facts::CgroupFacts;
 use crate::{
-    finding::{Finding, Place, REBOOT, Remedy},
+    finding::{Command, Finding, Place, Remedy},
     kernel_cmdline::{lines, parameters},
     text_file::TextFile,
 };
@@ -54,7 +54,7 @@ pub(super) fn doubted(finding: Finding, file: &TextFile, facts: &CgroupFacts) ->
     );
     finding
         .saw(Place::line(&file.path, 1), format!("{here}, while the running kernel got {running}"))
-        .remedy(Remedy::new(explain).command(REBOOT))
+        .remedy(Remedy::new(explain).command(Command::Reboot))
 }
 
 #[cfg(test)]

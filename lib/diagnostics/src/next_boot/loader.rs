@@ -335,7 +335,7 @@ fn script() -> Loader {
             "{BOOT_SCR} is compiled from a script and is not changed here: add {ENABLE} to the bootargs of the script, \
              {BOOT_CMD} on most systems, and compile it again"
         ))
-        .command(&compile),
+        .command(compile.clone()),
         to_stop_disabling: stop("U-Boot", BOOT_CMD, &[&compile]),
     }
 }

@@ -1,6 +1,6 @@
 //! Values of `registries.yaml` of another type than k3s has: it then reads nothing of the file, and does not start. Pure.
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::text_file::TextFile;
 use crate::yaml_node::{Value, YamlNode};
 
@@ -67,7 +67,7 @@ fn walk(file: &TextFile, name: &str, node: &YamlNode, shape: Shape, findings: &m
     findings.push(
         Finding::new(Code::K3sConfigWrongType, message)
             .saw(place, format!("{name} is not {wanted}"))
-            .remedy(remedy.command("sudo systemctl restart k3s")),
+            .remedy(remedy.command(RESTART_K3S)),
     );
 }
 

@@ -237,9 +237,9 @@ fn what_stops_k3s_is_a_failure_and_what_it_passes_over_is_none() {
     ] {
         let found = found_on(role, text);
         assert_eq!((found.len(), found[0].severity()), (1, want), "{text}: {found:?}");
-        let unit = if role == Role::Agent { "k3s-agent" } else { "k3s" };
         let commands = &found[0].remedy.as_ref().unwrap().commands;
-        assert!(commands.last().unwrap().ends_with(unit) || text.starts_with("tls_san"), "{commands:?}");
+        let is_restart = commands.last() == Some(&RESTART_K3S);
+        assert!(is_restart || text.starts_with("tls_san"), "{commands:?}");
     }
     let remedy = found_on(Role::Server, "disable-servicelb: true\n").remove(0).remedy.unwrap();
     assert!(remedy.explain.contains("`disable: [servicelb]`"), "{remedy:?}");
