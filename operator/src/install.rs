@@ -1,13 +1,12 @@
 //! What `weaver crd install --service` does, for a Job in the cluster: `deploy/installer/`, which the chart's hooks are.
 //!
-//! It has an account of its own, whose rights last as long as the Job; the operator's are no more for it. With
+//! It has an account of its own, whose rights last as long as the Job; the operator gets no additional right. With
 //! `--certificate-only` it renews the webhook's certificate, for which its account may write one Secret. Each step
 //! compares first and can be killed and run again. Failure: the step, and where a retry does not help a [`NeedsHuman`].
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use tracing::info;
@@ -16,15 +15,13 @@ use weaver_installer::certificates::secret;
 use weaver_installer::{InstallOptions, Prove, Service};
 
 use crate::code;
+use crate::run::NeedsHuman;
 use crate::user_agent;
 
 /// For each step.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What was refused stays refused until someone changes it: running the Job again is of no use.
-#[derive(Debug, thiserror::Error)]
-#[error("refused; running it again does not help")]
-pub struct NeedsHuman;
+const REFUSED: NeedsHuman = NeedsHuman("refused; running it again does not help");
 
 /// Options of `install`.
 #[derive(Clone, Debug, Args)]
@@ -46,11 +43,10 @@ pub struct JobOptions {
     pub cert_manager: Option<String>,
 }
 
-/// As cert-manager reads it in an annotation.
-fn certificate(text: &str) -> Result<String, String> {
-    let parts: Vec<&str> = text.split('/').collect();
-    let is_one = parts.len() == 2 && parts.iter().all(|part| weaver_api::names::dns_label(part).is_ok());
-    if is_one { Ok(text.to_owned()) } else { Err("use NAMESPACE/NAME of a Certificate".into()) }
+/// As cert-manager reads it in an annotation: as a Service without its port.
+fn certificate(text: &str) -> Result<String, &'static str> {
+    let service = text.parse::<Service>().ok().map(|service| service.to_string());
+    service.filter(|service| service == text).ok_or("use NAMESPACE/NAME of a Certificate")
 }
 
 /// Installs once.
@@ -64,7 +60,13 @@ pub async fn run(options: JobOptions) -> anyhow::Result<()> {
     let client = connection::client(&config)?;
     let mut ca_bundle = String::new();
     if options.cert_manager.is_none() {
-        let certificates = secret::ensure(&client, &options.service, Timestamp::now()).await?;
+        let now = Timestamp::now();
+        let certificates = if options.certificate_only {
+            secret::renew(&client, &options.service, now).await
+        } else {
+            secret::ensure(&client, &options.service, now).await
+        };
+        let certificates = certificates.map_err(|error| marked(error.is_refusal(), error))?;
         info!(
             code = code::INSTALLED, expires = %certificates.leaf_expires, renewed = certificates.changed,
             "the webhook's certificate is in the Secret {}", options.service
@@ -80,11 +82,12 @@ pub async fn run(options: JobOptions) -> anyhow::Result<()> {
     let done =
         weaver_installer::install(&client, &webhook, &how, |step| info!(code = code::INSTALLED, "{step}"))
             .await;
-    match done {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_refusal() => Err(error).context(NeedsHuman),
-        Err(error) => Err(error.into()),
-    }
+    done.map(drop).map_err(|error| marked(error.is_refusal(), error))
+}
+
+/// The error, as [`REFUSED`] where trying again is of no use.
+fn marked(is_refusal: bool, error: impl Into<anyhow::Error>) -> anyhow::Error {
+    if is_refusal { error.into().context(REFUSED) } else { error.into() }
 }
 
 #[cfg(test)]
@@ -97,6 +100,7 @@ mod tests {
             ("config-weaver/weaver-webhook", true),
             ("weaver-webhook", false),
             ("a/b/c", false),
+            ("a/b:443", false),
             ("a/", false),
             ("/b", false),
             ("A/b", false),

@@ -33,11 +33,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::last_word(sink, &error);
-            if error.is::<NeedsHuman>() || error.is::<install::NeedsHuman>() {
-                exit_code::USAGE.into()
-            } else {
-                exit_code::INTERNAL.into()
-            }
+            if error.is::<NeedsHuman>() { exit_code::USAGE.into() } else { exit_code::INTERNAL.into() }
         }
     }
 }

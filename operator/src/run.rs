@@ -53,12 +53,13 @@ const HOUSEKEEPING: Duration = Duration::from_mins(1);
 /// Longest time for one write of the lease.
 const LEASE_ANSWER: Duration = Duration::from_secs(10);
 
-/// A kubeconfig that stays unusable until someone changes it: starting the operator again is of no use.
-///
-/// One that is not there (yet) is another matter, and so is a server that does not answer.
+/// What stays as it is until someone changes it: starting the program again is of no use.
 #[derive(Debug, thiserror::Error)]
-#[error("a restart does not help; fix the kubeconfig (--kubeconfig)")]
-pub struct NeedsHuman;
+#[error("{0}")]
+pub struct NeedsHuman(pub &'static str);
+
+/// A kubeconfig that is not there (yet) is another matter, and so is a server that does not answer.
+const FIX_KUBECONFIG: NeedsHuman = NeedsHuman("a restart does not help; fix the kubeconfig (--kubeconfig)");
 
 /// Runs the controllers until SIGTERM or SIGINT.
 ///
@@ -314,7 +315,7 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
         let stays = [InvalidData, InvalidInput, IsADirectory, NotADirectory, PermissionDenied];
         !stays.contains(&cause.kind())
     });
-    if may_pass { error } else { error.context(NeedsHuman) }
+    if may_pass { error } else { error.context(FIX_KUBECONFIG) }
 }
 
 async fn keep_house(context: &Context<ConfigMapSync>, tokens: &Context<ServiceToken>, heartbeat: &Heartbeat) {

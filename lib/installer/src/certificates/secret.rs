@@ -2,8 +2,8 @@
 //! in the cluster.
 //!
 //! The webhook's pod has the certificate mounted, and not the CA. [`ensure`] writes only where something is
-//! missing or due, with the version that it read as its precondition, so that two at once make one CA. A CA
-//! that is of no use is reported.
+//! missing or due, with the version that it read as its precondition, so that two at once make one CA. [`renew`] makes
+//! no CA, since it does not write the definitions by which API servers trust one. A CA that is of no use is reported.
 
 use std::time::Duration;
 
@@ -27,13 +27,16 @@ use crate::write::{MANAGER, ROUNDS};
 /// No one looks after it between two installations, so it lives for a year; the last third of it is for renewing.
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
+/// Whatever has installed.
+const AGAIN: &str = "`helm upgrade`, the Job of deploy/installer, or `weaver crd install`";
+
 /// Why the Secret does not hold what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// It cannot be read or written.
     #[error(
-        "the Secret {service} cannot be {done}: {cause}; `kubectl apply -k deploy/kubernetes` makes its \
-         namespace, and it takes an administrator"
+        "the Secret {service} cannot be {done}: {cause}; its namespace has to exist, and this account needs \
+         `get`, `create` and `update` on Secrets in it"
     )]
     Api {
         /// Its name is the Service's.
@@ -45,8 +48,8 @@ pub enum SecretError {
     /// Its CA is of no use. It is not replaced: someone may have the right one.
     #[error(
         "ca.pem in the Secret {service} cannot be used as the webhook's CA: {fault}; put the right one \
-         back, or delete the Secret (`kubectl -n {} delete secret {}`) and run the installation again, \
-         which creates a new CA and registers it with the API server", service.namespace, service.name
+         back, or delete the Secret (`kubectl -n {} delete secret {}`) and run the installation again \
+         ({AGAIN}), which creates a new CA and registers it with the API server", service.namespace, service.name
     )]
     Authority {
         /// Its name is the Service's.
@@ -54,6 +57,12 @@ pub enum SecretError {
         /// What is wrong with it.
         fault: PairFault,
     },
+    /// It has no CA, and only an installation may make one.
+    #[error(
+        "the Secret {0} does not exist or has no ca.pem, so the certificate cannot be renewed, and no CRD would trust a new CA; \
+         run the installation again ({AGAIN}), which creates one and registers it with the API server"
+    )]
+    NoAuthority(Service),
     /// Someone else writes it, again and again.
     #[error("the Secret {0} changed at each attempt to write it: find out who changes it")]
     Contested(Service),
@@ -65,18 +74,50 @@ pub enum SecretError {
     Name(#[from] CertificateError),
 }
 
+impl SecretError {
+    /// Would trying again be of no use until a person has done something?
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Authority { .. } | Self::NoAuthority(_))
+    }
+}
+
+/// What to do where there is no CA.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum IfNoCa {
+    Make,
+    Refuse,
+}
+
 /// Makes CA and certificate in the Secret, or renews the certificate, where that is due at `now`.
 ///
 /// # Errors
 /// The Secret could not be read or written, or holds another CA than one of ours.
 pub async fn ensure(client: &Client, service: &Service, now: Timestamp) -> Result<Certificates, SecretError> {
+    written(client, service, now, IfNoCa::Make).await
+}
+
+/// Renews the certificate, where that is due at `now`, by the CA that the Secret has.
+///
+/// # Errors
+/// As of [`ensure`], and where there is no CA.
+pub async fn renew(client: &Client, service: &Service, now: Timestamp) -> Result<Certificates, SecretError> {
+    written(client, service, now, IfNoCa::Refuse).await
+}
+
+async fn written(
+    client: &Client,
+    service: &Service,
+    now: Timestamp,
+    if_no_ca: IfNoCa,
+) -> Result<Certificates, SecretError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), &service.namespace);
     let failed =
         |done| move |cause| SecretError::Api { service: service.clone(), done, cause: Box::new(cause) };
     let params = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
     for _ in 0..ROUNDS {
         let found = lookup(api.get(&service.name)).await.map_err(failed("read"))?;
-        let (secret, certificates) = renewed(found.clone().unwrap_or_default(), service, now)?;
+        let (secret, certificates) = renewed(found.clone().unwrap_or_default(), service, now, if_no_ca)?;
         let written = match &found {
             _ if !certificates.changed => return Ok(certificates),
             Some(_) => call(api.replace(&service.name, &params, &secret)).await,
@@ -98,11 +139,15 @@ fn renewed(
     mut secret: Secret,
     service: &Service,
     now: Timestamp,
+    if_no_ca: IfNoCa,
 ) -> Result<(Secret, Certificates), SecretError> {
     let made = |error| SecretError::Make(service.clone(), error);
     let of_no_use = |fault| SecretError::Authority { service: service.clone(), fault };
     let data = secret.data.get_or_insert_default();
     let is_new = !data.contains_key(CA);
+    if is_new && if_no_ca == IfNoCa::Refuse {
+        return Err(SecretError::NoAuthority(service.clone()));
+    }
     if is_new {
         data.insert(CA.into(), ByteString(issue::authority().map_err(made)?.into_bytes()));
     }
@@ -153,7 +198,7 @@ mod tests {
     }
 
     fn made() -> (Secret, Certificates) {
-        renewed(Secret::default(), &service(), at(0)).unwrap()
+        renewed(Secret::default(), &service(), at(0), IfNoCa::Make).unwrap()
     }
 
     fn held(secret: &Secret, key: &str) -> Vec<u8> {
@@ -182,7 +227,7 @@ mod tests {
             ("after them", 244, true),
             ("too late", 400, true),
         ] {
-            let (secret, certificates) = renewed(first.clone(), &service(), at(day)).unwrap();
+            let (secret, certificates) = renewed(first.clone(), &service(), at(day), IfNoCa::Refuse).unwrap();
             assert_eq!(certificates.changed, changes, "{what}");
             assert_eq!(held(&secret, LEAF) != held(&first, LEAF), changes, "{what}");
             assert_eq!(held(&secret, CA), held(&first, CA), "{what}");
@@ -198,7 +243,7 @@ mod tests {
             data.remove(key);
             data.extend(instead.map(|text| (key.to_owned(), ByteString(text.to_vec()))));
             data.insert("somebodys".into(), ByteString(b"own".to_vec()));
-            renewed(secret, &service(), at(1))
+            renewed(secret, &service(), at(1), IfNoCa::Make)
         };
         for instead in [None, Some(&b"garbage"[..])] {
             let (secret, certificates) = without(LEAF, instead).unwrap();
@@ -213,5 +258,19 @@ mod tests {
         let leaf = held(&first, LEAF);
         let words = without(CA, Some(&leaf)).unwrap_err().to_string();
         assert!(words.contains("not a CA certificate"), "{words}");
+    }
+
+    #[test]
+    fn a_renewal_makes_no_ca() {
+        let (first, _) = made();
+        let mut without_ca = first.clone();
+        without_ca.data.get_or_insert_default().remove(CA);
+        for (what, secret) in [("no Secret", Secret::default()), ("no ca.pem", without_ca)] {
+            let error = renewed(secret, &service(), at(1), IfNoCa::Refuse).unwrap_err();
+            assert!(error.is_refusal() && error.to_string().contains("`helm upgrade`"), "{what}: {error}");
+        }
+        let mut garbage = first;
+        garbage.data.get_or_insert_default().insert(CA.into(), ByteString(b"garbage".to_vec()));
+        assert!(renewed(garbage, &service(), at(1), IfNoCa::Refuse).unwrap_err().is_refusal());
     }
 }
