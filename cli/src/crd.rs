@@ -13,7 +13,7 @@ use kube::api::Api;
 use weaver_api::webhook;
 use weaver_host::platform::CAN_BE_NODE;
 use weaver_installer::certificates::{self, ensure, secret};
-use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, conversion};
+use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, conversion, plan};
 
 use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain, crd_lint};
@@ -171,6 +171,16 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     }
     // First, so that a wrong kubeconfig leaves no certificates behind.
     let client = connection::client().await?;
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut installed = Vec::new();
+    for built_in in weaver_api::crds::all() {
+        let name = built_in.name_any();
+        installed.extend(api.get_opt(&name).await.with_context(|| format!("reading {name}"))?);
+    }
+    if let Some(refusal) = left_to_cert_manager(&installed) {
+        failed("refused", &refusal);
+        return Ok(ExitCode::from(REFUSED));
+    }
     let now = Timestamp::now();
     let (place, certificates) = if let Some(service) = &cluster.service {
         (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
@@ -191,7 +201,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     if cluster.service.is_some() {
         // On an appliance the agent does.
         say(format_args!(
-            "it is not renewed automatically: run this again after {:.0}",
+            "if no CronJob weaver-certificate renews it, run this again after {:.0}",
             certificates.renew_at
         ));
     }
@@ -206,6 +216,21 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Our own CA in a definition, where the webhook shows cert-manager's certificate, would break conversion.
+fn left_to_cert_manager(installed: &[CustomResourceDefinition]) -> Option<anyhow::Error> {
+    let left = installed.iter().filter_map(|crd| Some((crd.name_any(), plan::ca_left_to(crd)?)));
+    let (names, certificates): (Vec<String>, Vec<&str>) = left.unzip();
+    let certificate = certificates.first()?;
+    let names = names.join(" ");
+    Some(anyhow!(
+        "cert-manager writes the CA of its Certificate {certificate} into the CRDs {names}, and this command would \
+         replace it by another, which the webhook's certificate is not signed by; nothing was changed. Upgrade by \
+         `helm upgrade`, whose Job leaves the CA to cert-manager. If cert-manager does not issue the webhook's \
+         certificate any more: `kubectl annotate crd {names} {}-`, then run this again",
+        plan::INJECT_CA
+    ))
 }
 
 /// Is the cluster's the same as what is built in?
@@ -235,5 +260,23 @@ mod tests {
         assert_eq!(one.matches("kind: CustomResourceDefinition").count(), 1);
         let words = manifests(Some("cms")).unwrap_err().to_string();
         assert!(words.contains("\"cms\", only configmapsyncs"), "{words}");
+    }
+
+    #[test]
+    fn a_ca_of_cert_manager_is_refused_with_what_to_type() {
+        let mut installed = weaver_api::crds::all();
+        assert!(left_to_cert_manager(&[]).is_none() && left_to_cert_manager(&installed).is_none());
+        for crd in installed.iter_mut().skip(1) {
+            crd.annotations_mut().insert(plan::INJECT_CA.into(), "config-weaver/weaver-webhook".into());
+        }
+        let words = left_to_cert_manager(&installed).unwrap().to_string();
+        let names = format!("{} {}", installed[1].name_any(), installed[2].name_any());
+        for part in [
+            format!("Certificate config-weaver/weaver-webhook into the CRDs {names},"),
+            "`helm upgrade`".to_owned(),
+            format!("`kubectl annotate crd {names} cert-manager.io/inject-ca-from-`"),
+        ] {
+            assert!(words.contains(&part), "{words}");
+        }
     }
 }

@@ -137,7 +137,7 @@ async fn the_api_server_converts_through_the_service_and_a_second_install_writes
     let first = said(&installing.wait_with_output().unwrap());
     for words in [
         "in the Secret config-weaver/weaver-webhook is new",
-        "it is not renewed automatically",
+        "if no CronJob weaver-certificate renews it",
         "converts through the webhook",
     ] {
         assert!(first.contains(words), "{words}: {first}");
@@ -172,6 +172,19 @@ async fn the_api_server_converts_through_the_service_and_a_second_install_writes
     cluster.mount(&mounted).await;
     eventually("the new one is served", || std::future::ready(served(2))).await;
     cluster.create_old("two").await.unwrap();
+
+    // Where cert-manager writes the CA, ours stays away, also from the Secret.
+    let annotation = "cert-manager.io/inject-ca-from=config-weaver/weaver-webhook";
+    cluster.own.kubectl(&["annotate", "crd", "configmapsyncs.weaver.example.com", annotation]);
+    let before = cluster.versions().await;
+    let refused = cluster.crd("install").output().unwrap();
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(10), "{words}");
+    let remedy = "kubectl annotate crd configmapsyncs.weaver.example.com cert-manager.io/inject-ca-from-";
+    assert!(words.contains(remedy), "{words}");
+    assert_eq!(cluster.versions().await, before);
+    cluster.own.kubectl(&remedy.split(' ').skip(1).collect::<Vec<_>>());
+    cluster.install();
 }
 
 #[tokio::test]

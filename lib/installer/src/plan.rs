@@ -18,7 +18,7 @@ use weaver_crd_lint::{Break, Change, breaks};
 use super::webhook::{Service, Webhook};
 
 /// Read by cert-manager: the Certificate whose CA it writes into a definition.
-const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
+pub const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +134,12 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
         });
     }
     definition
+}
+
+/// The Certificate, `NAMESPACE/NAME`, whose CA cert-manager writes into an installed definition.
+#[must_use]
+pub fn ca_left_to(installed: &CustomResourceDefinition) -> Option<&str> {
+    installed.annotations().get(INJECT_CA).map(String::as_str)
 }
 
 /// Has cert-manager write the CA of this Certificate, `NAMESPACE/NAME`, into the definition; the one that it has already

@@ -374,6 +374,7 @@ fn the_ca_of_cert_manager_stays_and_goes_with_its_annotation() {
     let mut theirs = ours.clone();
     leave_ca_to("a/b", &mut theirs, None);
     assert_eq!((ca(&theirs), theirs.annotations()[ANNOTATION].as_str()), (None, "a/b"));
+    assert_eq!((ca_left_to(&theirs), ca_left_to(&ours)), (Some("a/b"), None));
 
     // From ours to theirs: ours stays until it has written its own, which then stays.
     let mut desired = ours.clone();
