@@ -33,12 +33,13 @@ weaver_host::log_codes! {
     UPSTREAM_RUNS = "upstream-runs": "the finalizer of the upstream operator is back: stop that operator";
     TOKENS_WRITTEN = "tokens-written": "tokens were written to the Secret `secret` under the named keys; \
         the tokens are never logged";
-    INSTALLED = "installed": "a step of the Job that installs is done, which the message names";
+    INSTALLED = "installed": "the installer finished the step in the message";
     ACCOUNTS_CHANGED = "accounts-changed": "accounts of a ServiceToken were made or removed, with its writer's rights";
     WEBHOOK_LISTENING = "webhook-listening": "the webhook listens at `address`";
     WEBHOOK_FAILED = "webhook-failed": "the conversion of an object failed, by a fault of the webhook";
     WEBHOOK_CERTIFICATE_SERVED = "webhook-certificate-served": "a certificate was read from the file and is used from now on";
-    WEBHOOK_CERTIFICATE_AWAITED = "webhook-certificate-awaited": "there is no certificate yet: `weaver crd install`";
+    WEBHOOK_CERTIFICATE_AWAITED = "webhook-certificate-awaited": "there is no certificate yet: a Job of the \
+        chart or of deploy/installer writes it, or `weaver crd install`";
     WEBHOOK_CERTIFICATE_UNUSABLE = "webhook-certificate-unusable": "the certificate cannot be used; the old \
         one stays in use, if there is one";
 }

@@ -103,7 +103,7 @@ impl Watched {
                 Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
-                        "waiting for the certificate, which `weaver crd install` writes"
+                        "waiting for the certificate, which the installer's Job or `weaver crd install` writes"
                     );
                 }
                 Look::Unreadable(kind) => {
@@ -145,7 +145,7 @@ fn consequence(serving: bool) -> &'static str {
     if serving {
         "cannot use the new certificate, keeping the old one"
     } else {
-        "cannot use the certificate, waiting for another (`weaver crd install`)"
+        "cannot use the certificate, waiting for another: see the log of the installer's Job, or run `weaver crd install`"
     }
 }
 

@@ -163,7 +163,9 @@ async fn a_bad_certificate_is_told_and_the_old_one_continues_serving() {
 #[tokio::test]
 async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
     let webhook = Webhook::launch(tempfile::tempdir().unwrap()).await;
-    webhook.logs("waiting for the certificate, which `weaver crd install` writes").await;
+    webhook
+        .logs("waiting for the certificate, which the installer's Job or `weaver crd install` writes")
+        .await;
     // A client is not left hanging.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = ensure(elsewhere.path(), &options(), Timestamp::now()).unwrap();
