@@ -23,6 +23,9 @@ const SOURCES: [(&str, &str); 6] = [
 ];
 /// All of it is made before an installation and an upgrade, and goes again.
 const HOOKS: (&str, &str) = ("deploy/installer/install.yaml", "install.yaml");
+/// The policy of the installing Job is part of the release and, as this, a hook too: Helm writes a release's own objects
+/// after the hooks, so ports that were wrong would keep the Job of the upgrade that corrects them from the API server.
+const POLICY: (&str, &str) = ("NetworkPolicy/weaver-installer", "weaver-installer-hook");
 /// What Prometheus reads becomes a `PrometheusRule`.
 const ALERTS: (&str, &str) = ("deploy/monitoring/alerts.yaml", "rules.yaml");
 
@@ -55,6 +58,12 @@ pub fn read(read: impl Fn(&str) -> Result<String, Failure>) -> Result<Manifests,
             // `helm --create-namespace` makes it; and of the bindings in each namespace one stands for all.
             let again = template == "namespaces.yaml"
                 && objects.iter().any(|other| other.id == id && other.template == template);
+            if id == POLICY.0 {
+                let mut hook = content.clone();
+                hook["metadata"]["name"] = json!(POLICY.1);
+                let id = format!("NetworkPolicy/{}", POLICY.1);
+                objects.push(Object { id, template: HOOKS.1, content: labelled(hook, true) });
+            }
             if id != "Namespace/config-weaver" && !again {
                 objects.push(Object { id, template, content: labelled(content, template == HOOKS.1) });
             }
@@ -139,7 +148,8 @@ fn when(object: &Object) -> When {
         ("namespaces.yaml", "RoleBinding/weaver-operator") => When::Each("$.Values.operator.namespaces"),
         ("namespaces.yaml", _) => When::If("$.Values.operator.namespaces"),
         ("network.yaml", _) => When::If("$.Values.networkPolicy.enabled"),
-        ("certificate.yaml", "NetworkPolicy/weaver-installer") => {
+        ("certificate.yaml", "NetworkPolicy/weaver-installer")
+        | ("install.yaml", "NetworkPolicy/weaver-installer-hook") => {
             When::If("and $.Values.installer.enabled $.Values.networkPolicy.enabled")
         }
         // cert-manager issues and renews it.
@@ -219,7 +229,12 @@ fn holes(object: &Object) -> Vec<Hole> {
         (_, "CronJob/weaver-certificate") => {
             holes.extend(pod!("/spec/jobTemplate/spec/template/spec", "installer"));
         }
-        (_, "NetworkPolicy/weaver-operator" | "NetworkPolicy/weaver-installer") => {
+        (
+            _,
+            "NetworkPolicy/weaver-operator"
+            | "NetworkPolicy/weaver-installer"
+            | "NetworkPolicy/weaver-installer-hook",
+        ) => {
             holes.push(hole("/spec/egress/0/ports", Lines(PORTS)));
         }
         (_, "NetworkPolicy/weaver-webhook") => holes.push(hole("/spec/ingress/0/from", Lines(FROM))),
