@@ -307,8 +307,7 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
     // The rights of the Job went with it, and it asked for nothing that it has no right to.
     let roles: Api<ClusterRole> = Api::all(own.client.clone());
     assert!(roles.get_opt(JOB).await.unwrap().is_none());
-    let audit = own.audit();
-    let events = audit.events();
+    let events = own.audit().events().to_vec();
     let account = |event: &&Value| {
         let user = event["user"]["username"].as_str().unwrap_or_default();
         ["weaver-installer", "weaver-certificate"].iter().any(|name| user.ends_with(&format!(":{name}")))

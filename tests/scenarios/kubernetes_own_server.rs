@@ -238,8 +238,7 @@ async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_a
     world.lacks(&beyond, "settings").await;
     let (ready, health) = operator.health("/readyz").await;
     assert!(ready && !health.to_string().contains(&team), "{health:#}");
-    let audit = own.audit();
-    let events = audit.events();
+    let events = own.audit().events().to_vec();
     let refused: Vec<_> =
         audit::own(&events).filter(|event| event["responseStatus"]["code"] == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");

@@ -116,7 +116,7 @@ async fn resources_of_one_account_share_one_token_and_no_one_reviews_it() {
         world.sync(&team, &name, spec).await;
         world.condition(&team, &name, "Ready", "True", "Synced").await;
     }
-    let events = world.audit.events();
+    let events = world.audit.events().to_vec();
     let ours = events.iter().filter(|event| {
         event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
     });
@@ -133,7 +133,6 @@ async fn resources_of_one_account_share_one_token_and_no_one_reviews_it() {
     for review in ["tokenreviews", "subjectaccessreviews"] {
         assert_eq!(asked(review, None), 0, "what the API server decides is not asked beforehand");
     }
-    drop(events);
     world.finish().await;
 }
 

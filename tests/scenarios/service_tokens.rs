@@ -190,7 +190,12 @@ async fn one_that_is_made_again_under_its_name_is_looked_after_at_once() {
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     world.service_tokens(&team).delete("tokens", &orphan).await.unwrap();
     eventually("the resource is gone", || async {
-        world.service_tokens(&team).get_opt("tokens").await.unwrap().map_or(Ok(()), |left| Err(left.spec))
+        world
+            .service_tokens(&team)
+            .get_opt("tokens")
+            .await
+            .unwrap()
+            .map_or(Ok(()), |left| Err(left.metadata.finalizers))
     })
     .await;
     world.service_token(&team, "tokens", &KEYS).await;

@@ -268,7 +268,12 @@ async fn a_secret_that_is_to_stay_stays_where_the_operator_hears_late_of_the_del
     })
     .await;
     eventually("the resource is gone", || async {
-        world.service_tokens(&team).get_opt("tokens").await.unwrap().map_or(Ok(()), |left| Err(left.spec))
+        world
+            .service_tokens(&team)
+            .get_opt("tokens")
+            .await
+            .unwrap()
+            .map_or(Ok(()), |left| Err(left.metadata.finalizers))
     })
     .await;
     // A change of the Secret's own is the next occasion to put the owner back.
