@@ -24,8 +24,8 @@ use crate::{
     host_root::HostRoot,
     k3d::{self, K3d},
     k3s_files,
+    k3s_version::version_of,
     run::cluster::ClusterAccess,
-    upgrade,
 };
 
 const DEFAULT_PORT: u16 = 6443;
@@ -140,7 +140,7 @@ impl Host {
         if self.k3d().is_some() || self.root.real("/") != Path::new("/") || of(0).is_empty() {
             return Vec::new();
         }
-        let version = upgrade::version_of(Path::new("/usr/local/bin/k3s")).await;
+        let version = version_of(Path::new("/usr/local/bin/k3s")).await;
         version.map_or_else(|_| Vec::new(), |version| of(version.minor()))
     }
 

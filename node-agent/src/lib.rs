@@ -33,6 +33,7 @@ pub(crate) mod join;
 pub mod k3d;
 mod k3s_block;
 mod k3s_files;
+mod k3s_version;
 pub mod node_report;
 mod node_verdicts;
 mod offline_start;

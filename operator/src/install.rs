@@ -14,8 +14,8 @@ use weaver_client::connection;
 use weaver_installer::certificates::secret;
 use weaver_installer::{InstallOptions, Prove, Service};
 
+use crate::NeedsHuman;
 use crate::code;
-use crate::run::NeedsHuman;
 use crate::user_agent;
 
 /// For each step.

@@ -38,6 +38,11 @@ pub mod trust;
 pub mod watch;
 pub mod webhook;
 
+/// What stays as it is until someone changes it: starting the program again is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NeedsHuman(pub &'static str);
+
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that

@@ -10,9 +10,9 @@ use clap::Parser as _;
 use weaver_diagnostics::exit_code;
 use weaver_host::log;
 use weaver_host::open_files;
+use weaver_operator::NeedsHuman;
 use weaver_operator::args::{Args, Verb};
 use weaver_operator::install;
-use weaver_operator::run::NeedsHuman;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {

@@ -20,6 +20,7 @@ use weaver_tenant::Tenants;
 use weaver_tenant::token::KubeMinter;
 use weaver_tenant::transport::{self, Connector, ServerClock};
 
+use crate::NeedsHuman;
 use crate::admin::Admin;
 use crate::args::RunOptions;
 use crate::code;
@@ -52,11 +53,6 @@ const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 /// Longest time for one write of the lease.
 const LEASE_ANSWER: Duration = Duration::from_secs(10);
-
-/// What stays as it is until someone changes it: starting the program again is of no use.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NeedsHuman(pub &'static str);
 
 /// A kubeconfig that is not there (yet) is another matter, and so is a server that does not answer.
 const FIX_KUBECONFIG: NeedsHuman = NeedsHuman("a restart does not help; fix the kubeconfig (--kubeconfig)");

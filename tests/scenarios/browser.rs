@@ -63,7 +63,8 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         }
     }
     browser.open(&address("explain")).await;
-    let typed = "document.querySelector('textarea').value = 'x509: certificate is valid for a, not pi.lan'";
+    let typed =
+        "document.querySelector('textarea').value = 'x509: certificate is valid for raspi, not pi.lan'";
     browser.run(&format!("{typed}; document.forms[0].requestSubmit()")).await;
     browser.shows("1 known in 1 lines").await;
     wrong.extend(browser.violations().await);

@@ -30,7 +30,8 @@ use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
 
 use crate::host::Host;
-use crate::upgrade::{say, version_of};
+use crate::k3s_version::version_of;
+use crate::upgrade::say;
 
 use archive::{Hashing, Writer};
 use args::BackupArgs;

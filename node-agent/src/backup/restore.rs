@@ -29,8 +29,9 @@ use super::{datastore, swap};
 use crate::facts::mounts::Mounts;
 use crate::facts::storage::space;
 use crate::host_root::HostRoot;
+use crate::k3s_version::version_of;
 use crate::systemctl::Systemctl;
-use crate::upgrade::{Node, say, version_of};
+use crate::upgrade::{Node, say};
 
 const RESTORED: &str = "restored";
 const KEPT: &str = "before-restore";

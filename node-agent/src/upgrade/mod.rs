@@ -27,10 +27,11 @@ use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
 use crate::backup;
 
+use crate::k3s_version::version_of;
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
 use journal::Journal;
-pub(crate) use node::{Node, version_of};
+pub(crate) use node::Node;
 use program_files::sha256;
 use say::refused;
 pub(crate) use say::say;

@@ -3,14 +3,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::{Api, Client};
 use nix::unistd::{AccessFlags, access};
-use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
@@ -33,8 +31,6 @@ const POLL: Duration = Duration::from_millis(500);
 pub const SETTLE: Duration = Duration::from_secs(4);
 /// For one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(5);
-/// For a program of 70 MB to say its version, from a slow card.
-const SAYING: Duration = Duration::from_mins(1);
 /// Characters of a reason.
 const WORDS: usize = 300;
 
@@ -262,26 +258,6 @@ fn short(why: &str) -> String {
     finding_text::cut(why, WORDS)
 }
 
-/// The version that a program says it has. Run only what is trusted.
-///
-/// # Errors
-/// What it says or does instead.
-pub async fn version_of(program: &Path) -> Result<Version, String> {
-    let mut command = Command::new(program);
-    command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
-    let output = timeout(SAYING, command.output()).await;
-    let output = output.map_err(|_| format!("`--version` printed nothing within {} s", SAYING.as_secs()))?;
-    let output = output.map_err(|error| format!("it cannot be run: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(short(&format!("`--version` fails ({}) {}", output.status, said.trim())));
-    }
-    Version::of_output(&String::from_utf8_lossy(&output.stdout)).map_err(|why| short(&why))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -329,10 +305,12 @@ mod tests {
             let program = dir.path().join(number.to_string());
             fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-            let said = version_of(&program).await.map_or_else(|why| why, |version| version.to_string());
+            let said = crate::k3s_version::version_of(&program)
+                .await
+                .map_or_else(|why| why, |version| version.to_string());
             assert!(said.contains(want), "{said}");
         }
-        let why = version_of(&dir.path().join("none")).await.unwrap_err();
+        let why = crate::k3s_version::version_of(&dir.path().join("none")).await.unwrap_err();
         assert!(why.contains("it cannot be run"), "{why}");
     }
 }

@@ -17,9 +17,9 @@ use weaver_diagnostics::k3s_upgrade::version::Version;
 
 use super::args::UpgradeArgs;
 use super::download;
-use super::node::version_of;
 use super::program_files::{ProgramFiles, sha256};
 use super::say::say;
+use crate::k3s_version::version_of;
 
 /// Bytes of a list of hashes.
 const LIST: u64 = 64 * 1024;

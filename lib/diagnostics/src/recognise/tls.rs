@@ -151,11 +151,10 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
     let NameMismatch { used, presented } = NameMismatch::read(line)?;
     let is_api_server = presented.iter().any(|name| peer::is_of_kubernetes(name));
     let peer = if is_api_server { Peer::ApiServer } else { peer::peer(line) };
-    // A certificate with names, and none of them of Kubernetes, is that of another server.
+    // Names of the Internet or of a Service, and none of Kubernetes: that is another server.
+    let is_others = |name: &str| peer::is_public(name) || name.split('.').any(|part| part == "svc");
     let is_other = peer == Peer::Other
-        || peer == Peer::Unnamed
-            && (!presented.iter().all(|name| name.parse::<std::net::IpAddr>().is_ok())
-                || used.as_deref().is_some_and(peer::is_public));
+        || peer == Peer::Unnamed && presented.iter().chain(&used).any(|name| is_others(name));
     if is_other {
         return None;
     }

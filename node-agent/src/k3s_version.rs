@@ -1,0 +1,39 @@
+//! The version of the k3s that is installed.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::k3s_upgrade::version::Version;
+
+/// For a program of 70 MB to say its version, from a slow card.
+const SAYING: Duration = Duration::from_mins(1);
+/// Characters of what it says that an error repeats.
+const WORDS: usize = 300;
+
+/// The version that a program says it has. Run only what is trusted.
+///
+/// # Errors
+/// What it says or does instead.
+pub async fn version_of(program: &Path) -> Result<Version, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    let output = timeout(SAYING, command.output()).await;
+    let output = output.map_err(|_| format!("`--version` printed nothing within {} s", SAYING.as_secs()))?;
+    let output = output.map_err(|error| format!("it cannot be run: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(short(&format!("`--version` fails ({}) {}", output.status, said.trim())));
+    }
+    Version::of_output(&String::from_utf8_lossy(&output.stdout)).map_err(|why| short(&why))
+}
+
+fn short(why: &str) -> String {
+    finding_text::cut(why, WORDS)
+}
