@@ -14,6 +14,7 @@ use kube::Resource;
 use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::conditions::{PAUSED, READY};
+use weaver_api::v1beta1::{MAX_GENERATED, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
 use crate::code;
@@ -132,27 +133,35 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     }
     let waiting = (desired - synced - failed - conflicts).max(0);
     let mut token_resources = ByReady::default();
-    let (mut asked, mut fresh) = (0, 0);
+    let (mut fresh, mut missing) = (0_i64, 0_i64);
     for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
         // Also those that were never looked at; but no one misses what someone holds back.
         let is_paused = Pause::of(guarded.meta(), &tokens.namespaces).is_some();
         let spec = guarded.0.as_ref().ok().and_then(|token| token.desired()).filter(|_| !is_paused);
-        asked += spec.map_or(0, |spec| i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX));
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
-        fresh += if is_paused { 0 } else { i64::from(counts.fresh) };
+        let here = if is_paused { 0 } else { i64::from(counts.fresh) };
+        fresh += here;
+        // Of each by itself: what one has to spare is nothing to another.
+        missing += (spec.map_or(0, asked) - here).max(0);
     }
     Snapshot {
         resources: resources.0.to_vec(),
         targets: metrics::TARGET_STATES.into_iter().zip([synced, failed, conflicts, waiting]).collect(),
         token_resources: token_resources.0.to_vec(),
-        service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, (asked - fresh).max(0)]).collect(),
+        service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, missing]).collect(),
         watches: by_state(context, tokens),
         waiting: context.permits.waiting(),
         paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
     }
+}
+
+/// How many tokens a spec asks for.
+fn asked(spec: &ServiceTokenSpec) -> i64 {
+    let generated = spec.generate.as_ref().map_or(0, |generate| generate.count.clamp(0, MAX_GENERATED));
+    i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX).saturating_add(generated.into())
 }
 
 /// Resources by [`metrics::READY`].

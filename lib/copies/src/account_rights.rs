@@ -16,7 +16,7 @@ const ACCOUNTS: &str = "serviceaccounts";
 /// How many accounts are asked about.
 const ASKED: usize = 5;
 
-/// Most bytes of names in a Role that is printed; beyond, it is for all accounts of the namespace.
+/// Most bytes of names in a Role that is printed; beyond, what needs them is described.
 const NAMES: usize = 3_000;
 
 /// One right on `ServiceAccount`s, or on their tokens.
@@ -83,22 +83,31 @@ pub fn explain_accounts(
         let (verbs, namespace) = (verbs.join(", "), &account.namespace);
         let _ = writeln!(text, "{account} may not {verbs} {what} in namespace {namespace}");
     }
-    let role = role(account, &account.namespace, &format!("accounts:{owner}"), rules(names));
+    let fits = names.iter().map(String::len).sum::<usize>() <= NAMES;
+    if !fits {
+        let _ = writeln!(
+            text,
+            "the accounts are too many for the Role below: add their names as resourceNames of delete and patch on \
+             {ACCOUNTS}, and of create on {TOKENS}"
+        );
+    }
+    let named = if fits { names } else { &[] };
+    let role = role(account, &account.namespace, &format!("accounts:{owner}"), rules(named));
     let _ = write!(text, "grant it with:\n{}", yaml(&role));
     text
 }
 
+/// Without names there is no rule for what needs them: it would be one for every account of the namespace.
 fn rules(names: &[String]) -> Vec<PolicyRule> {
-    let fits = names.iter().map(String::len).sum::<usize>() <= NAMES;
     let limited = |resource, verbs: &[&str]| PolicyRule {
-        resource_names: fits.then(|| names.to_vec()),
+        resource_names: Some(names.to_vec()),
         ..rule(resource, None, verbs)
     };
-    vec![
-        rule(ACCOUNTS, None, &["create", "list"]),
-        limited(ACCOUNTS, &["delete", "patch"]),
-        limited(TOKENS, &["create"]),
-    ]
+    let mut rules = vec![rule(ACCOUNTS, None, &["create", "list"])];
+    if !names.is_empty() {
+        rules.extend([limited(ACCOUNTS, &["delete", "patch"]), limited(TOKENS, &["create"])]);
+    }
+    rules
 }
 
 #[cfg(test)]
@@ -128,24 +137,29 @@ mod tests {
     }
 
     #[test]
-    fn the_role_is_for_these_accounts_while_it_is_short() {
+    fn the_role_is_for_these_accounts_and_never_for_all_of_the_namespace() {
         let missing: BTreeSet<_> = for_accounts("team-a", ["bot-1"].into_iter()).into_iter().collect();
-        for (count, limited) in [(3, true), (400, true), (5_000, false)] {
+        for (count, named) in [(0, false), (3, true), (400, true), (500, false), (5_000, false)] {
             let text = explain_accounts(&account(), "bots", &names(count), &missing);
             let (said, objects) = text.split_once("grant it with:\n").unwrap();
-            assert_eq!(
-                said,
+            assert_eq!(said.contains("resourceNames"), count > 400, "{count}: {said}");
+            assert!(
+                said.starts_with(
                 "ServiceAccount team-a/sync may not create, list ServiceAccounts in namespace team-a\n\
                  ServiceAccount team-a/sync may not delete, patch ServiceAccount bot-1 in namespace team-a\n\
                  ServiceAccount team-a/sync may not create tokens of ServiceAccount bot-1 in namespace team-a\n"
-            );
+            ));
             let objects: Vec<Value> = serde_saphyr::from_multiple(objects).unwrap();
             let rules = &objects[0]["rules"];
             assert_eq!(rules[0]["resourceNames"], Value::Null);
-            assert_eq!(rules[1]["verbs"], json!(["delete", "patch"]));
-            assert_eq!(rules[2]["resources"], json!(["serviceaccounts/token"]));
-            let is_limited = [&rules[1], &rules[2]].iter().all(|rule| rule["resourceNames"].is_array());
-            assert_eq!(is_limited, limited, "{count}");
+            assert_eq!(rules.as_array().unwrap().len(), if named { 3 } else { 1 }, "{count}");
+            if named {
+                assert_eq!(rules[1]["verbs"], json!(["delete", "patch"]));
+                assert_eq!(rules[2]["resources"], json!(["serviceaccounts/token"]));
+                let of_names =
+                    [&rules[1], &rules[2]].map(|rule| rule["resourceNames"].as_array().map(Vec::len));
+                assert_eq!(of_names, [Some(count); 2]);
+            }
             assert_eq!(objects[1]["roleRef"]["name"], objects[0]["metadata"]["name"]);
             assert!(text.len() < 16_384, "{count}: {} bytes", text.len());
         }

@@ -30,14 +30,22 @@ pub struct AccountPlan {
     pub surplus: Vec<ObjectMeta>,
 }
 
-/// The plan for the accounts `found`, which are those with the label of `owner`.
+/// The plan for the accounts `found`, which are those with the label of `owner`. Those that are `used` by the same spec in
+/// another way, as its writer or in its list of tokens, are not removed.
 #[must_use]
-pub fn plan(owner: &Owner, wanted: &[ValidAccount], found: &[ObjectMeta]) -> AccountPlan {
+pub fn plan(
+    owner: &Owner,
+    wanted: &[ValidAccount],
+    used: &BTreeSet<String>,
+    found: &[ObjectMeta],
+) -> AccountPlan {
     let found: BTreeMap<&str, &ObjectMeta> =
         found.iter().filter_map(|meta| Some((meta.name.as_deref()?, meta))).collect();
     let names: BTreeSet<&str> = wanted.iter().map(|account| account.name.as_str()).collect();
     let is_surplus = |meta: &ObjectMeta| is_made_by(owner, meta) && meta.deletion_timestamp.is_none();
-    let surplus = found.iter().filter(|(name, meta)| !names.contains(*name) && is_surplus(meta));
+    let surplus = found
+        .iter()
+        .filter(|(name, meta)| !names.contains(*name) && !used.contains(**name) && is_surplus(meta));
     let mut plan =
         AccountPlan { surplus: surplus.map(|(_, meta)| (*meta).clone()).collect(), ..AccountPlan::default() };
     for account in wanted {
@@ -119,12 +127,19 @@ mod tests {
             (vec![], vec!["a"], vec![], vec![], vec!["a"]),
         ] {
             let found: Vec<_> = found.into_iter().map(|name| made(name, "u1")).collect();
-            let plan = plan(&owner(), &wanted(&now), &found);
+            let plan = plan(&owner(), &wanted(&now), &BTreeSet::new(), &found);
             assert_eq!(names(&plan.make), make, "{now:?}");
             assert_eq!(plan.ready.keys().collect::<Vec<_>>(), ready, "{now:?}");
             assert_eq!(names(&plan.surplus), surplus, "{now:?}");
             assert!(plan.mark.is_empty() && plan.foreign.is_empty() && plan.going.is_empty());
         }
+    }
+
+    #[test]
+    fn what_the_same_spec_uses_otherwise_is_not_removed() {
+        let found = [made("a", "u1"), made("b", "u1")];
+        let plan = plan(&owner(), &[], &BTreeSet::from(["b".to_owned()]), &found);
+        assert_eq!(names(&plan.surplus), ["a"]);
     }
 
     #[test]
@@ -134,7 +149,7 @@ mod tests {
         let mut forged = made("b", "u1");
         forged.owner_references.as_mut().unwrap()[0].uid = "u0".into();
         let found = [stripped, forged, made("c", "u0")];
-        let plan = plan(&owner(), &wanted(&["a"]), &found);
+        let plan = plan(&owner(), &wanted(&["a"]), &BTreeSet::new(), &found);
         assert_eq!(plan.foreign.iter().collect::<Vec<_>>(), ["a"]);
         assert_eq!(plan, AccountPlan { foreign: plan.foreign.clone(), ..AccountPlan::default() });
     }
@@ -145,8 +160,8 @@ mod tests {
         going.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         let found = [going.clone()];
         let expected = AccountPlan { going: ["a".to_owned()].into(), ..AccountPlan::default() };
-        assert_eq!(plan(&owner(), &wanted(&["a"]), &found), expected);
-        assert_eq!(plan(&owner(), &[], &found), AccountPlan::default(), "once is enough");
+        assert_eq!(plan(&owner(), &wanted(&["a"]), &BTreeSet::new(), &found), expected);
+        assert_eq!(plan(&owner(), &[], &BTreeSet::new(), &found), AccountPlan::default(), "once is enough");
     }
 
     #[test]
@@ -155,7 +170,7 @@ mod tests {
         found.labels.as_mut().unwrap().insert("theirs".into(), "1".into());
         let mut now = wanted(&["a"]);
         now[0].labels = [("team".to_owned(), "x".to_owned())].into();
-        let plan = plan(&owner(), &now, &[found]);
+        let plan = plan(&owner(), &now, &BTreeSet::new(), &[found]);
         let [(name, patch)] = plan.mark.as_slice() else { panic!("{plan:?}") };
         assert_eq!((name.as_str(), &plan.ready["a"]), ("a", &"uid-of-a".to_owned()));
         assert_eq!(patch["metadata"]["labels"], json!({"user": null, "team": "x"}));

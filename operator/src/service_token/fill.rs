@@ -318,7 +318,8 @@ impl Job<'_> {
                 TokenVerdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
                 TokenVerdict::Unknown => {
                     let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
-                    (true, Some(Trouble::Unknown(why.unwrap_or_default())))
+                    let is_its = stands(key).is_some_and(|claims| claims.account.name == asked.account);
+                    (is_its, Some(Trouble::Unknown(why.unwrap_or_default())))
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);

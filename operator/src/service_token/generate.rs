@@ -5,13 +5,14 @@
 //! by the label what was made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use tracing::info;
-use weaver_api::marks::{Owner, TOKEN_UID_LABEL};
+use weaver_api::marks::{Owner, TOKEN_UID_LABEL, is_made_by};
 use weaver_api::validate::ValidAccount;
 use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;
@@ -20,9 +21,11 @@ use super::accounts::{self, AccountPlan};
 use super::fill::FIELD_MANAGER;
 use super::plan::Account;
 use crate::code;
+use crate::sync::pages::each_page;
 
-/// Accounts in one answer of a list.
-const PAGE: u32 = 100;
+/// Bytes of labels and annotations that are kept of all accounts of a resource: whoever may write them must not fill the
+/// operator's memory.
+const KEPT: usize = 4 << 20;
 
 /// Requests in flight at once.
 const CONCURRENT: usize = 8;
@@ -33,6 +36,8 @@ pub struct Accounts<'a> {
     pub owner: &'a Owner,
     /// The resource, as owner.
     pub reference: &'a OwnerReference,
+    /// Names that the spec uses as its writer or in its list of tokens.
+    pub used: &'a BTreeSet<String>,
 }
 
 /// What is known of them after they were made.
@@ -48,6 +53,8 @@ pub struct Made {
     pub refused: BTreeSet<String>,
     /// A list was refused.
     pub unlisted: bool,
+    /// Why it is not known which are there, or why one could not be changed.
+    pub troubles: Vec<String>,
     /// Something was written, or tried.
     pub sent: bool,
 }
@@ -58,17 +65,20 @@ pub struct Removed {
     pub count: usize,
     /// What is in the way of the others.
     pub not_removed: Vec<(String, CallError)>,
+    /// Those that stay until their token has left the Secret.
+    pub kept: Vec<String>,
 }
 
 impl Accounts<'_> {
     /// Sees to it that those that are `wanted` are there.
     pub async fn make(&self, wanted: &[ValidAccount]) -> Made {
-        match self.list().await {
-            Ok(found) => self.carry_out(accounts::plan(self.owner, wanted, &found)).await,
+        match self.list(wanted).await {
+            Ok(found) => self.carry_out(accounts::plan(self.owner, wanted, self.used, &found)).await,
             Err(error) => {
                 let unknown = |account: &ValidAccount| (account.name.clone(), Err(error.to_string()));
                 let unlisted = matches!(error, CallError::Forbidden(_));
-                Made { accounts: wanted.iter().map(unknown).collect(), unlisted, ..Made::default() }
+                let troubles = vec![format!("the accounts could not be listed: {error}")];
+                Made { accounts: wanted.iter().map(unknown).collect(), unlisted, troubles, ..Made::default() }
             }
         }
     }
@@ -91,8 +101,13 @@ impl Accounts<'_> {
         made.there = Some(there + count);
         let marked: Vec<_> = plan.mark.iter().map(|(name, patch)| self.mark(name, patch)).collect();
         let marked: Vec<_> = stream::iter(marked).buffer_unordered(CONCURRENT).collect().await;
-        for (name, answer) in marked.into_iter().filter(|(_, answer)| answer.is_err()) {
-            made.take(name, answer);
+        // It is there all the same, and its token is renewed.
+        for (name, answer) in marked {
+            let Err(error) = answer else { continue };
+            if matches!(error, CallError::Forbidden(_)) {
+                made.refused.insert(name.clone());
+            }
+            made.troubles.push(format!("{name} could not be changed: {error}"));
         }
         if count > 0 {
             info!(code = code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, made = count, "made accounts");
@@ -100,19 +115,29 @@ impl Accounts<'_> {
         made
     }
 
-    /// All with the label of the resource.
-    async fn list(&self) -> Result<Vec<ObjectMeta>, CallError> {
+    /// All with the label of the resource that are its own or in the way of one that is wanted.
+    async fn list(&self, wanted: &[ValidAccount]) -> Result<Vec<ObjectMeta>, CallError> {
+        let names: BTreeSet<&str> = wanted.iter().map(|account| account.name.as_str()).collect();
         let label = format!("{TOKEN_UID_LABEL}={}", self.owner.uid);
-        let mut params = ListParams::default().labels(&label).limit(PAGE);
-        let mut found = Vec::new();
-        loop {
-            let page = call(self.api().list_metadata(&params)).await?;
-            found.extend(page.items.into_iter().map(|account| account.metadata));
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
-                return Ok(found);
+        let (mut found, mut kept) = (Vec::new(), 0);
+        let take = |page: Vec<ObjectMeta>| {
+            for mut meta in page {
+                let is_wanted = meta.name.as_deref().is_some_and(|name| names.contains(name));
+                if !is_wanted && !is_made_by(self.owner, &meta) {
+                    continue;
+                }
+                meta.managed_fields = None;
+                if !is_wanted {
+                    let mark = (TOKEN_UID_LABEL.to_owned(), self.owner.uid.clone());
+                    (meta.labels, meta.annotations) = (Some([mark].into()), None);
+                }
+                kept += size(&meta);
+                found.push(meta);
             }
-        }
+            if kept > KEPT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        each_page(&self.api(), &label, take).await?;
+        if kept > KEPT { Err(CallError::TooLarge) } else { Ok(found) }
     }
 
     async fn create(&self, mut meta: ObjectMeta) -> (String, Result<Account, CallError>) {
@@ -122,7 +147,8 @@ impl Accounts<'_> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
         let answer = match call(self.api().create(&params, &account)).await {
             Ok(made) => Ok(Account::Willing { uid: made.metadata.uid.unwrap_or_default() }),
-            Err(CallError::Conflict(_)) => Ok(Account::Foreign),
+            // Another conflict is one of a quota, which is counted at the same time.
+            Err(CallError::Conflict(status)) if status.reason == "AlreadyExists" => Ok(Account::Foreign),
             Err(error) => Err(error),
         };
         (name, answer)
@@ -134,16 +160,20 @@ impl Accounts<'_> {
         (name.to_owned(), answer.map(|one| Account::Willing { uid: one.metadata.uid.unwrap_or_default() }))
     }
 
-    /// Removes those that are not wanted any more.
-    pub async fn remove(&self, surplus: &[ObjectMeta]) -> Removed {
-        let removed: Vec<_> = surplus.iter().map(|meta| self.delete(meta)).collect();
+    /// Removes those that are not wanted any more, but for those that are `held`.
+    pub async fn remove(&self, surplus: &[ObjectMeta], held: &BTreeSet<&str>) -> Removed {
+        let is_held = |meta: &&ObjectMeta| meta.name.as_deref().is_some_and(|name| held.contains(name));
+        let (kept, surplus): (Vec<_>, Vec<_>) = surplus.iter().partition(is_held);
+        let kept = kept.into_iter().filter_map(|meta| meta.name.as_deref());
+        let kept = kept.map(|name| format!("{name} stays: its token is still in the Secret")).collect();
+        let removed: Vec<_> = surplus.into_iter().map(|meta| self.delete(meta)).collect();
         let removed: Vec<_> = stream::iter(removed).buffer_unordered(CONCURRENT).collect().await;
         let count = removed.iter().filter(|(_, answer)| answer.is_ok()).count();
         if count > 0 {
             info!(code = code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, removed = count, "removed accounts");
         }
         let not_removed = removed.into_iter().filter_map(|(name, answer)| Some((name, answer.err()?)));
-        Removed { count, not_removed: not_removed.collect() }
+        Removed { count, not_removed: not_removed.collect(), kept }
     }
 
     async fn delete(&self, seen: &ObjectMeta) -> (String, Result<(), CallError>) {
@@ -161,6 +191,13 @@ impl Accounts<'_> {
     fn api(&self) -> Api<ServiceAccount> {
         Api::namespaced(self.tenant.client(), &self.owner.namespace)
     }
+}
+
+/// Bytes of what others write on an account, and something for the rest.
+fn size(meta: &ObjectMeta) -> usize {
+    let maps = [&meta.labels, &meta.annotations].into_iter().flatten().flatten();
+    let owners = meta.owner_references.as_ref().map_or(0, Vec::len);
+    256 * (1 + owners) + maps.map(|(key, value)| key.len() + value.len()).sum::<usize>()
 }
 
 impl Made {

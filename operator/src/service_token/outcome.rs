@@ -47,7 +47,7 @@ pub struct Generated {
     pub owner: String,
     /// How many there are.
     pub there: usize,
-    /// What is in the way of removing those that are not wanted any more.
+    /// What is in the way of removing and changing them.
     pub not_removed: Vec<String>,
 }
 

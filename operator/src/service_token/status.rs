@@ -283,8 +283,15 @@ impl Work {
 
     /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
     fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
-        let generated = self.keys.iter().filter(|key| key.is_generated);
-        let names: Vec<String> = generated.map(|key| key.account.name.clone()).collect();
+        let is_foreign = |key: &&Key| key.trouble == Some(Trouble::NotOurs);
+        let foreign: BTreeSet<&str> =
+            self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
+        let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);
+        // Those that are to be removed are no longer generated.
+        let names: BTreeSet<&String> =
+            generated.chain(missing.iter().filter_map(|right| right.name.as_ref())).collect();
+        let names: Vec<String> =
+            names.into_iter().filter(|name| !foreign.contains(name.as_str())).cloned().collect();
         let owner = self.generated.as_ref().map_or("", |generated| &generated.owner);
         let text = explain_accounts(&self.writer, owner, &names, missing);
         match &self.missing {
@@ -332,7 +339,7 @@ impl Work {
             let left = self.generated.iter().flat_map(|generated| &generated.not_removed);
             let left: Vec<String> = left.cloned().collect();
             if !left.is_empty() {
-                let message = format!("{message}; accounts are still to be removed: {}", listed(&left));
+                let message = format!("{message}; not all is done with its accounts: {}", listed(&left));
                 return Verdict::new(TOKENS_FRESH, Truth::False, "AccountsLeft", message);
             }
             return Verdict::new(TOKENS_FRESH, Truth::True, "Fresh", message);

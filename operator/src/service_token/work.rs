@@ -22,7 +22,7 @@ use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::fill::{Done, Job};
+use super::fill::{Done, Job, Known};
 use super::generate::{Accounts, Made, Removed};
 use super::outcome::{End, Generated, Key, Outcome, Trouble, Work};
 use super::plan;
@@ -79,7 +79,10 @@ pub async fn work(
     state.watch = watch;
     let shown = shown(state, &writer.namespace, &secret);
     let desired = Desired::new(owner, resource, &secret);
-    let generated = Accounts { tenant: &tenant, owner: &desired.owner, reference: &desired.reference };
+    let listed = asked.tokens.iter().filter(|token| token.generated.is_none()).map(|token| &token.account);
+    let used = listed.chain([&asked.writer]).cloned().collect();
+    let generated =
+        Accounts { tenant: &tenant, owner: &desired.owner, reference: &desired.reference, used: &used };
     // Those of an earlier spec are still there where the status says so.
     let before = resource.status.as_ref().and_then(|status| status.generated.as_ref());
     let is_or_was = is_generating || before.is_some();
@@ -99,9 +102,11 @@ pub async fn work(
     if known.is_some() || end == End::Written {
         state.known = known;
     }
-    // A token leaves the Secret before its account goes.
-    let surplus =
-        if end == End::Written { generated.remove(&made.surplus).await } else { Removed::default() };
+    let surplus = if end == End::Written {
+        generated.remove(&made.surplus, &held(state.known.as_ref())).await
+    } else {
+        Removed::default()
+    };
     let missing_of_accounts = missing_rights_on_accounts(&tenant, &made, &surplus, &keys).await;
     let missing = missing_rights(&tenant, &secret, &end, watched).await;
     if let (Some(watch), Ok(missing)) = (&state.watch, &missing)
@@ -126,11 +131,19 @@ pub async fn work(
 /// What became of generated accounts. Where they could not be listed, there are as many as `before`.
 fn became(owner: &Owner, made: &Made, surplus: &Removed, before: Option<&GeneratedStatus>) -> Generated {
     let before = || before.and_then(|before| usize::try_from(before.accounts).ok()).unwrap_or_default();
+    let failed =
+        surplus.not_removed.iter().map(|(name, error)| format!("{name} could not be removed: {error}"));
     Generated {
         owner: owner.name.clone(),
         there: made.there.map_or_else(before, |there| there.saturating_sub(surplus.count)),
-        not_removed: surplus.not_removed.iter().map(|(name, error)| format!("{name}: {error}")).collect(),
+        not_removed: made.troubles.iter().chain(&surplus.kept).cloned().chain(failed).collect(),
     }
+}
+
+/// The accounts whose tokens the Secret holds: each leaves it before the account goes.
+fn held(known: Option<&Known>) -> BTreeSet<&str> {
+    let claims = known.into_iter().flat_map(|known| known.seen.keys.values().flatten());
+    claims.map(|claims| claims.account.name.as_str()).collect()
 }
 
 /// The watch on the Secret; the one that is open, if it is that.

@@ -19,7 +19,7 @@ pub mod execute;
 pub mod fan_out;
 pub mod finalizer;
 pub mod outcome;
-mod pages;
+pub(crate) mod pages;
 pub mod progress;
 pub mod reactions;
 pub mod reconcile;

@@ -1,13 +1,13 @@
 //! A list in pages, and object by object where a page is too long: anyone who may write there decides how many objects
 //! there are, and how large, and keeps no one from seeing the others.
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
-use kube::core::PartialObjectMeta;
+use serde::de::DeserializeOwned;
 use weaver_client::call::{CallError, call};
-use weaver_copies::object::Object;
 
 /// Objects in one answer of a list.
 const PAGE: u32 = 100;
@@ -16,8 +16,8 @@ const PAGE: u32 = 100;
 ///
 /// # Errors
 /// If a page cannot be had; what was handed over before is not all.
-pub async fn each_page(
-    objects: &Api<PartialObjectMeta<Object>>,
+pub async fn each_page<K: Clone + Debug + DeserializeOwned>(
+    objects: &Api<K>,
     query: &str,
     mut take: impl FnMut(Vec<ObjectMeta>) -> ControlFlow<()>,
 ) -> Result<(), CallError> {

@@ -9,6 +9,9 @@ use crate::names::LABEL_MAX;
 use crate::schema;
 use crate::template::{KEY_TEMPLATE, LABEL_TEMPLATE, NAME_TEMPLATE, TEXT_TEMPLATE};
 
+/// Accounts of one resource.
+pub const MAX_GENERATED: i32 = 500;
+
 /// Accounts that are made with the writer's rights, each with a token in the Secret. They are owned by this resource and
 /// deleted with it. An account that exists already is never taken over.
 ///
@@ -30,7 +33,7 @@ use crate::template::{KEY_TEMPLATE, LABEL_TEMPLATE, NAME_TEMPLATE, TEXT_TEMPLATE
 ]))]
 pub struct Generate {
     /// How many accounts, 1 to 500. With fewer, those with the highest indexes are deleted.
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(range(min = 1, max = MAX_GENERATED))]
     pub count: i32,
 
     /// Name of each account, with `{{n}}` or `{{padded}}` where there are several: a DNS label, at most 63 characters as it is

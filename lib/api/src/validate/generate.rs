@@ -10,10 +10,10 @@ use super::values::{
     annotation_key, annotation_template, key_template, label_key, label_template, name_template,
 };
 use crate::template::{self, Template};
-use crate::v1beta1::Generate;
+use crate::v1beta1::{Generate, MAX_GENERATED};
 
 /// How many accounts.
-const COUNT: [i32; 2] = [1, 500];
+const COUNT: [i32; 2] = [1, MAX_GENERATED];
 /// Most labels, and most annotations.
 const MAX_ENTRIES: usize = 16;
 
