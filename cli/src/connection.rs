@@ -52,11 +52,12 @@ pub fn set(flags: Flags) {
     let _ = FLAGS.set(flags);
 }
 
-/// What a command needs to reach the same cluster: nothing, or the flags that this one was given.
+/// What a command needs to reach the same cluster: nothing, or the flags that this one was given, and the context that it
+/// keeps.
 pub fn flags() -> String {
-    let Some(Flags { kubeconfig, context }) = FLAGS.get() else { return String::new() };
-    let kubeconfig = kubeconfig.as_ref().map(|path| ("--kubeconfig", path.display().to_string()));
-    let context = context.as_ref().map(|name| ("--context", name.clone()));
+    let kubeconfig = FLAGS.get().and_then(|flags| flags.kubeconfig.as_ref());
+    let kubeconfig = kubeconfig.map(|path| ("--kubeconfig", path.display().to_string()));
+    let context = context().map(|name| ("--context", name.to_owned()));
     let flags = kubeconfig.into_iter().chain(context);
     flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect::<Vec<_>>().concat()
 }

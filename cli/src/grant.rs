@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -101,8 +101,13 @@ pub fn show(parts: &[Part]) {
 /// Makes each object.
 ///
 /// # Errors
-/// The API server refuses one; those before it are there.
+/// Someone else would be granted the same; or the API server refuses one, and those before it are there.
 pub async fn make(client: &Client, parts: &[Part]) -> anyhow::Result<()> {
+    for part in parts {
+        if let Part::Role(role) = part {
+            is_only_ours(client, role).await?;
+        }
+    }
     for part in parts {
         match part {
             Part::Account(account) => create(client, account).await,
@@ -111,6 +116,30 @@ pub async fn make(client: &Client, parts: &[Part]) -> anyhow::Result<()> {
         }?;
     }
     Ok(())
+}
+
+/// The names of Roles can be guessed: anyone who may bind an empty one could have it filled for themselves.
+async fn is_only_ours(client: &Client, role: &Role) -> anyhow::Result<()> {
+    let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
+    let found = match bindings.list(&ListParams::default()).await {
+        // Who may not see bindings may all the same grant what they hold themselves.
+        Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(()),
+        found => found,
+    };
+    let found = found.with_context(|| format!("looking for other RoleBindings to {}", reference(role)))?;
+    // Ours has the Role's own name, and is written next.
+    let other = found.items.iter().find(|binding| {
+        binding.role_ref.kind == "Role" && binding.role_ref.name == name && binding.name_any() != name
+    });
+    match other {
+        None => Ok(()),
+        Some(other) => Err(anyhow!(
+            "nothing was granted: {} gives {} to others too; delete one of the two",
+            reference(other),
+            reference(role)
+        )),
+    }
 }
 
 /// An account that someone has made meanwhile is as good.

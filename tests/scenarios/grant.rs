@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use weaver_tests::cli::{done, ended, program, weaver};
 use weaver_tests::person;
@@ -178,5 +178,34 @@ async fn a_tenant_is_made_from_nothing_and_twice_is_as_good() {
     done(&["tenant", "check", &team, "sync"]).await;
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
+    world.finish().await;
+}
+
+/// The name of the Role can be guessed, and an empty one be bound by anyone who may write Roles and no Secret.
+#[tokio::test]
+async fn a_role_that_someone_has_bound_to_themselves_is_not_filled() {
+    let world = World::new("grant-bound").await;
+    let (team, foo) = world.synced().await;
+    let bar = world.namespace("bar").await;
+    let role = format!("weaver:{team}:sync:target:configmaps");
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &bar);
+    let theirs: RoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "theirs"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mallory"}],
+    }))
+    .unwrap();
+    bindings.create(&PostParams::default(), &theirs).await.unwrap();
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let explain = ["sync", "explain", "sync", "-n", &team, "--grant", "--yes"];
+    let said = weaver(&explain).await;
+    assert!(!said.done && said.err.contains("nothing was granted: RoleBinding"), "{said:?}");
+    assert!(said.err.contains(&format!("{bar}/theirs")), "{said:?}");
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), &bar);
+    assert!(roles.get_opt(&role).await.unwrap().is_none(), "not even in part");
+    bindings.delete("theirs", &DeleteParams::default()).await.unwrap();
+    done(&explain).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
     world.finish().await;
 }
