@@ -91,8 +91,8 @@ pub fn explain_accounts(
              {ACCOUNTS}, and of create on {TOKENS}"
         );
     }
-    let named = if fits { names } else { &[] };
-    let role = role(account, &account.namespace, &format!("accounts:{owner}"), rules(named));
+    let printed = if fits { names } else { &[] };
+    let role = role(account, &account.namespace, &format!("accounts:{owner}"), rules(printed));
     let _ = write!(text, "grant it with:\n{}", yaml(&role));
     text
 }

@@ -23,7 +23,7 @@ use super::plan::Account;
 use crate::code;
 use crate::sync::pages::each_page;
 
-/// Bytes of labels and annotations that are kept of all accounts of a resource: whoever may write them must not fill the
+/// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them must not fill the
 /// operator's memory.
 const KEPT: usize = 4 << 20;
 
