@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_host::durable_file::{self, WriteError};
 
 use crate::report;
@@ -28,10 +28,20 @@ pub fn exists(runtime_dir: &Path) -> bool {
     path(runtime_dir).exists()
 }
 
+/// Faults in k3s' own files. What k3s takes depends on its version, which is not asked before it starts; and it says itself
+/// why it does not. A working k3s of years ago must not be kept from starting by what only newer ones refuse.
+const LEFT_TO_K3S: [Code; 4] = [
+    Code::SettingMisspelled,
+    Code::K3sConfigWrongType,
+    Code::ContainerdTemplateFault,
+    Code::KubeletConfigFault,
+];
+
 /// What of these findings keeps k3s from being started.
 #[must_use]
 pub fn causes(findings: &[Finding]) -> Vec<Finding> {
-    findings.iter().filter(|f| f.severity() == Severity::Fail).cloned().collect()
+    let blocks = |f: &&Finding| f.severity() == Severity::Fail && !LEFT_TO_K3S.contains(&f.code);
+    findings.iter().filter(blocks).cloned().collect()
 }
 
 /// Writes it: code, evidence and remedy of each cause. A runtime directory that
@@ -68,7 +78,7 @@ pub fn remove(runtime_dir: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::finding::{Code, Place, Remedy};
+    use weaver_diagnostics::finding::{Place, Remedy};
 
     #[test]
     fn the_file_says_what_why_and_what_to_do_and_goes_away() {

@@ -75,6 +75,15 @@ fn too_little_memory_blocks() {
 }
 
 #[test]
+fn what_only_a_newer_k3s_refuses_is_said_and_blocks_nothing() {
+    let unit = "[Service]\nExecStart=/usr/local/bin/k3s server --no-deploy traefik --flannel-backend ipsec\n";
+    let host = Host::debian().file("/etc/systemd/system/k3s.service", unit);
+    let verdict = host.gate(&[]);
+    verdict.finding("F-07").is("fail").says("--no-deploy");
+    assert!(!is_blocked(&host));
+}
+
+#[test]
 fn the_owners_override_lets_k3s_start_and_is_reported() {
     let host =
         Host::debian().small().boot_partition("rw").file(OVERRIDE, "\u{feff}# mine\r\nn-12 # 512 MB\r\n");
