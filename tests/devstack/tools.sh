@@ -92,7 +92,10 @@ axe_core() {
   mkdir -p "$dir.new"
   (
     cd "$dir.new" || exit
-    npm pack --silent "axe-core@$axe_version" >/dev/null
+    npm pack --loglevel=error "axe-core@$axe_version" >/dev/null || {
+      echo "axe-core $axe_version could not be fetched by npm, see above" >&2
+      exit 1
+    }
     echo "$axe_sum  axe-core-$axe_version.tgz" | sha256sum --check --status || {
       echo "axe-core: what npm sends is not version $axe_version, and was not kept" >&2
       exit 1
