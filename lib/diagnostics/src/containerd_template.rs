@@ -143,10 +143,9 @@ impl Found<'_> {
 
     fn finding(&self, line: Option<u64>, what: &str, remedy: &str) -> Finding {
         let place = Place { file: self.file.path.clone(), line, column: None };
-        let finding = Finding::new(Code::ContainerdTemplateFault, format!("{place}: {what}"));
         let remedy =
             Remedy::new(format!("{remedy}; k3s reads the template when it starts")).command(RESTART_K3S);
-        finding.saw(place, what).remedy(remedy)
+        Finding::at(Code::ContainerdTemplateFault, place, what).remedy(remedy)
     }
 
     /// A template that is all there is.

@@ -114,6 +114,11 @@ impl<'de> Deserialize<'de> for Finding {
 }
 
 impl Finding {
+    /// Something wrong at a place in a file, which the message begins with.
+    pub(crate) fn at(code: Code, place: Place, what: &str) -> Self {
+        Self::new(code, format!("{place}: {what}")).saw(place, what)
+    }
+
     /// A finding as the row of its code has it: as severe, and with the remedy that is there. A milder one says so by
     /// [`Self::milder`], a better remedy replaces that of the row.
     #[must_use]

@@ -48,8 +48,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn fault(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
-        let finding = Finding::new(Code::KubeconfigUnusable, format!("{place}: {what}"));
-        self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
+        self.findings.push(Finding::at(Code::KubeconfigUnusable, place, what).remedy(Remedy::new(remedy)));
     }
 
     /// A name that YAML reads as a number or a boolean is no name to kubectl.

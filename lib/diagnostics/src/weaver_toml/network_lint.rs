@@ -56,8 +56,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn fault(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
-        let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
-        self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
+        self.findings.push(Finding::at(Code::NetworkConfigFault, place, what).remedy(Remedy::new(remedy)));
     }
 
     /// cloud-init needs one, as a number: without it the card has no network at all.
