@@ -146,7 +146,8 @@ async fn a_missing_right_names_the_role_and_what_is_printed_cures_it() {
             let status = world.service_tokens(&team).get("bots").await.unwrap().status.unwrap_or_default();
             let found = |kind: &str| status.conditions.iter().find(|one| one.type_ == kind).cloned();
             let ready = found("Ready").is_some_and(|ready| ready.status == "True");
-            let other = found("Authorized").is_some_and(|now| now.message != rights.message);
+            let other =
+                found("Authorized").is_some_and(|now| now.status == "False" && now.message != rights.message);
             if ready || other { Ok(ready) } else { Err(status.conditions) }
         })
         .await;
