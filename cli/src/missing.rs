@@ -6,7 +6,7 @@ use anyhow::bail;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::validate::ValidSync;
 use weaver_api::{OPERATOR_NAMESPACE, pattern};
 use weaver_copies::namespace::{Traits, selects};
@@ -93,7 +93,8 @@ fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<Stri
     let closed = (closed > 0).then(|| {
         format!(
             "nothing is granted in {closed} of the selected namespaces: their annotation {ACCEPT_FROM_ANNOTATION} \
-             excludes copies from this one"
+             excludes copies from this one, or the annotation {OFFER_TO_ANNOTATION} of {} excludes them",
+            spec.source_namespace
         )
     });
     Ok((granted, system.into_iter().chain(closed).collect()))
@@ -157,7 +158,7 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 pub struct Targets {
     /// Named and, as far as the person may list namespaces, selected ones.
     pub all: BTreeSet<String>,
-    /// Those that are selected and let no copies of this tenant in.
+    /// Those that are selected and let no copies of this tenant in, or that the source's namespace lets none out to.
     closed: BTreeSet<String>,
     /// Are all of them known?
     is_complete: bool,
@@ -172,8 +173,11 @@ pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.list_metadata(&ListParams::default()).await {
         Ok(list) => {
-            for namespace in &list {
-                targets.look_at(tenant, spec, namespace.name_any(), &Traits::of(&namespace.metadata));
+            let traits = list.iter().map(|namespace| (namespace.name_any(), Traits::of(&namespace.metadata)));
+            let traits: BTreeMap<String, Traits> = traits.collect();
+            let source = traits.get(&spec.source_namespace).cloned().unwrap_or_default();
+            for (name, traits) in traits {
+                targets.look_at(tenant, spec, name, &traits, &source);
             }
             for one in &spec.patterns {
                 let count = targets.all.iter().filter(|target| pattern::matches(one, target)).count();
@@ -190,11 +194,11 @@ pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell
 
 impl Targets {
     /// Adds a namespace that is there, if it is selected.
-    fn look_at(&mut self, tenant: &str, spec: &ValidSync, name: String, traits: &Traits) {
+    fn look_at(&mut self, tenant: &str, spec: &ValidSync, name: String, traits: &Traits, source: &Traits) {
         if traits.terminating || !selects(spec, &name, traits) {
             return;
         }
-        if !traits.accepts(tenant) {
+        if !traits.accepts(tenant) || !source.offers(&name) {
             self.closed.insert(name.clone());
         }
         self.all.insert(name);
@@ -282,10 +286,16 @@ mod tests {
         ] {
             let traits =
                 Traits { terminating, accept_from: accept_from.map(str::to_owned), ..Traits::default() };
-            targets.look_at("team-a", &spec, name.to_owned(), &traits);
+            targets.look_at("team-a", &spec, name.to_owned(), &traits, &Traits::default());
         }
         assert_eq!(targets.all, names(["app-0", "app-1", "app-2", "app-3"]));
         assert_eq!(targets.closed, names(["app-2"]));
+        // The owner of the source has a say, too.
+        let source = Traits { offer_to: Some("app-5".into()), ..Traits::default() };
+        for name in ["app-5", "app-6"] {
+            targets.look_at("team-a", &spec, name.to_owned(), &Traits::default(), &source);
+        }
+        assert_eq!(targets.closed, names(["app-2", "app-6"]));
     }
 
     #[test]

@@ -137,9 +137,13 @@ fn page_works(path: &str, namespaces: &[&str], before: &str) {
     let directory = tempfile::tempdir().unwrap();
     let samples = directory.path().join("deploy/samples");
     fs::create_dir_all(&samples).unwrap();
-    for name in
-        ["configmapsync.yaml", "generated-accounts.yaml", "servicetoken.yaml", "shared-configmaps.yaml"]
-    {
+    for name in [
+        "configmapsync.yaml",
+        "fetched-configmap.yaml",
+        "generated-accounts.yaml",
+        "servicetoken.yaml",
+        "shared-configmaps.yaml",
+    ] {
         fs::write(samples.join(name), renamed(&file(&format!("deploy/samples/{name}")), &names)).unwrap();
     }
 
@@ -297,6 +301,11 @@ fn choose_sources() {
                   kubectl -n library create configmap colours --from-literal=sky=blue
                   kubectl -n library create configmap sizes --from-literal=shoe=42\n";
     page_works("docs/how-to/choose-sources.md", &["library", "shop", "team-s", "app-s"], before);
+}
+
+#[test]
+fn fetch_a_copy() {
+    page_works("docs/how-to/fetch-a-copy.md", &["common", "shop-f"], "");
 }
 
 #[test]

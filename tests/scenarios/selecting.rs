@@ -132,6 +132,57 @@ async fn a_namespace_says_from_whom_it_accepts_copies() {
 }
 
 #[tokio::test]
+async fn a_namespace_says_to_whom_it_offers_copies_of_its_objects() {
+    let world = World::new("offer").await;
+    let team = world.tenant().await;
+    let common = world.namespace("common").await;
+    world.grant(&team, &common, &["get", "list", "watch"]).await;
+    world.config_map(&common, "settings", &[("a", "1")]).await;
+    let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
+    let offer = async |names: Value| {
+        world.mark_namespace(&common, json!({"annotations": {"weaver.example.com/offer-to": names}})).await;
+    };
+    offer(json!("none")).await;
+    let mut spec = world.spec(&team, &[&foo, &bar]);
+    spec["source"]["namespace"] = common.clone().into();
+    world.sync(&team, "sync", spec).await;
+    let failed = world.condition(&team, "sync", "Ready", "False", "TargetsFailed").await;
+    let said =
+        format!("namespace {common} offers no copies to it: its annotation weaver.example.com/offer-to");
+    assert!(failed.message.contains(&said), "{}", failed.message);
+    let are = async |expected: [(&str, &str); 2]| {
+        eventually(&format!("the targets are {expected:?}"), || async {
+            let targets = status(&world, &team).await.targets;
+            let of =
+                |name: &str| targets.iter().find(|one| one.namespace == name).map(|one| one.reason.as_str());
+            if expected.iter().all(|(name, reason)| of(name) == Some(*reason)) {
+                Ok(())
+            } else {
+                Err(targets)
+            }
+        })
+        .await;
+    };
+    let absent = async |target: &str| world.config_maps(target).get_opt("settings").await.unwrap().is_none();
+    are([(&foo, "NotOffered"), (&bar, "NotOffered")]).await;
+    assert!(absent(&foo).await && absent(&bar).await);
+
+    offer(json!(format!("another, {foo}"))).await;
+    are([(&foo, "Synced"), (&bar, "NotOffered")]).await;
+    assert!(absent(&bar).await);
+    // What is there stays, and nothing new goes out.
+    offer(json!(bar)).await;
+    are([(&foo, "NotOffered"), (&bar, "Synced")]).await;
+    world.config_map(&common, "settings", &[("a", "2")]).await;
+    world.holds(&bar, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    offer(json!(null)).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_namespace_that_is_going_is_skipped_without_a_failure() {
     let world = World::new("going").await;
     let team = world.tenant().await;

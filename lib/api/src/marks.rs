@@ -32,6 +32,9 @@ pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
 /// Annotation on a Namespace: from resources of which namespaces it accepts copies, as names with commas between, or
 /// `none`. Where it is absent, rights alone decide.
 pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
+/// Annotation on a Namespace: to which namespaces copies of its objects may go, as names with commas between, or `none`. Where
+/// it is absent, rights alone decide.
+pub const OFFER_TO_ANNOTATION: &str = "weaver.example.com/offer-to";
 /// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written
 /// while it is there. Its value is the reason.
 pub const PAUSED_ANNOTATION: &str = "weaver.example.com/paused";

@@ -1,9 +1,9 @@
-//! What matters of a namespace: whether a resource selects it, and whether it lets copies in. Pure.
+//! What matters of a namespace: whether a resource selects it, and whether it lets copies in and out. Pure.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 /// What matters of a namespace.
@@ -14,6 +14,8 @@ pub struct Traits {
     pub labels: BTreeMap<String, String>,
     /// Value of [`ACCEPT_FROM_ANNOTATION`].
     pub accept_from: Option<String>,
+    /// Value of [`OFFER_TO_ANNOTATION`].
+    pub offer_to: Option<String>,
     /// Value of [`PAUSED_ANNOTATION`]; it matters on the operator's own.
     pub paused: Option<String>,
 }
@@ -27,6 +29,7 @@ impl Traits {
             terminating: meta.deletion_timestamp.is_some(),
             labels: meta.labels.clone().unwrap_or_default(),
             accept_from: annotation(ACCEPT_FROM_ANNOTATION),
+            offer_to: annotation(OFFER_TO_ANNOTATION),
             paused: annotation(PAUSED_ANNOTATION),
         }
     }
@@ -36,8 +39,20 @@ impl Traits {
     /// there is no annotation, rights alone decide.
     #[must_use]
     pub fn accepts(&self, tenant: &str) -> bool {
-        self.accept_from.as_ref().is_none_or(|names| names.split(',').any(|name| name.trim() == tenant))
+        is_named(self.accept_from.as_deref(), tenant)
     }
+
+    /// Do those who answer for the namespace let copies of its objects into the namespace `target`? They say so as in
+    /// [`Traits::accepts`].
+    #[must_use]
+    pub fn offers(&self, target: &str) -> bool {
+        is_named(self.offer_to.as_deref(), target)
+    }
+}
+
+/// Does an annotation name it, or is there none?
+fn is_named(annotation: Option<&str>, wanted: &str) -> bool {
+    annotation.is_none_or(|names| names.split(',').any(|name| name.trim() == wanted))
 }
 
 /// Does the spec select this namespace, by its name or its labels? One that is named besides is not selected, and the
@@ -75,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_lets_in_whom_its_annotation_names() {
+    fn a_namespace_lets_in_and_out_whom_its_annotations_name() {
         for (annotation, expected) in [
             (None, true),
             (Some("none"), false),
@@ -87,7 +102,17 @@ mod tests {
             (Some("team-a;team-b"), false),
         ] {
             let traits = Traits { accept_from: annotation.map(Into::into), ..Traits::default() };
-            assert_eq!(traits.accepts("team-a"), expected, "{annotation:?}");
+            assert_eq!(
+                (traits.accepts("team-a"), traits.offers("team-a")),
+                (expected, true),
+                "{annotation:?}"
+            );
+            let traits = Traits { offer_to: annotation.map(Into::into), ..Traits::default() };
+            assert_eq!(
+                (traits.offers("team-a"), traits.accepts("team-a")),
+                (expected, true),
+                "{annotation:?}"
+            );
         }
     }
 

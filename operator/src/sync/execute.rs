@@ -61,6 +61,8 @@ pub enum TargetState {
     NotServed,
     /// Those who answer for the namespace let in no copies from the tenant's.
     NotAccepted,
+    /// Those who answer for the source's namespace let no copies of it out to this one.
+    NotOffered,
     /// Something else is there, untouched.
     Conflict(Foreign),
     /// The API server refused the tenant: for want of rights, or by a quota, a policy or a webhook that says so with 403.
@@ -87,7 +89,8 @@ impl TargetState {
             | Self::NamespaceMissing
             | Self::NamespaceTerminating
             | Self::NotServed
-            | Self::NotAccepted => true,
+            | Self::NotAccepted
+            | Self::NotOffered => true,
             Self::WithoutFinalizer
             | Self::Conflict(_)
             | Self::Forbidden(_)

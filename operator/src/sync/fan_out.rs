@@ -30,6 +30,7 @@ pub struct Job<'a> {
     pub tenant: &'a TenantClient,
     /// Name of the source.
     pub source: &'a str,
+    pub source_namespace: &'a str,
     /// What each is to hold.
     pub copy: &'a Desired,
     /// What may become ours.
@@ -61,13 +62,15 @@ pub async fn fan_out(
             let known = state.verified.get(&place);
             let step = by_metadata(job.copy, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
-            let consent = context.namespaces.consent(&namespace, &job.tenant.account.namespace);
+            let tenant = &job.tenant.account.namespace;
+            let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
             let backoff = state.backoffs.stands(&place, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, backoff) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
+                    _ if consent == Consent::NotOffered => Some(TargetState::NotOffered),
                     _ if consent == Consent::Refused => Some(not_accepted(job, &namespace).await),
                     (CopyStep::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),

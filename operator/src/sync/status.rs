@@ -18,7 +18,8 @@ use weaver_api::v1beta1::{
 use super::execute::{CopyChange, TargetState};
 use super::outcome::{Outcome, SourceState, SourceWork, Unlisted, Work};
 use super::verdicts::{
-    KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, NOT_SERVED, TOO_MANY, at_rest, not_accepted, untouched,
+    KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, NOT_SERVED, TOO_MANY, at_rest, not_accepted,
+    not_offered, untouched,
 };
 use weaver_copies::plan::{Before, Foreign};
 
@@ -202,6 +203,7 @@ fn judged(
         }
         TargetState::NotServed => (State::Failed, "NotServed", NOT_SERVED.to_owned()),
         TargetState::NotAccepted => (State::Failed, "NotAccepted", not_accepted(&work.account)),
+        TargetState::NotOffered => (State::Failed, "NotOffered", not_offered(&work.spec)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
                 Foreign::Unmarked => "NotOurs",

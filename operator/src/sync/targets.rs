@@ -28,12 +28,15 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
     if own == change.name {
         return Reaction::Reconcile;
     }
+    let offer = |traits: Option<&Traits>| traits.map(|traits| traits.offer_to.clone());
+    let source = sync.desired().and_then(|spec| spec.source.as_ref()?.namespace.as_deref());
+    let offers_otherwise = source == Some(change.name) && offer(change.before) != offer(change.now);
     // Most changes concern no one; a list of a thousand names is not judged for each.
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
     let may_concern = |targets: &Targets| {
         targets.has_selection() || targets.namespaces.iter().any(|name| name == change.name)
     };
-    if !targets.is_some_and(may_concern) {
+    if !offers_otherwise && !targets.is_some_and(may_concern) {
         return Reaction::None;
     }
     let Ok(spec) = validate(sync.desired()) else { return Reaction::None };
@@ -43,7 +46,8 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
         |traits: Option<&Traits>| traits.map(|traits| (traits.terminating, traits.accept_from.clone()));
     let moved = but_labels(change.before) != but_labels(change.now);
     // Of one that is suspended nothing is done whose effect could be seen.
-    let concerns = before != now || (moved && (now || spec.targets.contains(change.name)));
+    let concerns =
+        before != now || offers_otherwise || (moved && (now || spec.targets.contains(change.name)));
     if concerns && !spec.suspend {
         Reaction::ReconcileIfAllowed(Account { namespace: own, name: spec.account }, spec.source_kind)
     } else {
@@ -64,7 +68,7 @@ mod tests {
 
     fn spec(targets: &Value) -> Value {
         json!({
-            "serviceAccount": {"name": "sync"}, "source": {"namespace": "team-a", "name": "settings"},
+            "serviceAccount": {"name": "sync"}, "source": {"namespace": "shared", "name": "settings"},
             "targets": targets,
         })
     }
@@ -90,6 +94,7 @@ mod tests {
         let prod = traits(&[("tier", "prod")]);
         let going = Traits { terminating: true, ..dev.clone() };
         let closed = Traits { accept_from: Some("none".into()), ..dev.clone() };
+        let offers = Traits { offer_to: Some("foo".into()), ..dev.clone() };
         let named = json!({"namespaces": ["foo", "bar"], "exclude": ["bar", "baz"]});
         let selecting = json!({"selector": {"matchLabels": {"tier": "dev"}}, "exclude": ["bar"]});
         let matching = json!({"patterns": ["f*", "ba?"], "exclude": ["bar"]});
@@ -109,6 +114,11 @@ mod tests {
             (&selecting, "foo", Some(&dev), Some(&other), Nothing),
             (&selecting, "foo", Some(&dev), Some(&closed), asks()),
             (&selecting, "bar", None, Some(&dev), Nothing),
+            (&named, "shared", None, Some(&dev), asks()),
+            (&named, "shared", Some(&dev), Some(&offers), asks()),
+            (&named, "shared", Some(&offers), Some(&dev), asks()),
+            (&named, "shared", Some(&dev), Some(&closed), Nothing),
+            (&named, "foo", Some(&dev), Some(&offers), Nothing),
             (&matching, "foo", None, Some(&dev), asks()),
             (&matching, "foo", Some(&dev), None, asks()),
             (&matching, "foo", Some(&dev), Some(&prod), Nothing),

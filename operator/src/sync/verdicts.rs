@@ -10,7 +10,7 @@ use std::time::Duration;
 use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, PAUSED, PROGRESSING, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
-use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
@@ -283,6 +283,9 @@ impl Work {
                 TargetState::NotAccepted => {
                     troubles.push(format!("{}: {}", spot(), not_accepted(&self.account)));
                 }
+                TargetState::NotOffered => {
+                    troubles.push(format!("{}: {}", spot(), not_offered(&self.spec)));
+                }
                 TargetState::Conflict(_) => troubles.push(format!("{}: conflict", spot())),
                 TargetState::Forbidden(status) => troubles.push(format!("{}: {}", spot(), status.message)),
                 TargetState::Rejected(words) | TargetState::Failed(words) => {
@@ -370,6 +373,14 @@ pub(super) fn not_accepted(account: &Account) -> String {
     format!(
         "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} excludes it",
         account.namespace
+    )
+}
+
+/// What is said of a namespace to which those of the source's let no copies out.
+pub(super) fn not_offered(spec: &ValidSync) -> String {
+    format!(
+        "namespace {} offers no copies to it: its annotation {OFFER_TO_ANNOTATION} excludes it",
+        spec.source_namespace
     )
 }
 

@@ -182,7 +182,14 @@ impl Pass<'_> {
             upstreams: TakeOver::of(&self.spec, &self.sync.metadata),
             unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
         };
-        let job = Job { tenant: self.tenant, source, copy, takes, mode: self.mode };
+        let job = Job {
+            tenant: self.tenant,
+            source,
+            source_namespace: &self.spec.source_namespace,
+            copy,
+            takes,
+            mode: self.mode,
+        };
         let outdated = |watches: &Watches, begun: usize| {
             // The watch may still show what was before, or already what was read.
             let now = watches.source_version(&self.spec, source);

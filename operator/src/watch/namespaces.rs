@@ -26,11 +26,14 @@ pub struct Namespaces {
     synced: watch::Sender<bool>,
 }
 
-/// Whether those who answer for a namespace let copies in.
+/// Whether those who answer for two namespaces let copies out of the one and into the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Consent {
     Given,
+    /// Those of the target's let none in.
     Refused,
+    /// Those of the source's let none out to the target's.
+    NotOffered,
     /// It is not known, or not yet. Its event is still to come.
     Unknown,
     /// It is being deleted. One of the same name that says otherwise may be there already.
@@ -132,14 +135,18 @@ impl Namespaces {
         self.lock().get(name).is_some_and(|traits| traits.terminating)
     }
 
-    /// Does it let copies in from resources of the namespace `tenant`?
+    /// Does it let copies in from resources of the namespace `tenant`, and the namespace `source` copies of its objects out to
+    /// it? What a namespace that is not served offers is not known, and then it is the tenant's right to read there that counts.
     #[must_use]
-    pub fn consent(&self, name: &str, tenant: &str) -> Consent {
-        match self.lock().get(name) {
-            Some(traits) if traits.terminating => Consent::Going,
-            Some(traits) if traits.accepts(tenant) => Consent::Given,
-            Some(_) => Consent::Refused,
-            None => Consent::Unknown,
+    pub fn consent(&self, name: &str, tenant: &str, source: &str) -> Consent {
+        let known = self.lock();
+        match (known.get(source), known.get(name)) {
+            (Some(source), _) if !source.offers(name) => Consent::NotOffered,
+            (_, Some(traits)) if traits.terminating => Consent::Going,
+            (_, Some(traits)) if !traits.accepts(tenant) => Consent::Refused,
+            (None, _) if self.scope.serves(source) => Consent::Unknown,
+            (_, Some(_)) => Consent::Given,
+            (_, None) => Consent::Unknown,
         }
     }
 
@@ -175,7 +182,7 @@ mod tests {
     use futures::stream;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use kube::core::PartialObjectMetaExt as _;
-    use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
+    use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 
     use super::*;
 
@@ -227,7 +234,7 @@ mod tests {
         let namespaces = Namespaces::default();
         let tell = async |events: Vec<Event<PartialObjectMeta<Namespace>>>| {
             namespaces.follow(stream::iter(events.into_iter().map(Ok)), |_| ()).await;
-            namespaces.consent("a", "team-a")
+            namespaces.consent("a", "team-a", "a")
         };
         assert_eq!(tell(Vec::new()).await, Consent::Unknown, "before the first list");
         assert_eq!(tell(vec![Event::Init, Event::InitDone]).await, Consent::Unknown);
@@ -238,5 +245,29 @@ mod tests {
         refuses.metadata.annotations =
             Some(BTreeMap::from([(ACCEPT_FROM_ANNOTATION.to_owned(), "none".to_owned())]));
         assert_eq!(tell(vec![Event::Apply(refuses)]).await, Consent::Refused);
+    }
+
+    #[tokio::test]
+    async fn a_source_whose_namespace_is_not_known_yet_is_not_offered_unless_it_is_not_served() {
+        let offering = |names: Option<&str>| {
+            let mut namespace = namespace("source", false);
+            let annotation = |names: &str| (OFFER_TO_ANNOTATION.to_owned(), names.to_owned());
+            namespace.metadata.annotations = names.map(annotation).map(|one| BTreeMap::from([one]));
+            Event::Apply(namespace)
+        };
+        let served = Scope::Only(["a".to_owned()].into());
+        for (scope, source, expected) in [
+            (Scope::Everywhere, None, Consent::Unknown),
+            (Scope::Everywhere, Some(offering(None)), Consent::Given),
+            (Scope::Everywhere, Some(offering(Some("b, a"))), Consent::Given),
+            (Scope::Everywhere, Some(offering(Some("b"))), Consent::NotOffered),
+            (Scope::Everywhere, Some(offering(Some("none"))), Consent::NotOffered),
+            (served, None, Consent::Given),
+        ] {
+            let namespaces = Namespaces::of(scope);
+            let events = [Event::Apply(namespace("a", false))].into_iter().chain(source);
+            namespaces.follow(stream::iter(events.map(Ok)), |_| ()).await;
+            assert_eq!(namespaces.consent("a", "team-a", "source"), expected);
+        }
     }
 }
