@@ -19,6 +19,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
+    backup,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     upgrade::journal,
@@ -57,7 +58,7 @@ enum Of {
 type Run = fn(&Look<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 22] = [
+static CHECKS: [(Of, Run); 23] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -75,6 +76,7 @@ static CHECKS: [(Of, Run); 22] = [
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
     (Of::Unit, |at| some(journal::finding::<Record>(at.root))),
+    (Of::Unit, |at| some(backup::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),

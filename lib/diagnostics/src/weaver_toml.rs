@@ -7,6 +7,7 @@
 //! input panics. Neither the token, the Wi-Fi's password nor anything of a
 //! private key is in a fault, a finding or a `Debug`.
 
+pub mod backup;
 pub mod companion;
 mod config;
 pub mod copies;
@@ -39,6 +40,7 @@ mod wifi;
 
 use std::ops::Range;
 
+pub use backup::Backup;
 pub use config::{Config, HostName, OptionValue, RoleSetting};
 pub use fault::Fault;
 pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;

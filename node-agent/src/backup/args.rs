@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use weaver_diagnostics::node_backup::schedule::When;
+
 use super::seal::Keys;
 use crate::host_args::{HostArgs, STATE_DIR, absolute};
 use crate::upgrade::args::NodeArgs;
@@ -13,7 +15,7 @@ pub struct BackupArgs {
     #[arg(value_name = "FILE|DIR", required_unless_present = "show")]
     pub target: Option<PathBuf>,
     /// Show the contents of a backup and verify every hash.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "volumes", "keep", "must_be_mounted"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "volumes", "keep", "when", "must_be_mounted"])]
     pub show: Option<PathBuf>,
     /// Include the local-path volumes, as they are while pods write to them.
     #[arg(long)]
@@ -21,6 +23,9 @@ pub struct BackupArgs {
     /// Keep only this many backups of this node in the directory; remove older ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub keep: Option<u16>,
+    /// Only if the last one that was made so is this old; notes it, and what failed, for the node's report.
+    #[arg(long, value_name = "hourly|daily|weekly", value_parser = interval)]
+    pub when: Option<When>,
     /// Refuse a directory on the file system of `/`.
     #[arg(long)]
     pub must_be_mounted: bool,
@@ -59,4 +64,8 @@ pub struct RestoreArgs {
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
+}
+
+fn interval(text: &str) -> Result<When, &'static str> {
+    When::of(text).ok_or("must be hourly, daily or weekly")
 }

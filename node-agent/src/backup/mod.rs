@@ -12,6 +12,7 @@ pub mod journal;
 mod members;
 mod place;
 pub mod restore;
+mod schedule;
 mod seal;
 mod show;
 mod swap;
@@ -39,6 +40,7 @@ use datastore::Contents;
 use journal::lock;
 use members::Layout;
 use place::BackupFile;
+pub use schedule::schedule;
 use seal::Seal;
 pub use work::Refused;
 use work::{Nowhere, Scratch, full, make_private, refused};
@@ -108,7 +110,10 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 must_be_mounted: args.must_be_mounted,
                 seal,
             };
-            to(request).await.map(|made| told(&made))
+            match args.when {
+                Some(when) => schedule::made(request, when).await,
+                None => to(request).await.map(|made| told(&made)),
+            }
         }
         (None, None) => bail!("name a file or a directory"),
     };

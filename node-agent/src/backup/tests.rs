@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::args::{Args, Command};
+use crate::host_root::HostRoot;
 
 /// The root of a server, k3s' connection to its datastore, and a directory for backups.
 pub struct Scene {
@@ -388,4 +389,34 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
         archive.entries().unwrap().map(|entry| entry.unwrap().size()).filter(|size| *size == 10).count(),
         1
     );
+}
+
+#[tokio::test]
+async fn the_timer_makes_one_when_it_is_due_and_its_failure_is_in_the_report() {
+    let scene = Scene::new("raspi", 1);
+    scene.write("/etc/weaver/backup.env", "WEAVER_BACKUP_TARGET=/mnt/usb\nWEAVER_BACKUP_WHEN=daily\n");
+    scene.write("/proc/uptime", "90000.12 100.00\n");
+    let root = HostRoot::new(scene.at("/"));
+    let found = || schedule(&root).unwrap().judge().map(|finding| finding.message);
+    assert!(found().unwrap().contains("none was made yet"), "{:?}", found());
+
+    let (backups, absent) = (scene.at("/backups"), scene.at("/mnt/usb/"));
+    let words = |target: &Path| ["backup".into(), target.display().to_string(), "--when=daily".into()];
+    assert!(scene.run(&words(&absent).each_ref().map(String::as_str)).await.is_err());
+    assert!(found().unwrap().contains("the last attempt failed: there is no directory"), "{:?}", found());
+
+    for _ in 0..2 {
+        let code = scene.run(&words(&backups).each_ref().map(String::as_str)).await.unwrap();
+        assert_eq!((code, scene.names("/backups").len()), (exit_code::FINE, 1));
+        assert_eq!(found(), None);
+    }
+    // The clock was wrong, or the record is damaged.
+    for (record, directory) in [("{\"made\": 99999999999, \"failure\": null}", "/future"), ("{", "/damaged")]
+    {
+        scene.write("/var/lib/weaver/backup.json", record);
+        fs::create_dir(scene.at(directory)).unwrap();
+        let words = words(&scene.at(directory));
+        assert_eq!(scene.run(&words.each_ref().map(String::as_str)).await.unwrap(), exit_code::FINE);
+        assert_eq!(scene.names(directory).len(), 1);
+    }
 }

@@ -16,6 +16,22 @@ const BOOT: Duration = Duration::from_mins(15);
 const RESTORE: Duration = Duration::from_mins(15);
 const BACKUP: &str = "/root/backup.tar";
 
+/// As `[backup]` asks for them: none while nothing is mounted there, which the report says, then one.
+fn made_by_the_timers_unit(card: &Machine) {
+    let asked = "WEAVER_BACKUP_TARGET=/mnt/usb\\nWEAVER_BACKUP_WHEN=daily\\nWEAVER_BACKUP_KEEP=2\\n";
+    card.run(&format!("mkdir /mnt/usb && printf '{asked}' > /etc/weaver/backup.env")).unwrap();
+    let start = "systemctl start weaver-backup.service";
+    card.run_within(&format!("! {start}"), RESTORE).unwrap();
+    let said = card.run("weaver-node-agent check || true").unwrap();
+    assert!(said.contains("H-23") && said.contains("/mnt/usb"), "{said}");
+    card.run_within(&format!("mount -t tmpfs none /mnt/usb && {start}"), RESTORE).unwrap();
+    let made = card.run("ls /mnt/usb").unwrap();
+    assert!(made.starts_with("weaver-backup-") && made.lines().count() == 1, "{made}");
+    let said = card.run("weaver-node-agent check || true").unwrap();
+    assert!(!said.contains("H-23"), "{said}");
+    card.run("systemctl start weaver-backup.timer && umount /mnt/usb && rm /etc/weaver/backup.env").unwrap();
+}
+
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn a_new_card_continues_as_the_one_that_died() {
@@ -26,6 +42,7 @@ fn a_new_card_continues_as_the_one_that_died() {
     old.kubectl(API_NAME, &["create", "configmap", "kept", "--from-literal=a=1"]).unwrap();
     let kubeconfig = dir.path().join("kubeconfig");
     fs::copy(old.kubeconfig(API_NAME).unwrap(), &kubeconfig).unwrap();
+    made_by_the_timers_unit(&old);
     old.run_within(&format!("weaver node backup {BACKUP}"), RESTORE).unwrap();
     old.run_within(&format!("weaver node backup --show {BACKUP}"), RESTORE).unwrap();
     let sum = format!("sha256sum {BACKUP}");

@@ -46,6 +46,8 @@ fn every_unit_of_the_design_is_there() {
     let expected = [
         "k3s-agent.service",
         "k3s.service",
+        "weaver-backup.service",
+        "weaver-backup.timer",
         "weaver-boot-config.service",
         "weaver-grow-root.service",
         "weaver-node-agent.service",
@@ -167,6 +169,18 @@ fn the_webhook_is_started_by_its_socket() {
 }
 
 #[test]
+fn a_backup_is_made_where_one_is_asked_for_and_waits_for_no_k3s() {
+    let units = units();
+    for name in ["weaver-backup.timer", "weaver-backup.service"] {
+        let unit = &units[name];
+        assert!(unit.has("Unit", "ConditionPathExists", "/etc/weaver/backup.env"), "{name}");
+        assert!(unit.words("Unit", "After").is_empty(), "{name}: a k3s that is down is saved, too");
+    }
+    let start = units["weaver-backup.service"].service("ExecStart").unwrap();
+    assert!(start.contains(" --must-be-mounted "), "else it would fill the card where the disk is missing");
+}
+
+#[test]
 fn k3s_is_held_back_by_a_file_alone() {
     for k3s in K3S {
         let gate = Unit::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
@@ -254,7 +268,7 @@ fn the_preset_names_every_unit() {
         orders.contains(&"enable k3s.service") && orders.contains(&"enable k3s-agent.service"),
         "which of them starts is not for a link to say"
     );
-    assert_eq!(orders.len(), units().len() - 4, "an order for a unit that is not there, or twice");
+    assert_eq!(orders.len(), units().len() - 5, "an order for a unit that is not there, or twice");
 }
 
 #[test]

@@ -251,6 +251,17 @@ macro_rules! host_rows {
             commands: ["sudo dpkg --configure -a", "sudo apt-get install --fix-broken", "sudo dpkg --audit"],
             links: ["https://manpages.debian.org/dpkg"],
         }
+        BackupOverdue = "H-23" "backup-overdue" Warn {
+            title: "A backup that was asked for was not made.",
+            cause: "Its disk is not mounted, is full or read-only, or the timer does not run.",
+            remedy: "put right what the message names, then make one; after that the warning goes",
+            commands: [
+                "findmnt /mnt/usb",
+                "systemctl list-timers weaver-backup.timer",
+                "sudo systemctl start weaver-backup",
+                "journalctl -u weaver-backup -n 20",
+            ],
+        }
     }
     }};
 }

@@ -1,5 +1,6 @@
 //! What `weaver.toml` asks for, as plain values.
 
+use super::backup::Backup;
 use super::network::Network;
 use super::secret::{Secret, SecretSetting};
 use super::update::Update;
@@ -27,6 +28,8 @@ pub struct Config {
     pub k3s_options: Vec<(String, OptionValue)>,
     /// Where newer packages come from.
     pub update: Option<Update>,
+    /// The backups that the timer makes.
+    pub backup: Option<Backup>,
 }
 
 /// A host name and its place in the file.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::host::with_header;
 pub use self::host::{HEADER, Hosts, KnownHost};
-use super::{Config, OptionValue, RoleSetting, SecretSetting, hosts, network_config::OtherWifi};
+use super::{Backup, Config, OptionValue, RoleSetting, SecretSetting, hosts, network_config::OtherWifi};
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -44,6 +44,8 @@ pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+/// Where the timer's backups go and what is in them. Without it the timer does not start.
+pub const BACKUP: &str = "/etc/weaver/backup.env";
 /// The apt source of the updates.
 pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
@@ -60,6 +62,7 @@ const OWN: &[&str] = &[
     TOKEN_FILE,
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
+    BACKUP,
     UPDATE_SOURCE,
     UPDATE_KEY,
 ];
@@ -135,6 +138,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         other.map(room_for_wifi),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
+        file(BACKUP, 0o644, backup(config)),
         file(UPDATE_KEY, 0o644, config.update.as_ref().and(host.update_key.clone())),
         file(UPDATE_SOURCE, 0o644, update_source(config, host)),
     ]
@@ -258,6 +262,21 @@ fn update_source(config: &Config, host: &KnownHost) -> Option<String> {
     let source = &config.update.as_ref().filter(|_| host.update_key.is_some())?.source;
     Some(with_header(&format!(
         "Types: deb\nURIs: {source}\nSuites: stable\nComponents: main\nSigned-By: {UPDATE_KEY}\n"
+    )))
+}
+
+/// A node that joins has no state of its own.
+fn backup(config: &Config) -> Option<String> {
+    let Backup { target, when, keep, volumes, recipient } =
+        config.backup.as_ref().filter(|_| config.role == RoleSetting::Server)?;
+    let volumes = volumes.then(|| "--volumes".to_owned());
+    let recipient = recipient.as_ref().map(|recipient| format!("--recipient={recipient}"));
+    let options: Vec<String> = volumes.into_iter().chain(recipient).collect();
+    Some(with_header(&format!(
+        "WEAVER_BACKUP_TARGET={target}\nWEAVER_BACKUP_WHEN={}\nWEAVER_BACKUP_KEEP={keep}\n\
+         WEAVER_BACKUP_OPTIONS=\"{}\"\n",
+        when.name(),
+        options.join(" ")
     )))
 }
 

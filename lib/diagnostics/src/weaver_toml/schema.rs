@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml_edit::Table;
 
 use super::{
-    Config, HostName,
+    Config, HostName, backup,
     fault::{Faults, Mistake},
     k3s_options, names, network,
     role::{self, Surroundings},
@@ -42,6 +42,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
     let update = update::read(&root.section("update", faults), faults);
+    let backup = backup::read(&root.section("backup", faults), faults);
     let surroundings = Surroundings {
         hostname: hostname.as_ref().map(|host| host.name.as_str()),
         api: &api,
@@ -63,6 +64,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         token,
         k3s_options,
         update,
+        backup,
     };
     (config, [password_at, token_at].into_iter().flatten().collect())
 }

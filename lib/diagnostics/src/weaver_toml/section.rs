@@ -30,6 +30,11 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("k3s", "options", "[k3s.options]"),
     ("update", "source", "source = \"https://example.com/apt\""),
     ("update", "key", "key = \"config-weaver.asc\""),
+    ("backup", "target", "target = \"/mnt/usb\""),
+    ("backup", "when", "when = \"daily\""),
+    ("backup", "keep", "keep = 7"),
+    ("backup", "volumes", "volumes = true"),
+    ("backup", "recipient", "recipient = \"age1…\""),
 ];
 
 /// A text and where it stands.
@@ -225,6 +230,9 @@ mod tests {
         ] {
             assert_eq!(unknown(section, key).1, remedy, "[{section}] {key}");
         }
-        assert_eq!(known_in(""), ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update"]);
+        assert_eq!(
+            known_in(""),
+            ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update", "backup"]
+        );
     }
 }

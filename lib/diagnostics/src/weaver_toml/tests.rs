@@ -41,6 +41,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!((config.role, config.token), (RoleSetting::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
     assert_eq!(config.update.unwrap().key, "config-weaver.asc");
+    assert_eq!(config.backup.unwrap().target, "/mnt/usb");
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("H-16", "the card's own start without a network"),
     ("H-19", "load is a figure, and no program prints it as a fault"),
     ("H-20", "a Node that is left is an object in a list, and no line of a log"),
+    ("H-23", "only the agent knows that a backup was asked for"),
     ("K-00", "this is good news of our own"),
     ("K-08", "only the agent starts the operator"),
     ("K-09", "a client that was told not to verify does not complain"),

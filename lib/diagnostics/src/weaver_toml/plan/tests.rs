@@ -1,5 +1,6 @@
 //! Every file that follows from `weaver.toml`, and what a change removes.
 
+use crate::node_backup::schedule::When;
 use crate::weaver_toml::Secret;
 use crate::weaver_toml::owners_netplan::Radio;
 
@@ -374,4 +375,32 @@ fn a_radio_that_the_owner_has_as_no_wifi_stays_so_and_the_password_is_kept() {
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
+}
+
+#[test]
+fn the_timers_backups_are_those_of_a_server() {
+    let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    let backup = Backup {
+        target: "/mnt/usb".to_owned(),
+        when: When::Daily,
+        keep: 7,
+        volumes: true,
+        recipient: Some(recipient.to_owned()),
+    };
+    let written = |config: &Config| {
+        let Plan { files, removed, .. } = plan(config, &KnownHost::default());
+        assert_ne!(files.iter().any(|file| file.path == BACKUP), removed.iter().any(|path| path == BACKUP));
+        files.into_iter().find(|file| file.path == BACKUP).map(|file| file.content)
+    };
+    let server = Config { backup: Some(backup), ..Config::default() };
+    let text = format!(
+        "WEAVER_BACKUP_TARGET=/mnt/usb\nWEAVER_BACKUP_WHEN=daily\nWEAVER_BACKUP_KEEP=7\n\
+         WEAVER_BACKUP_OPTIONS=\"--volumes --recipient={recipient}\"\n"
+    );
+    assert_eq!(written(&server), Some(format!("{HEADER}{text}")));
+    assert_eq!(
+        written(&Config { role: RoleSetting::Agent("https://raspi:6443".to_owned()), ..server }),
+        None
+    );
+    assert_eq!(written(&Config::default()), None);
 }
