@@ -143,14 +143,12 @@ async fn a_namespace_says_to_whom_it_offers_copies_of_its_objects() {
         world.mark_namespace(&common, json!({"annotations": {"weaver.example.com/offer-to": names}})).await;
     };
     offer(json!("none")).await;
-    let mut spec = world.spec(&team, &[&foo, &bar]);
+    // Named in no annotation, and without a right there: that must not be told from one that is named.
+    let hidden = world.namespace("hidden").await;
+    let mut spec = world.spec(&team, &[&foo, &bar, &hidden]);
     spec["source"]["namespace"] = common.clone().into();
     world.sync(&team, "sync", spec).await;
-    let failed = world.condition(&team, "sync", "Ready", "False", "TargetsFailed").await;
-    let said =
-        format!("namespace {common} offers no copies to it: its annotation weaver.example.com/offer-to");
-    assert!(failed.message.contains(&said), "{}", failed.message);
-    let are = async |expected: [(&str, &str); 2]| {
+    let are = async |expected: [(&str, &str); 3]| {
         eventually(&format!("the targets are {expected:?}"), || async {
             let targets = status(&world, &team).await.targets;
             let of =
@@ -164,21 +162,27 @@ async fn a_namespace_says_to_whom_it_offers_copies_of_its_objects() {
         .await;
     };
     let absent = async |target: &str| world.config_maps(target).get_opt("settings").await.unwrap().is_none();
-    are([(&foo, "NotOffered"), (&bar, "NotOffered")]).await;
+    are([(&foo, "NotOffered"), (&bar, "NotOffered"), (&hidden, "Forbidden")]).await;
+    let failed = world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await;
+    let said =
+        format!("namespace {common} offers no copies to it: its annotation weaver.example.com/offer-to");
+    assert!(failed.message.contains(&said), "{}", failed.message);
     assert!(absent(&foo).await && absent(&bar).await);
 
     offer(json!(format!("another, {foo}"))).await;
-    are([(&foo, "Synced"), (&bar, "NotOffered")]).await;
+    are([(&foo, "Synced"), (&bar, "NotOffered"), (&hidden, "Forbidden")]).await;
     assert!(absent(&bar).await);
     // What is there stays, and nothing new goes out.
-    offer(json!(bar)).await;
-    are([(&foo, "NotOffered"), (&bar, "Synced")]).await;
-    world.config_map(&common, "settings", &[("a", "2")]).await;
-    world.holds(&bar, "settings", &[("a", "2")]).await;
+    offer(json!(format!("{bar},{hidden}"))).await;
+    are([(&foo, "NotOffered"), (&bar, "Synced"), (&hidden, "Forbidden")]).await;
+    // When the second edit is at bar, the pass with the first has ended.
+    for edit in ["2", "3"] {
+        world.config_map(&common, "settings", &[("a", edit)]).await;
+        world.holds(&bar, "settings", &[("a", edit)]).await;
+    }
     world.holds(&foo, "settings", &[("a", "1")]).await;
     offer(json!(null)).await;
-    world.holds(&foo, "settings", &[("a", "2")]).await;
-    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.holds(&foo, "settings", &[("a", "3")]).await;
     world.finish().await;
 }
 

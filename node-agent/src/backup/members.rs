@@ -116,6 +116,12 @@ fn add(sources: &mut Vec<Source>, part: Part, below: &str, path: &Path) -> anyho
     // Of a volume a link is a link. Elsewhere it is what it leads to: a file that its owner keeps in another place.
     let metadata = if part == Part::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
     let kind = match metadata {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
+            bail!(
+                "{} is a link to a file that is not there: remove it, or put the file there",
+                path.display()
+            )
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         metadata => metadata.with_context(what)?.file_type(),
     };

@@ -47,6 +47,8 @@ use work::{Nowhere, Scratch, full, make_private, refused};
 
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
+/// The form of a stamp in a name.
+const STAMP: &str = "%Y%m%dT%H%M%SZ";
 /// How many of these stay.
 const KEPT_BEFORE_UPGRADE: usize = 2;
 
@@ -64,6 +66,8 @@ pub struct Request {
     pub volumes: bool,
     /// How many of this node stay in the directory.
     pub keep: Option<usize>,
+    /// The stamp of the first that may be removed; `None`: the oldest.
+    pub since: Option<String>,
     pub must_be_mounted: bool,
     /// For whom it is encrypted.
     pub seal: Seal,
@@ -77,6 +81,8 @@ pub struct Made {
     pub manifest: Manifest,
     /// The names of older ones that were removed.
     pub removed: Vec<String>,
+    /// Why one was not.
+    pub not_removed: Option<String>,
 }
 
 /// Runs `backup`; the exit code of the process.
@@ -99,7 +105,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 args.keys.identity.is_none(),
                 "--identity reads a backup: to encrypt one, name its recipient (--recipient age1…)"
             );
-            let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref())?;
+            let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref());
             let request = Request {
                 program: host.root.real(&args.program),
                 host,
@@ -107,12 +113,13 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 target,
                 volumes: args.volumes,
                 keep: args.keep.map(usize::from),
+                since: None,
                 must_be_mounted: args.must_be_mounted,
-                seal,
+                seal: Seal::Open,
             };
             match args.when {
-                Some(when) => schedule::made(request, when).await,
-                None => to(request).await.map(|made| told(&made)),
+                Some(when) => schedule::made(request, seal, when, &args.recipients).await,
+                None => to(Request { seal: seal?, ..request }).await.map(|made| told(&made)),
             }
         }
         (None, None) => bail!("name a file or a directory"),
@@ -154,6 +161,7 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
         target,
         volumes: false,
         keep: Some(KEPT_BEFORE_UPGRADE),
+        since: None,
         must_be_mounted: false,
         seal: Seal::Open,
     };
@@ -161,7 +169,7 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
 }
 
 fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
-    let Request { host, state_dir, target, volumes, keep, must_be_mounted, seal, .. } = request;
+    let Request { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
     let layout = Layout::of(host, state_dir);
     if let Some(refusal) = of_the_node(host, &layout) {
         bail!(Refused(vec![refusal]));
@@ -170,10 +178,10 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         host.node_name().context("cannot determine the name of this node: does the host have a hostname?")?;
     let state_dir = host.root.real(state_dir);
     let now = Timestamp::now();
-    let place = BackupFile::of(target, &node, &now.strftime("%Y%m%dT%H%M%SZ").to_string(), seal.is_closed())?;
+    let place = BackupFile::of(target, &node, &now.strftime(STAMP).to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || place.is_directory,
-        "--keep counts the backups in a directory, and {} is a file",
+        "--keep counts the backups in a directory, and {} is none: make it, or mount what belongs there",
         target.display()
     );
     let _lock = lock(&state_dir)?;
@@ -187,7 +195,8 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let sources = members::list(host, &layout, &live, *volumes)?;
     let needed = members::size(&sources);
     let boot_dir = host.root.real(&layout.boot_dir);
-    let look = place.look(&host.root.real("/"), &boot_dir, needed);
+    let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
+    let look = place.look(&cards, &boot_dir, needed);
     let refusals =
         place::Target { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
             .refusals();
@@ -215,14 +224,21 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     if !seal.is_closed() && file.metadata()?.permissions().mode() & 0o077 != 0 {
         bail!(Refused(vec![UpgradeRefusal {
             what: format!("every user of this machine could read a file in {}", place.directory.display()),
-            remedy: "mount it with -o umask=077, or encrypt (--recipient, --passphrase-file)".to_owned(),
+            remedy: "mount it with umask=077 (FAT, exFAT, NTFS) or file_mode=0600 (CIFS), or encrypt (--recipient, \
+                     --passphrase-file)"
+                .to_owned(),
         }]));
     }
     let manifest = write(file, sources, manifest, &place, seal).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;
-    let removed = keep.map_or_else(|| Ok(Vec::new()), |keep| place.thin_out(&manifest.node, keep))?;
-    Ok(Made { path: place.path(), bytes, manifest, removed })
+    let thinned = keep.map(|keep| place.thin_out(&manifest.node, keep, since.as_deref().unwrap_or_default()));
+    let (removed, not_removed) = match thinned {
+        Some(Err(error)) => (Vec::new(), Some(format!("{error:#}"))),
+        Some(Ok(removed)) => (removed, None),
+        None => (Vec::new(), None),
+    };
+    Ok(Made { path: place.path(), bytes, manifest, removed, not_removed })
 }
 
 /// Writes the archive, and reads it back from its disk.
@@ -264,7 +280,7 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
 }
 
 fn told(made: &Made) -> String {
-    let Made { path, bytes, manifest, removed } = made;
+    let Made { path, bytes, manifest, removed, not_removed } = made;
     let Manifest { node, revision, members, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
@@ -274,6 +290,9 @@ fn told(made: &Made) -> String {
     );
     for name in removed {
         text = text + "\nremoved " + name;
+    }
+    if let Some(why) = not_removed {
+        text = text + "\nolder ones stay: " + why;
     }
     text
 }

@@ -71,12 +71,12 @@ impl BackupFile {
         self.directory.join(&self.name)
     }
 
-    /// What is known of it.
+    /// What is known of it; `cards` are places of which the backup is, and which it is to outlive.
     #[must_use]
-    pub fn look(&self, root: &Path, boot_dir: &Path, needed: u64) -> Target {
+    pub fn look(&self, cards: &[PathBuf], boot_dir: &Path, needed: u64) -> Target {
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
         let own = device(&self.directory);
-        let is_card = own == device(root);
+        let is_card = cards.iter().any(|card| own == device(card)) || is_in_memory(&self.directory);
         let real = |path: &Path| fs::canonicalize(path).ok();
         let is_below =
             real(&self.directory).zip(real(boot_dir)).is_some_and(|(own, boot)| own.starts_with(boot));
@@ -151,9 +151,9 @@ impl BackupFile {
     ///
     /// # Errors
     /// One cannot be removed.
-    pub fn thin_out(&self, node: &str, keep: usize) -> anyhow::Result<Vec<String>> {
+    pub fn thin_out(&self, node: &str, keep: usize, since: &str) -> anyhow::Result<Vec<String>> {
         let names = names(&self.directory)?;
-        let surplus = name::surplus(&names, node, &self.name, keep);
+        let surplus = name::surplus(&names, node, &self.name, since, keep);
         for name in &surplus {
             let path = self.directory.join(name);
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -167,6 +167,12 @@ impl BackupFile {
         let opened = File::open(&self.directory).with_context(|| format!("cannot open {shown}"))?;
         nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {shown} to its disk"))
     }
+}
+
+/// Whether what is there goes with the power.
+fn is_in_memory(directory: &Path) -> bool {
+    nix::sys::statfs::statfs(directory)
+        .is_ok_and(|found| found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC)
 }
 
 /// The names in a directory.

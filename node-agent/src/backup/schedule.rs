@@ -10,7 +10,8 @@ use weaver_diagnostics::node_backup::schedule::{LastBackup, Schedule, When};
 use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_host::durable_file;
 
-use super::{Request, to, told};
+use super::seal::Seal;
+use super::{Made, Request, STAMP, to, told};
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 
@@ -25,38 +26,61 @@ const LONGEST: usize = 500;
 /// Makes one where it is due; what is to be said.
 ///
 /// # Errors
-/// As [`to`]; also if what became of it cannot be written down.
-pub async fn made(request: Request, when: When) -> anyhow::Result<String> {
+/// As [`to`]; also if the seal cannot be made, or what became of it cannot be written down.
+pub async fn made(
+    request: Request,
+    seal: anyhow::Result<Seal>,
+    when: When,
+    recipients: &[String],
+) -> anyhow::Result<String> {
     let record = request.host.root.real(&request.state_dir).join(RECORD);
-    let last = read(&record)?.unwrap_or_default();
-    let now = Timestamp::now().as_second();
-    if last.failure.is_none() && !when.is_due(last.made, now) {
+    let note = |last: &LastBackup| -> anyhow::Result<()> {
+        let text = serde_json::to_string(last).context("writing JSON")? + "\n";
+        let noted = durable_file::replace(&record, text.as_bytes(), 0o644);
+        noted.with_context(|| format!("cannot note in {} what became of it", record.display()))
+    };
+    let asked = format!("{}, volumes {}, for {recipients:?}", request.target.display(), request.volumes);
+    let last = read(&record)?.filter(|last| last.asked == asked);
+    let last = last.unwrap_or_else(|| LastBackup { asked, ..LastBackup::default() });
+    let now = Timestamp::now();
+    if !when.is_due(last.made, now.as_second()) {
         return Ok("the last backup is not old enough: nothing had to be done".to_owned());
     }
-    let done = to(request).await;
-    let last = match &done {
-        Ok(_) => LastBackup { made: Some(now), failure: None },
-        Err(error) => {
-            let words = format!("{error:#}").replace('\n', "; ");
-            LastBackup { failure: Some(words.chars().take(LONGEST).collect()), ..last }
-        }
+    note(&LastBackup { begun: Some(now.as_second()), failure: None, ..last.clone() })?;
+    let first = last.first.clone().unwrap_or_else(|| now.strftime(STAMP).to_string());
+    let done = match seal {
+        Ok(seal) => to(Request { seal, since: Some(first.clone()), ..request }).await,
+        Err(error) => Err(error),
     };
-    let text = serde_json::to_string(&last).context("writing JSON")? + "\n";
-    let noted = durable_file::replace(&record, text.as_bytes(), 0o644);
+    let last = match &done {
+        Ok(Made { not_removed, .. }) => {
+            let failure =
+                not_removed.as_deref().map(|why| format!("older backups were not removed: {}", short(why)));
+            LastBackup { made: Some(now.as_second()), first: Some(first), begun: None, failure, ..last }
+        }
+        Err(error) => LastBackup { begun: None, failure: Some(short(&format!("{error:#}"))), ..last },
+    };
+    let noted = note(&last);
     let said = done.map(|made| told(&made))?;
-    noted.with_context(|| format!("cannot note in {} that it was made", record.display()))?;
-    Ok(said)
+    noted.map(|()| said)
+}
+
+/// On one line, and not endless.
+fn short(words: &str) -> String {
+    words.replace('\n', "; ").chars().take(LONGEST).collect()
 }
 
 /// What is known of the backups that are asked for; `None` where none are.
 #[must_use]
 pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let asked = root.read_if_possible(BACKUP)?.text;
-    let when = asked.lines().find_map(|line| When::of(line.strip_prefix(WHEN)?.trim_matches('"')))?;
+    let value =
+        |line: &str| line.trim().strip_prefix(WHEN).map(|value| value.trim_matches(['"', '\'']).to_owned());
+    let when = asked.lines().filter_map(value).next_back().and_then(|name| When::of(&name));
     let uptime = root.read_if_possible(UPTIME)?.text;
     let uptime = uptime.split(['.', ' ']).next()?.parse().ok()?;
     // A record that is damaged is written anew by the next one.
-    let last = read(&root.real(STATE_DIR).join(RECORD)).unwrap_or_default();
+    let last = read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
     Some(Schedule { when, place: Place::file(BACKUP), last, now: Timestamp::now().as_second(), uptime })
 }
 

@@ -104,6 +104,7 @@ impl Scene {
             target: target.to_owned(),
             volumes: false,
             keep: None,
+            since: None,
             must_be_mounted: false,
             seal: Seal::Open,
         }
@@ -400,14 +401,23 @@ async fn the_timer_makes_one_when_it_is_due_and_its_failure_is_in_the_report() {
     let found = || schedule(&root).unwrap().judge().map(|finding| finding.message);
     assert!(found().unwrap().contains("none was made yet"), "{:?}", found());
 
-    let (backups, absent) = (scene.at("/backups"), scene.at("/mnt/usb/"));
-    let words = |target: &Path| ["backup".into(), target.display().to_string(), "--when=daily".into()];
+    let (backups, absent) = (scene.at("/backups"), scene.at("/mnt/usb"));
+    let words = |target: &Path| {
+        ["backup", &target.display().to_string(), "--when=daily", "--keep=1"].map(str::to_owned)
+    };
+    fs::create_dir(scene.at("/mnt")).unwrap();
+    // As another card of this name left it.
+    scene.write("/backups/weaver-backup-raspi-20200101T000000Z.tar", "");
     assert!(scene.run(&words(&absent).each_ref().map(String::as_str)).await.is_err());
-    assert!(found().unwrap().contains("the last attempt failed: there is no directory"), "{:?}", found());
+    assert!(
+        found().unwrap().contains("the last attempt failed: --keep counts the backups in a directory, and "),
+        "{:?}",
+        found()
+    );
 
     for _ in 0..2 {
         let code = scene.run(&words(&backups).each_ref().map(String::as_str)).await.unwrap();
-        assert_eq!((code, scene.names("/backups").len()), (exit_code::FINE, 1));
+        assert_eq!((code, scene.names("/backups").len()), (exit_code::FINE, 2));
         assert_eq!(found(), None);
     }
     // The clock was wrong, or the record is damaged.
@@ -418,5 +428,15 @@ async fn the_timer_makes_one_when_it_is_due_and_its_failure_is_in_the_report() {
         let words = words(&scene.at(directory));
         assert_eq!(scene.run(&words.each_ref().map(String::as_str)).await.unwrap(), exit_code::FINE);
         assert_eq!(scene.names(directory).len(), 1);
+        assert_eq!(found(), None);
+    }
+    // It was ended in the middle of one, or its recipient is none.
+    let unsealed = [&words(&backups)[..], &["--recipient=age1x".to_owned()]].concat();
+    assert!(scene.run(&unsealed.iter().map(String::as_str).collect::<Vec<_>>()).await.is_err());
+    assert!(found().unwrap().contains("a recipient is not one of age"), "{:?}", found());
+    for asked in ["WEAVER_BACKUP_WHEN='daily' \n", "WEAVER_BACKUP_WHEN=daily\nWEAVER_BACKUP_WHEN=often\n"] {
+        scene.write("/etc/weaver/backup.env", asked);
+        let is_read = !found().unwrap().contains("WEAVER_BACKUP_WHEN is not");
+        assert_eq!(is_read, asked.contains("'daily'"), "{:?}", found());
     }
 }

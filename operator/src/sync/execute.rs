@@ -104,7 +104,8 @@ impl TargetState {
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         match self {
-            Self::Planned(_) => false,
+            // Upstream's copy may be there, and be ours to take once it is let in.
+            Self::Planned(_) | Self::NotAccepted | Self::NotOffered => false,
             Self::Conflict(_) => true,
             state => state.is_settled(),
         }

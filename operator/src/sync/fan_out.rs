@@ -70,8 +70,12 @@ pub async fn fan_out(
                 let outcome = match (step, known, backoff) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
-                    _ if consent == Consent::NotOffered => Some(TargetState::NotOffered),
-                    _ if consent == Consent::Refused => Some(not_accepted(job, &namespace).await),
+                    _ if consent == Consent::NotOffered => {
+                        Some(refused(job, &namespace, TargetState::NotOffered).await)
+                    }
+                    _ if consent == Consent::Refused => {
+                        Some(refused(job, &namespace, TargetState::NotAccepted).await)
+                    }
                     (CopyStep::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),
                     _ if consent != Consent::Given => Some(not_known(job, &namespace, consent).await),
@@ -140,13 +144,13 @@ async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> Ta
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
-/// A namespace that lets in no copies from the tenant's. That it is there, and says so, is told to those whom it grants
-/// a right; everybody else gets the API server's own answer.
-async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
-    use TargetState::{Failed, Forbidden, NamespaceTerminating, NotAccepted};
+/// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. That it is there, or is named in
+/// an annotation, is told to those whom it grants a right; everybody else gets the API server's own answer.
+async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState {
+    use TargetState::{Failed, Forbidden, NamespaceTerminating};
     match target(job, namespace, CopyStep::Inspect, Mode::Look).await {
         refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
-        _ => NotAccepted,
+        _ => why,
     }
 }
 
@@ -156,6 +160,9 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
 async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
     match target(job, namespace, CopyStep::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
+        TargetState::Planned(_) if consent == Consent::SourceUnknown => {
+            TargetState::Failed("the source's namespace has just been created, or is being deleted".into())
+        }
         TargetState::Planned(CopyChange::Create) => TargetState::NamespaceMissing,
         TargetState::Planned(_) => TargetState::Failed("the namespace has just been created".into()),
         answer => answer,

@@ -36,6 +36,8 @@ pub enum Consent {
     NotOffered,
     /// It is not known, or not yet. Its event is still to come.
     Unknown,
+    /// What those of the source's say is not known: it has just been made, or is being deleted.
+    SourceUnknown,
     /// It is being deleted. One of the same name that says otherwise may be there already.
     Going,
 }
@@ -141,10 +143,12 @@ impl Namespaces {
     pub fn consent(&self, name: &str, tenant: &str, source: &str) -> Consent {
         let known = self.lock();
         match (known.get(source), known.get(name)) {
+            // One of the same name that offers less may be there already.
+            (Some(source), _) if source.terminating => Consent::SourceUnknown,
             (Some(source), _) if !source.offers(name) => Consent::NotOffered,
             (_, Some(traits)) if traits.terminating => Consent::Going,
             (_, Some(traits)) if !traits.accepts(tenant) => Consent::Refused,
-            (None, _) if self.scope.serves(source) => Consent::Unknown,
+            (None, _) if self.scope.serves(source) => Consent::SourceUnknown,
             (_, Some(_)) => Consent::Given,
             (_, None) => Consent::Unknown,
         }
@@ -231,10 +235,10 @@ mod tests {
     /// A namespace that was just made, or made again, may refuse copies before its event is here.
     #[tokio::test]
     async fn a_namespace_that_is_not_known_or_goes_has_not_consented() {
-        let namespaces = Namespaces::default();
+        let namespaces = Namespaces::of(Scope::Only(["a".to_owned()].into()));
         let tell = async |events: Vec<Event<PartialObjectMeta<Namespace>>>| {
             namespaces.follow(stream::iter(events.into_iter().map(Ok)), |_| ()).await;
-            namespaces.consent("a", "team-a", "a")
+            namespaces.consent("a", "team-a", "source")
         };
         assert_eq!(tell(Vec::new()).await, Consent::Unknown, "before the first list");
         assert_eq!(tell(vec![Event::Init, Event::InitDone]).await, Consent::Unknown);
@@ -250,14 +254,15 @@ mod tests {
     #[tokio::test]
     async fn a_source_whose_namespace_is_not_known_yet_is_not_offered_unless_it_is_not_served() {
         let offering = |names: Option<&str>| {
-            let mut namespace = namespace("source", false);
+            let mut namespace = namespace("source", names == Some("goes"));
             let annotation = |names: &str| (OFFER_TO_ANNOTATION.to_owned(), names.to_owned());
             namespace.metadata.annotations = names.map(annotation).map(|one| BTreeMap::from([one]));
             Event::Apply(namespace)
         };
         let served = Scope::Only(["a".to_owned()].into());
         for (scope, source, expected) in [
-            (Scope::Everywhere, None, Consent::Unknown),
+            (Scope::Everywhere, None, Consent::SourceUnknown),
+            (Scope::Everywhere, Some(offering(Some("goes"))), Consent::SourceUnknown),
             (Scope::Everywhere, Some(offering(None)), Consent::Given),
             (Scope::Everywhere, Some(offering(Some("b, a"))), Consent::Given),
             (Scope::Everywhere, Some(offering(Some("b"))), Consent::NotOffered),

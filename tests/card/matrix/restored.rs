@@ -24,12 +24,13 @@ fn made_by_the_timers_unit(card: &Machine) {
     card.run_within(&format!("! {start}"), RESTORE).unwrap();
     let said = card.run("weaver-node-agent check || true").unwrap();
     assert!(said.contains("H-23") && said.contains("/mnt/usb"), "{said}");
-    card.run_within(&format!("mount -t tmpfs none /mnt/usb && {start}"), RESTORE).unwrap();
+    card.run_within(&format!("truncate -s 256M /var/tmp/usb && mkfs.ext4 -q /var/tmp/usb && mount -o loop /var/tmp/usb /mnt/usb && {start}"), RESTORE).unwrap();
     let made = card.run("ls /mnt/usb").unwrap();
     assert!(made.starts_with("weaver-backup-") && made.lines().count() == 1, "{made}");
     let said = card.run("weaver-node-agent check || true").unwrap();
     assert!(!said.contains("H-23"), "{said}");
-    card.run("systemctl start weaver-backup.timer && umount /mnt/usb && rm /etc/weaver/backup.env").unwrap();
+    card.run("systemctl start weaver-backup.timer && systemctl is-active weaver-backup.timer").unwrap();
+    card.run("systemctl stop weaver-backup.timer && umount /mnt/usb && rm /etc/weaver/backup.env").unwrap();
 }
 
 #[test]

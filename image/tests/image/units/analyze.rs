@@ -18,7 +18,7 @@ fn tree() -> tempfile::TempDir {
         assert!(copied.success(), "cp {}", from.display());
     };
     copy(Path::new("/usr/lib/systemd/system"), &to);
-    let kinds = [".service", ".socket", ".slice"];
+    let kinds = [".service", ".socket", ".slice", ".timer"];
     for name in names(&systemd("")).iter().filter(|name| kinds.iter().any(|kind| name.contains(kind))) {
         copy(&systemd(name), &to.join(name));
     }
@@ -58,6 +58,7 @@ fn systemd_analyze_agrees() {
         ("weaver-webhook.service", "20"),
         ("weaver-node-agent.service", "25"),
         ("weaver-preflight.service", "25"),
+        ("weaver-backup.service", "20"),
     ] {
         let threshold = format!("--threshold={tenths}");
         let judged = analyze(&["security", "--no-pager", "--offline=yes", &threshold], &[name]);

@@ -256,8 +256,8 @@ macro_rules! host_rows {
             cause: "Its disk is not mounted, is full or read-only, or the timer does not run.",
             remedy: "put right what the message names, then make one; after that the warning goes",
             commands: [
-                "findmnt /mnt/usb",
-                "systemctl list-timers weaver-backup.timer",
+                "findmnt --real",
+                "sudo systemctl restart weaver-backup.timer",
                 "sudo systemctl start weaver-backup",
                 "journalctl -u weaver-backup -n 20",
             ],

@@ -23,11 +23,14 @@ pub fn stamp<'n>(name: &'n str, node: &str) -> Option<&'n str> {
 }
 
 /// Which of `names` go where the newest `keep` of this node stay. That which was just made stays, whatever the clock
-/// said then.
+/// said then; and so do those from before the stamp `since`, which another card of the same name may have made.
 #[must_use]
-pub fn surplus<'n>(names: &'n [String], node: &str, made: &str, keep: usize) -> Vec<&'n str> {
+pub fn surplus<'n>(names: &'n [String], node: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
     let own = names.iter().filter(|name| *name != made);
-    let mut own: Vec<_> = own.filter_map(|name| Some((stamp(name, node)?, name.as_str()))).collect();
+    let mut own: Vec<_> = own
+        .filter_map(|name| Some((stamp(name, node)?, name.as_str())))
+        .filter(|(stamp, _)| *stamp >= since)
+        .collect();
     own.sort_unstable();
     let surplus = (own.len() + 1).saturating_sub(keep).min(own.len());
     own.into_iter().take(surplus).map(|(_, name)| name).collect()
@@ -61,15 +64,18 @@ mod tests {
     fn the_oldest_of_this_node_go_and_never_the_new_one() {
         let at = |node: &str, day: u8| of(node, &format!("202611{day:02}T000000Z"), false);
         let names = [at("pi", 3), at("pi", 1), at("other", 1), at("pi", 2), "notes.txt".to_owned()];
-        for (made, keep, want) in [
-            (at("pi", 3), 3, vec![]),
-            (at("pi", 3), 2, vec![at("pi", 1)]),
-            (at("pi", 3), 1, vec![at("pi", 1), at("pi", 2)]),
+        for (made, since, keep, want) in [
+            (at("pi", 3), "", 3, vec![]),
+            (at("pi", 3), "", 2, vec![at("pi", 1)]),
+            (at("pi", 3), "", 1, vec![at("pi", 1), at("pi", 2)]),
+            // Flashed anew on the second.
+            (at("pi", 3), "20261102T000000Z", 1, vec![at("pi", 2)]),
+            (at("pi", 3), "20261103T000000Z", 1, vec![]),
             // A clock that was set back.
-            (at("pi", 1), 2, vec![at("pi", 2)]),
-            (at("pi", 1), 0, vec![at("pi", 2), at("pi", 3)]),
+            (at("pi", 1), "", 2, vec![at("pi", 2)]),
+            (at("pi", 1), "", 0, vec![at("pi", 2), at("pi", 3)]),
         ] {
-            assert_eq!(surplus(&names, "pi", &made, keep), want, "{made} {keep}");
+            assert_eq!(surplus(&names, "pi", &made, since, keep), want, "{made} {keep}");
         }
     }
 }

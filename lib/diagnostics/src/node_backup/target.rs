@@ -7,7 +7,7 @@ use crate::k3s_upgrade::plan::UpgradeRefusal;
 pub enum Disk {
     /// The boot partition, which any computer reads.
     Boot,
-    /// That of `/`.
+    /// That of `/` or of k3s, or none that outlives the power.
     Card,
     #[default]
     Other,
@@ -41,7 +41,8 @@ impl Target {
             refuse(what, "name another place, or encrypt it with --recipient or --passphrase-file");
         }
         if self.must_be_mounted && self.disk == Disk::Card {
-            let what = format!("nothing is mounted at {shown}: a backup there would die with this card");
+            let what =
+                format!("no other disk is mounted at {shown}: a backup there would die with this card");
             refuse(what, "plug in and mount the disk or share, and try again");
         }
         if let Some(free) = self.free.filter(|free| *free < self.needed) {
@@ -76,7 +77,7 @@ mod tests {
             (Target { disk: Disk::Card, ..good.clone() }, None),
             (
                 Target { disk: Disk::Card, must_be_mounted: true, ..good.clone() },
-                Some("nothing is mounted at /mnt/usb"),
+                Some("no other disk is mounted at /mnt/usb"),
             ),
             (Target { must_be_mounted: true, ..good }, None),
         ] {

@@ -8,7 +8,7 @@ const MOST_KEPT: u16 = 1_000;
 const KEPT: u16 = 7;
 /// What the unit's sandbox hides from it or makes read-only, and what is no disk.
 const NOT_THERE: [&str; 11] =
-    ["/boot", "/dev", "/etc", "/home", "/proc", "/root", "/run/user", "/sys", "/tmp", "/usr", "/var/tmp"];
+    ["/boot", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var/tmp"];
 const TARGET: &str = "write the directory of a mounted disk or share, such as \"/mnt/usb\"";
 
 /// The backups that the timer makes.
