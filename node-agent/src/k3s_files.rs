@@ -21,7 +21,7 @@ use weaver_diagnostics::{
     },
     k3s_unit::{self, Start},
     k3s_upgrade::Role,
-    kubeconfig, registries_yaml,
+    kubeconfig, kubelet_flags, registries_yaml,
     text_file::TextFile,
     weaver_toml::plan::AGENT_ROLE,
 };
@@ -84,6 +84,7 @@ pub fn effective_without(
     let role = role(root);
     effective.findings.extend(keys::lint(&files, role));
     effective.findings.extend(keys::lint_flags(&start.flags, role));
+    effective.findings.extend(kubelet_flags::lint(&effective.kubelet_args));
     effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);

@@ -9,6 +9,7 @@ use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
 
+const FIELDS: &str = include_str!("kubelet_fields.txt");
 /// The directory of the drop-ins, below k3s' data.
 pub const DROP_INS: &str = "agent/etc/kubelet.conf.d";
 /// Drop-ins that k3s writes itself.
@@ -95,6 +96,12 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             findings.push(fault(key, &what, &remedy).milder(Severity::Warn));
         }
     }
+    for (key, name) in root.entries().iter().filter_map(|(key, _)| Some((key, key.as_str()?))) {
+        if let Some(meant) = meant(name) {
+            let what = format!("the kubelet has no field `{name}`; it has `{meant}`");
+            findings.push(fault(key, &what, &format!("write `{meant}`")).milder(Severity::Warn));
+        }
+    }
     if let Some(driver) =
         root.get("cgroupDriver").filter(|node| by_systemd && node.as_str() == Some("cgroupfs"))
     {
@@ -104,6 +111,28 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             .push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both").milder(Severity::Warn));
     }
     findings
+}
+
+/// The fields of a `KubeletConfiguration`.
+pub(crate) fn fields() -> impl Iterator<Item = &'static str> {
+    FIELDS.lines().filter(|line| !line.starts_with('#'))
+}
+
+/// The field that a name is close to and is not; a newer kubelet may have more than the table.
+fn meant(name: &str) -> Option<&'static str> {
+    // A flag has been reported.
+    if name.contains('-')
+        || fields().any(|field| field == name)
+        || ["kind", "apiVersion", "metadata"].contains(&name)
+    {
+        return None;
+    }
+    let lower = name.to_ascii_lowercase();
+    let distance = |field: &str| strsim::damerau_levenshtein(&lower, &field.to_ascii_lowercase());
+    let (nearest, field) = fields().map(|field| (distance(field), field)).min()?;
+    // Some leave out the unit at the end.
+    let is_begun = field.to_ascii_lowercase().starts_with(&lower) && lower.len() * 2 > field.len();
+    (nearest <= lower.chars().count() / 5 || is_begun).then_some(field)
 }
 
 fn is_plain(name: &str) -> bool {
@@ -129,6 +158,7 @@ mod tests {
             "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n",
             "maxPods: 50\nevictionHard:\n  memory.available: 100Mi\n  nodefs.available: \"5%\"\n",
             "cgroupDriver: systemd\n",
+            "somethingNew: 1\n",
             "systemReserved: {cpu: 200m}\nfeatureGates: {NodeSwap: true}\nmemorySwap: {swapBehavior: LimitedSwap}\n",
         ] {
             assert_eq!(found(&format!("{HEAD}{more}")), [], "{more}");
@@ -144,6 +174,16 @@ mod tests {
                 "maxPods: 50\n".to_owned(),
                 Code::KubeletConfigFault,
                 "/k.conf:1:1: it is not a KubeletConfiguration",
+            ),
+            (
+                format!("{HEAD}shutDownGracePeriod: 60s\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:3:1: the kubelet has no field `shutDownGracePeriod`; it has `shutdownGracePeriod`",
+            ),
+            (
+                format!("{HEAD}imageGCHighThreshold: 80\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:3:1: the kubelet has no field `imageGCHighThreshold`; it has `imageGCHighThresholdPercent`",
             ),
             (String::new(), Code::KubeletConfigFault, "/k.conf:1:1: it is not a KubeletConfiguration"),
             (

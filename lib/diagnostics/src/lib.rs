@@ -30,6 +30,7 @@ pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod kubelet_config;
+pub mod kubelet_flags;
 pub mod laptop;
 pub mod memory_cgroup;
 pub mod name_repair;
