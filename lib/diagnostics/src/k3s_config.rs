@@ -16,7 +16,7 @@ mod values;
 use std::path::PathBuf;
 
 use crate::{
-    finding::{Code, Finding, Place, RESTART_K3S, Remedy},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     k3s_unit::Flag,
     text_file::TextFile,
     yaml_node::{self, Value, YamlNode},
@@ -206,6 +206,7 @@ impl Effective {
             }
         }
         self.tls_san = unique;
+        self.findings.extend(self.data_dir.as_ref().and_then(relative));
         let effective = &self.tls_san;
         self.shadowed
             .retain(|lost| !effective.iter().any(|s| s.value.eq_ignore_ascii_case(&lost.setting.value)));
@@ -217,6 +218,17 @@ impl Effective {
         }
         self.findings.extend(places.iter().map(|by| shadow_finding(by, &self.shadowed)));
     }
+}
+
+/// A directory that depends on where k3s was started; it knows `~` and variables.
+fn relative(data_dir: &Setting) -> Option<Finding> {
+    let Setting { value, origin } = data_dir;
+    if value.is_empty() || value.starts_with(['/', '~', '$']) {
+        return None;
+    }
+    let what = "data-dir is relative: k3s takes it from its working directory, which under systemd is /";
+    let remedy = Remedy::new(format!("in {} write /{value}, if that is where its data is", origin.file));
+    Some(Finding::at(Code::K3sConfigWrongType, origin.clone(), what).remedy(remedy).milder(Severity::Warn))
 }
 
 /// The value of a setting that takes one; k3s takes a list of one as well.

@@ -4,6 +4,7 @@
 //! not name the file. User names and passwords are never repeated. Form:
 //! <https://docs.k3s.io/installation/private-registry>.
 
+mod rewrite;
 mod shape;
 
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
@@ -28,6 +29,10 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
     if !found.findings.is_empty() {
         // k3s reads nothing of it.
         return found.findings;
+    }
+    if let Some(line) = yaml_node::second_document(&file.text) {
+        let what = "k3s reads only what is above the line `---`, and nothing from here on";
+        found.none_at(Place::line(&file.path, line), what, "remove the line `---`, and join the two parts");
     }
     for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs", "auths"].contains(name))
     {
@@ -63,7 +68,10 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn none(&mut self, at: &YamlNode, what: &str, remedy: &str) {
-        let place = Place::at(&self.file.path, at.line, at.column);
+        self.none_at(Place::at(&self.file.path, at.line, at.column), what, remedy);
+    }
+
+    fn none_at(&mut self, place: Place, what: &str, remedy: &str) {
         let message = format!("{place}: {what}");
         let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts")).command(RESTART_K3S);
         let finding = Finding::new(Code::RegistriesWithoutEffect, message);
@@ -90,6 +98,14 @@ impl Found<'_> {
         for (key, field) in named(Some(body)).filter(|(_, field)| !["endpoint", "rewrite"].contains(field)) {
             let remedy = "a mirror has `endpoint` and `rewrite`; credentials and TLS are in `configs`, by the endpoint's host";
             self.none(key, &format!("a mirror has no `{field}`"), remedy);
+        }
+        for (key, pattern) in named(body.get("rewrite")) {
+            if let Some(why) = rewrite::fault(pattern) {
+                let what = format!(
+                    "this pattern of `rewrite` is no regular expression of Go, and rewrites nothing: {why}"
+                );
+                self.none(key, &what, "correct the regular expression, in the syntax of Go");
+            }
         }
         for node in body.get("endpoint").map_or(&[][..], YamlNode::items) {
             let Some(url) = node.as_str() else { continue };
@@ -251,6 +267,14 @@ mod tests {
                 "/r.yaml:4:3: `configs` has `a.lan:443` and the endpoint is `a.lan`",
             ),
             ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
+            (
+                "mirrors:\n  a.lan:\n    endpoint: [a.lan]\n    rewrite: {\"^rancher/(.*\": \"p/$1\"}\n",
+                "/r.yaml:4:15: this pattern of `rewrite` is no regular expression of Go, and rewrites nothing: a group has no end",
+            ),
+            (
+                "mirrors:\n  a.lan: {endpoint: [a.lan]}\n---\nconfigs:\n  a.lan: {auth: {password: hunter2}}\n",
+                "/r.yaml:4: k3s reads only what is above",
+            ),
             ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
             ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),
             ("configs:\n  a.lan:\n    tls: {ca_file: /gone.crt}\n", "/r.yaml:3:20: ca_file names /gone.crt"),

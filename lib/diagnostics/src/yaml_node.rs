@@ -62,6 +62,19 @@ pub fn first_document(text: &str) -> &str {
     text
 }
 
+/// The line of what comes after the first document, unless that is nothing.
+#[must_use]
+pub fn second_document(text: &str) -> Option<u64> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let first = first_document(text);
+    let is_content = |line: &str| {
+        let line = line.trim();
+        !(line.is_empty() || line.starts_with('#') || line == "---" || line == "...")
+    };
+    let rest = text[first.len()..].lines().position(is_content)?;
+    Some((first.lines().count() + rest + 1) as u64)
+}
+
 /// Parses the first document. An empty one is [`Value::Null`].
 ///
 /// # Errors
@@ -229,6 +242,22 @@ mod tests {
         let b: Vec<_> = root.get("b").unwrap().items().iter().map(YamlNode::as_str).collect();
         assert_eq!(b, [Some("x"), Some("3"), Some("true"), None]);
         assert_eq!(root.get("a").unwrap().line, 2);
+    }
+
+    #[test]
+    fn what_comes_after_the_first_document() {
+        for (text, want) in [
+            ("a: 1\n", None),
+            ("---\na: 1\n", None),
+            ("# b\n---\na: 1\n...\n", None),
+            ("a: 1\n---\n# none\n", None),
+            ("---\na: 1\n---\nb: 2\n", Some(4)),
+            ("a: 1\n--- \n\n# c\nb: 2\n", Some(5)),
+            ("\u{feff}a: 1\r\n---\r\nb: 2\r\n", Some(3)),
+            ("", None),
+        ] {
+            assert_eq!(second_document(text), want, "{text:?}");
+        }
     }
 
     #[test]

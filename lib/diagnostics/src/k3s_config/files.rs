@@ -5,6 +5,8 @@
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::serving;
+use crate::text_file::TextFile;
+use crate::yaml_node;
 
 /// What a file is to k3s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,17 @@ pub fn missing_config(named: &Setting) -> Finding {
         )
 }
 
+/// What comes after the first document, which is all that k3s reads.
+#[must_use]
+pub(crate) fn second_document(file: &TextFile) -> Option<Finding> {
+    let line = yaml_node::second_document(&file.text)?;
+    let what = "k3s reads only what is above the line `---`, and nothing from here on";
+    let remedy =
+        Remedy::new("remove the line `---`, or write each part into a file of its own in config.yaml.d");
+    let finding = Finding::at(Code::SettingMisspelled, Place::line(&file.path, line), what);
+    Some(finding.remedy(remedy.command(RESTART_K3S)).milder(Severity::Warn))
+}
+
 /// As it is before k3s' first start.
 #[must_use]
 pub fn missing_ca(path: &str) -> Finding {
@@ -106,6 +119,16 @@ mod tests {
             assert!(found.message.starts_with("/f cannot be read: "), "{found:?}");
             assert!(found.remedy.unwrap().explain.contains("/f"));
         }
+    }
+
+    #[test]
+    fn a_second_document_is_named_with_its_line() {
+        let found =
+            second_document(&TextFile::new("/c.yaml", "---\ntls-san: pi\n---\ntoken: hunter2\n")).unwrap();
+        assert_eq!((found.severity(), found.code), (Severity::Warn, Code::SettingMisspelled));
+        assert!(found.message.starts_with("/c.yaml:4: k3s reads only"), "{}", found.message);
+        assert!(!format!("{found:?}").contains("hunter2"));
+        assert_eq!(second_document(&TextFile::new("/c.yaml", "---\ntls-san: pi\n...\n")), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ const LONGEST: usize = 60;
 pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
     let mut findings: Vec<_> = each(files).flat_map(|key| key.judge(role)).collect();
     findings.extend(families(files, role));
+    findings.extend(files.iter().filter_map(super::files::second_document));
     findings
 }
 

@@ -39,6 +39,32 @@ fn replace_append_and_flags() {
 }
 
 #[test]
+fn a_relative_directory_of_the_data() {
+    for (text, want) in [
+        ("data-dir: data/k3s\n", Some("/c.yaml:1:11: data-dir is relative")),
+        ("data-dir: /data/k3s\n", None),
+        ("data-dir: ${HOME}/k3s\n", None),
+        ("data-dir: ~/k3s\n", None),
+        ("data-dir:\n", None),
+    ] {
+        let findings = merge(&[file("/c.yaml", text)], &[]).findings;
+        let found = findings.first().map(|found| (found.severity(), found.message.as_str()));
+        let found = found.filter(|(severity, _)| *severity == Severity::Warn);
+        assert_eq!(found.is_some(), want.is_some(), "{text}: {findings:?}");
+        assert!(want.is_none_or(|want| found.unwrap().1.starts_with(want)), "{findings:?}");
+    }
+    let by_flag = merge(&[], &[flag("data-dir", "d")]);
+    assert!(
+        by_flag.findings[0]
+            .remedy
+            .as_ref()
+            .unwrap()
+            .explain
+            .ends_with("write /d, if that is where its data is")
+    );
+}
+
+#[test]
 fn the_owners_address_is_known_from_files_and_flags() {
     let one = file("/c.yaml", "node-ip: 10.0.0.5\n");
     let two = file("/c.yaml.d/a.yaml", "node-ip: [10.0.0.6, fd00::6]\n");

@@ -23,6 +23,10 @@ fn stops(wanted: &str, example: &str) -> Fault {
     Fault { wanted: wanted.to_owned(), example: example.to_owned(), stops: true }
 }
 
+fn passes(wanted: &str, example: &str) -> Fault {
+    Fault { stops: false, ..stops(wanted, example) }
+}
+
 /// What is wrong with a value of this flag; the value may be a secret of others, and is not repeated.
 #[must_use]
 pub fn fault(flag: &str, text: &str) -> Option<Fault> {
@@ -35,7 +39,17 @@ pub fn fault(flag: &str, text: &str) -> Option<Fault> {
         "node-ip" | "node-external-ip" => {
             let is_address = |part: &str| part.is_empty() || part.parse::<IpAddr>().is_ok();
             let wanted = "an IP address: k3s does not start with a name or a prefix";
-            (!text.split(',').all(is_address)).then(|| stops(wanted, "192.168.1.5"))
+            if !text.split(',').all(is_address) {
+                return Some(stops(wanted, "192.168.1.5"));
+            }
+            let is_of_no_other =
+                |part: &str| part.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
+            let wanted = "an address of this machine at which other nodes reach it, and none of the loopback";
+            text.split(',').any(is_of_no_other).then(|| passes(wanted, "192.168.1.5"))
+        }
+        "etcd-snapshot-schedule-cron" => {
+            let wanted = "five fields of cron, or such as @daily: k3s makes no snapshots by another";
+            (!is_schedule(text)).then(|| passes(wanted, "\"0 */12 * * *\""))
         }
         "server" => {
             let is_url = text.is_empty() || text.starts_with("https://");
@@ -61,6 +75,41 @@ fn backend(text: &str) -> Option<Fault> {
     }
 }
 
+/// A time as k3s' library takes it: minute, hour, day, month, weekday.
+fn is_schedule(text: &str) -> bool {
+    const NAMES: [&[&str]; 5] = [
+        &[],
+        &[],
+        &[],
+        &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+        &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+    ];
+    const LAST: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+    let text = text.trim();
+    if let Some(rest) = text.strip_prefix('@') {
+        let words = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
+        return words.contains(&rest) || rest.starts_with("every ");
+    }
+    // A zone may stand before them.
+    let zone = |field: &&str| field.starts_with("TZ=") || field.starts_with("CRON_TZ=");
+    let fields: Vec<_> = text.split_whitespace().skip_while(zone).collect();
+    let is_value = |at: usize, value: &str| {
+        let (first, last) = LAST[at];
+        value.parse().is_ok_and(|number: u32| (first..=last).contains(&number))
+            || NAMES[at].contains(&value.to_ascii_lowercase().as_str())
+    };
+    let is_part = |at: usize, part: &str| {
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let is_range = match range.split_once('-') {
+            Some((from, to)) => is_value(at, from) && is_value(at, to),
+            None => range == "*" || range == "?" || is_value(at, range),
+        };
+        is_range && step.is_none_or(|step| step.parse().is_ok_and(|step: u32| step > 0))
+    };
+    fields.len() == LAST.len()
+        && fields.iter().enumerate().all(|(at, field)| field.split(',').all(|part| is_part(at, part)))
+}
+
 /// What is switched off by a setting of its own.
 fn not_packaged(part: &str) -> Option<Fault> {
     let setting = match part {
@@ -73,7 +122,7 @@ fn not_packaged(part: &str) -> Option<Fault> {
         _ => return None,
     };
     let wanted = format!("packaged components, and {part} is none of that name: write `{setting}`");
-    Some(Fault { wanted, example: "[traefik]".to_owned(), stops: false })
+    Some(passes(&wanted, "[traefik]"))
 }
 
 /// Whether there are networks of IPv4 and of IPv6; `None` where one is no network.
@@ -105,6 +154,15 @@ mod tests {
             ("node-ip", "raspberrypi.local", Some((true, "an IP address"))),
             ("node-ip", "10.0.0.2/24", Some((true, "an IP address"))),
             ("node-ip", "10.0.0.2,fd00::2", None),
+            ("node-ip", "127.0.0.1", Some((false, "an address of this machine at which other nodes"))),
+            ("node-ip", "fd00::2,::1", Some((false, "an address of this machine at which other nodes"))),
+            ("etcd-snapshot-schedule-cron", "*/22****", Some((false, "five fields of cron"))),
+            ("etcd-snapshot-schedule-cron", "0 0 24 * * *", Some((false, "five fields of cron"))),
+            ("etcd-snapshot-schedule-cron", "0 24 * * *", Some((false, "five fields of cron"))),
+            ("etcd-snapshot-schedule-cron", "*/0 * * * *", Some((false, "five fields of cron"))),
+            ("etcd-snapshot-schedule-cron", "0 */12 * * *", None),
+            ("etcd-snapshot-schedule-cron", "TZ=Europe/Berlin 5,35 1-6/2 ? jan-MAR mon-fri", None),
+            ("etcd-snapshot-schedule-cron", "@every 6h", None),
             ("node-external-ip", "pi", Some((true, "an IP address"))),
             ("server", "10.0.0.2:6443", Some((true, "a URL with https://"))),
             ("server", "http://pi:6443", Some((true, "a URL with https://"))),

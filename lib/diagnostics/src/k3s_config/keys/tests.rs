@@ -161,6 +161,7 @@ fn every_flag_is_accepted_in_its_role_with_a_value_of_its_kind() {
             Kind::Int => "7",
             Kind::Duration => "5m0s",
             Kind::Text if flag.name == "server" => "https://pi:6443",
+            Kind::Text if flag.name == "etcd-snapshot-schedule-cron" => "\"0 */12 * * *\"",
             Kind::Text if flag.name == "flannel-backend" => "none",
             Kind::Text if flag.name == "secrets-encryption-provider" => "aescbc",
             Kind::List if flag.name.ends_with("-ip") => "[10.0.0.2, \"fd00::2\"]",
