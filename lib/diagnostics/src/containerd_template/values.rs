@@ -1,0 +1,44 @@
+//! Values that TOML does not take. Pure.
+
+use super::is_assignment;
+
+/// The first line whose value is a word without quotes. Of values that span lines, and of what an action writes, nothing.
+pub(super) fn bare_word(lines: &[(u64, &str)]) -> Option<u64> {
+    // In a text of many lines there may be anything.
+    let has_long_text =
+        lines.iter().any(|(_, text)| ["\"\"\"", "'''"].iter().any(|quotes| text.contains(quotes)));
+    let is_bare = |text: &str| {
+        let value = text.split_once('=').filter(|_| is_assignment(text));
+        let value = value.map_or("", |(_, value)| value.split('#').next().unwrap_or_default().trim());
+        value.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !value.contains("{{")
+            && value.parse::<toml_edit::Value>().is_err()
+    };
+    lines.iter().find(|(_, text)| !has_long_text && is_bare(text)).map(|(line, _)| *line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_without_quotes() {
+        for (text, want) in [
+            ("level = debug", true),
+            ("level = debug # more", true),
+            ("enable = yes", true),
+            ("level = \"debug\"", false),
+            ("enable = true # yes", false),
+            ("limit = inf", false),
+            ("size = 10", false),
+            ("list = [", false),
+            ("path = {{ .NodeConfig.A }}", false),
+            ("path = a{{ .NodeConfig.A }}", false),
+            ("[a.b]", false),
+            ("'a = b',", false),
+        ] {
+            assert_eq!(bare_word(&[(1, text)]).is_some(), want, "{text}");
+        }
+        assert_eq!(bare_word(&[(1, "a = \"\"\""), (2, "b = c")]), None);
+    }
+}
