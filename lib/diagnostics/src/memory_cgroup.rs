@@ -187,7 +187,7 @@ fn absent_where_enable_works(facts: &CgroupFacts) -> Finding {
                 });
             return seen_running(facts, finding);
         }
-        (None, None) => return seen_running(facts, no_boot_file(&facts.next.file)),
+        (None, None) => return seen_running(facts, no_boot_file(facts)),
     };
     let staged = files.iter().filter(lacks).find_map(|(_, staged)| *staged);
     enabled(seen_staged(finding, staged), files.into_iter(), facts)
@@ -242,7 +242,8 @@ fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
     Finding::new(Code::MemoryCgroupAbsent, message).saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
 }
 
-fn no_boot_file(boot_file: &BootFile) -> Finding {
+fn no_boot_file(facts: &CgroupFacts) -> Finding {
+    let boot_file = &facts.next.file;
     let message = "the memory controller is off, and no readable boot file shows why";
     let finding = Finding::new(Code::MemoryCgroupAbsent, message);
     if let BootFile::Unreadable { path, .. } = boot_file {
@@ -262,6 +263,9 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
             ))
             .command(Command::Reboot),
         );
+    }
+    if let Some(remedy) = elsewhere::of_ubuntu_core(facts) {
+        return finding.remedy(remedy);
     }
     finding.remedy(
         Remedy::new(

@@ -34,6 +34,18 @@ pub(super) fn remedy(place: &Place, why: &str) -> Option<String> {
     None
 }
 
+/// snapd keeps the boot partition elsewhere, with a copy of the command line for each kernel.
+pub(super) fn of_ubuntu_core(facts: &CgroupFacts) -> Option<Remedy> {
+    let running = facts.running.as_deref()?;
+    parameters(lines(running)[0], 1).iter().any(|parameter| parameter.text.starts_with("snapd_recovery_mode=")).then(|| {
+        Remedy::new(
+            "Ubuntu Core has the boot partition at /run/mnt/ubuntu-seed: add cgroup_enable=memory to the end of the first line \
+             of each cmdline.txt below it, then reboot",
+        )
+        .command("sudo find /run/mnt/ubuntu-seed -name cmdline.txt")
+    })
+}
+
 /// The file is right, and has another root than the running kernel got: it may not be the one that was booted.
 pub(super) fn doubted(finding: Finding, file: &TextFile, facts: &CgroupFacts) -> Finding {
     let root = |line: &str| {
@@ -81,5 +93,24 @@ mod tests {
             assert_eq!(found.is_some(), want.is_some(), "{why}");
             assert!(found.unwrap_or_default().starts_with(want.unwrap_or_default()), "{why}");
         }
+    }
+
+    #[test]
+    fn where_ubuntu_core_has_its_boot_partition() {
+        use crate::memory_cgroup::{CgroupFacts, Controller};
+        use crate::next_boot::{BootFile, NextBoot};
+        let facts = |running: &str| CgroupFacts {
+            kernel_release: None,
+            controller: Controller::Unknown(String::new()),
+            running: Some(running.to_owned()),
+            next: NextBoot { file: BootFile::Missing, staged: None },
+            stub: None,
+            extra: None,
+            generator: false,
+        };
+        let of_core =
+            of_ubuntu_core(&facts("cgroup_disable=memory snapd_recovery_mode=run console=tty1")).unwrap();
+        assert!(of_core.explain.contains("/run/mnt/ubuntu-seed"), "{of_core:?}");
+        assert_eq!(of_ubuntu_core(&facts("cgroup_disable=memory console=tty1")), None);
     }
 }
