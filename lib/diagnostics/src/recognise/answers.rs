@@ -37,13 +37,16 @@ pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
     (is_of_kubernetes || asks_the_api_server(line)).then(Details::default)
 }
 
-/// A client without credentials is this user.
-pub(super) fn anonymous(_: &str) -> Details {
-    Details::message("no credentials were sent, so the API server takes the client for system:anonymous").remedy(
-        Remedy::new(
-            "use a kubeconfig with credentials; `curl` needs a client certificate or a token, and `kubectl get --raw` \
-             sends those of the kubeconfig",
+/// A client without credentials is this user. A probe has none on purpose, and any answer tells it that a server is there.
+pub(super) fn anonymous(line: &str) -> Option<Details> {
+    let is_probe = ["\"/healthz", "\"/livez", "\"/readyz"].iter().any(|path| line.contains(path));
+    (!is_probe).then(|| {
+        Details::message("no credentials were sent, so the API server takes the client for system:anonymous").remedy(
+            Remedy::new(
+                "use a kubeconfig with credentials; `curl` needs a client certificate or a token, and `kubectl get --raw` \
+                 sends those of the kubeconfig",
+            )
+            .command("kubectl get --raw /version"),
         )
-        .command("kubectl get --raw /version"),
-    )
+    })
 }

@@ -190,3 +190,29 @@ pub(super) fn wifi_secrets(line: &str) -> Option<Details> {
     // Of a VPN or of 802.1X, whose secrets are others.
     (!line.contains("(eth") && !line.contains("vpn")).then(Details::default)
 }
+
+/// No access point of that name answers, again and again.
+pub(super) fn wifi_absent(line: &str) -> Option<Details> {
+    line.contains("config -> failed").then(|| {
+        Details::message("no Wi-Fi network of that name is in reach").remedy(
+            Remedy::new(
+                "compare the name to the letter; the country must be set, and a Pi 3B or Zero knows 2.4 GHz only; see what is \
+                 in reach",
+            )
+            .command("sudo nmcli device wifi list --rescan yes")
+            .command("sudo iw reg get"),
+        )
+    })
+}
+
+/// The card takes several commands at once and loses some.
+pub(super) fn queueing(line: &str) -> Option<Details> {
+    line.contains("mmc0: ").then(|| {
+        Details::message("the card loses commands that it queued, and the kernel starts it again").hint().remedy(
+            Remedy::new(
+                "update the kernel; if it continues, turn queueing off by `dtparam=sd_cqe=off` in config.txt, or use another card",
+            )
+            .command("sudo apt update && sudo apt full-upgrade"),
+        )
+    })
+}

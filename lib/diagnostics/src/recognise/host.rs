@@ -145,6 +145,20 @@ pub(super) fn too_hot(line: &str) -> Option<Details> {
     })
 }
 
+/// A port that the board turns off for a moment; some say it once when they are plugged in.
+pub(super) fn over_current(line: &str) -> Option<Details> {
+    let is_of_usb = ["usb", "hub "].iter().any(|device| line.contains(device));
+    (is_of_usb && !line.contains("no over-current")).then(|| {
+        Details::message("USB ports are turned off because what is connected draws too much current").remedy(
+            Remedy::new(
+                "use a powered hub for disks. A Pi 5 gives its ports 0.6 A unless the supply is one of 5 A: with a supply that \
+                 can, add `usb_max_current_enable=1` to config.txt",
+            )
+            .command("vcgencmd get_throttled"),
+        )
+    })
+}
+
 /// Whose memory ran out.
 pub(super) fn out_of_memory(line: &str) -> Details {
     let process = after(line, "Killed process ", &[')'])

@@ -272,3 +272,16 @@ pub(super) fn waiting(line: &str) -> Option<Details> {
         )
     })
 }
+
+/// k3s itself, on a board whose processor is older than the one it is built for.
+pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
+    line.contains("k3s").then(|| {
+        Details::message("k3s is built for another processor than that of this board").remedy(
+            Remedy::new(
+                "k3s needs ARMv7 or arm64: a Pi 1 and a Pi Zero without a 2 have ARMv6, on which no k3s runs",
+            )
+            .command("uname -m")
+            .command("k3s --version"),
+        )
+    })
+}

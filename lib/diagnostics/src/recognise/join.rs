@@ -74,6 +74,33 @@ pub(super) fn no_answer(line: &str) -> Option<Details> {
     was_accepted.then(|| Details::message(format!("the server that this node joins does not answer: {why}")))
 }
 
+/// A node's connection to a server, by which that reaches its kubelet. A server that starts again refuses it for a while.
+pub(super) fn tunnel_silent(line: &str) -> Option<Details> {
+    let server = tunnel(line)?;
+    let why = ["no route to host", "i/o timeout", "network is unreachable", "connection timed out"]
+        .into_iter()
+        .find(|why| line.contains(why))?;
+    Some(Details::message(format!("the server {server} does not answer this node: {why}")))
+}
+
+pub(super) fn tunnel_refused(line: &str) -> Option<Details> {
+    let server = tunnel(line).filter(|_| line.contains("connection refused"))?;
+    Some(Details::message(format!("the server {server} still does not answer this node: connection refused")))
+}
+
+fn tunnel(line: &str) -> Option<&str> {
+    let server = after(line, "dial tcp ", &[' '])?.trim_end_matches(':');
+    (server.ends_with(":6443") && !is_this_machine(server)).then_some(server)
+}
+
+/// Rancher's agents say the same of Rancher.
+pub(super) fn other_tunnel(line: &str) -> Option<Details> {
+    line.contains("unknown authority").then(|| {
+        Details::message("what this node connects to has a certificate of another CA: the server was installed again, or another answers")
+            .hint()
+    })
+}
+
 /// What is nothing while a server starts.
 pub(super) fn no_answer_here(line: &str) -> Option<Details> {
     if line.contains("cluster at https://") {

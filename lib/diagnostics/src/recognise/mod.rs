@@ -19,6 +19,7 @@ mod peer;
 mod pods;
 mod rights;
 mod servers;
+mod services;
 mod signatures;
 mod slow;
 mod start;

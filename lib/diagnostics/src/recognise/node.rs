@@ -1,7 +1,7 @@
 //! What the kubelet and the API server say of a node.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::{K3S_STATUS_ANYWHERE, Remedy};
+use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
 fn is_of_the_kubelets_log(line: &str) -> bool {
@@ -19,6 +19,30 @@ pub(super) fn plugin_gone(line: &str) -> Option<Details> {
         Details::message(format!("the pod network asks for the plugin `{name}`, which is not installed")).remedy(
             Remedy::new("another network was installed before, or its files were removed: see which one is configured")
                 .command("sudo ls /etc/cni/net.d /var/lib/rancher/k3s/agent/etc/cni/net.d"),
+        )
+    })
+}
+
+/// The interface that flannel is to use, or takes by itself.
+pub(super) fn interface(line: &str) -> Option<Details> {
+    let is_of_flannel = line.contains("flannel exited: ") || line.contains("flannel interface");
+    let name = after(line, "for interface ", &['"', ' ', ':'])
+        .or_else(|| after(line, "the interface ", &[':', ' ', '"']))
+        .filter(|name| is_plain(name));
+    let message = match name {
+        Some(name) if line.contains("IPv6") => format!("flannel finds no IPv6 address on {name}"),
+        Some(name) => format!("flannel finds no address on {name}"),
+        None => "flannel does not find the interface that it is to use".to_owned(),
+    };
+    is_of_flannel.then(|| {
+        Details::message(message).remedy(
+            Remedy::new(
+                "set `flannel-iface` to the interface with the address of this node, or remove it; with two families of \
+                 addresses the interface needs one of each",
+            )
+            .command("ip -brief address")
+            .command("sudo grep -rn flannel-iface /etc/rancher/k3s /etc/systemd/system/k3s*.service")
+            .command(RESTART_K3S),
         )
     })
 }

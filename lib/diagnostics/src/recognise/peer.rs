@@ -1,6 +1,8 @@
 //! Who speaks, and with whom: what TLS says of a certificate is a matter of k3s only where the API server was asked. The
 //! same libraries tell of databases, mail servers and web sites.
 
+use std::net::IpAddr;
+
 /// Whom a line tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
@@ -163,6 +165,14 @@ fn is_bare(line: &str) -> bool {
     let line = line.trim_start().to_ascii_lowercase();
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     BARE.iter().any(|start| line.starts_with(start))
+}
+
+/// An address that no router of the internet knows.
+pub(super) fn is_local_address(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
 }
 
 /// A name of the internet, and not of a home or of one machine.

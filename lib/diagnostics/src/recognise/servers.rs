@@ -96,6 +96,12 @@ fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
     Some(remedy.command("kubectl -n kube-system get pods -l k8s-app=kube-dns"))
 }
 
+/// The C library's resolver, by Go: no server of names answered.
+pub(super) fn resolver_gives_up(line: &str) -> Option<Details> {
+    let rest = line.split_once("lookup ")?.1;
+    rest.split(' ').next().is_some_and(|name| name.ends_with(':')).then(|| not_found(line))
+}
+
 /// Android's and some programs' own use the class for other things.
 pub(super) fn java_not_found(line: &str) -> Option<Details> {
     line.contains("java.net.UnknownHostException: ").then(|| not_found(line))
@@ -121,7 +127,7 @@ pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
 }
 
 /// Is it kubectl or helm who speaks, and not a part of the cluster, which asks before others are ready?
-fn is_of_a_client(line: &str) -> bool {
+pub(super) fn is_of_a_client(line: &str) -> bool {
     [
         "Unable to connect to the server",
         "couldn't get current server API group list",
@@ -205,14 +211,4 @@ pub(super) fn this_machine(line: &str) -> Option<Details> {
 pub(super) fn refused(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
     Some(Details::message(format!("nothing answers at {server}")))
-}
-
-/// A pod that asks a Service: the addresses are those that k3s gives to the API server and to DNS.
-pub(super) fn service_network(line: &str) -> Option<Details> {
-    let why = ["no route to host", "i/o timeout", "network is unreachable", "timed out"]
-        .into_iter()
-        .find(|why| line.contains(why))?;
-    let whom =
-        if line.contains("10.43.0.1:443") { "the API server" } else { "the DNS server of the cluster" };
-    Some(Details::message(format!("a pod does not reach {whom}: {why}")))
 }

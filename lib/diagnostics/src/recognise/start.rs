@@ -49,6 +49,37 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
     )
 }
 
+/// An address to listen at that the machine has no more, as after another lease of DHCP.
+pub(super) fn not_its_address(line: &str) -> Option<Details> {
+    let place = after(line, "listen tcp ", &[' '])?.trim_end_matches(':');
+    let (address, port) = place.rsplit_once(':')?;
+    PORTS.contains(&port).then(|| {
+        Details::message(format!("k3s is to listen at {address}, which is no address of this machine")).remedy(
+            Remedy::new(
+                "the network gave the machine another address, or `bind-address` or `node-ip` is wrong: reserve the address in the \
+                 router, or correct the setting",
+            )
+            .command("ip -brief address")
+            .command("sudo grep -rnE 'bind-address|node-ip|advertise-address' /etc/rancher/k3s /etc/systemd/system/k3s*.service"),
+        )
+    })
+}
+
+/// A program of k3s that systemd may not start.
+pub(super) fn not_executable(line: &str) -> Option<Details> {
+    let program = after(line, "spawning ", &[':', ' ']).filter(|program| is_plain(program))?;
+    (program.ends_with("/k3s") && line.contains("Permission denied")).then(|| {
+        Details::message(format!("systemd may not run {program}")).remedy(
+            Remedy::new(
+                "it is not executable, is on a file system mounted with `noexec`, or SELinux forbids it",
+            )
+            .command(format!("sudo chmod 0755 {program}"))
+            .command(format!("findmnt -T {program}"))
+            .command("getenforce"),
+        )
+    })
+}
+
 /// A port that Docker publishes for a container, as k3d asks it to.
 pub(super) fn port_allocated(line: &str) -> Option<Details> {
     let place = after(line, "ind for ", &[' '])?;

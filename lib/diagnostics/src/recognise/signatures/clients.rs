@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, says, tells};
-use crate::recognise::{answers, images, join, kubeconfig, rights, servers, tls, webhooks};
+use crate::recognise::{answers, images, join, kubeconfig, rights, servers, services, tls, webhooks};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // They wrap errors of every other kind.
@@ -122,7 +122,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("apiexception: unauthorized", answers::library_unauthorized),
             judged("unauthorized for url: ", answers::library_unauthorized),
             judged("http 401 : unauthorized", answers::library_unauthorized),
-            tells("user \"system:anonymous\" cannot", answers::anonymous),
+            judged("user \"system:anonymous\" cannot", answers::anonymous),
             judged("remote error: tls: expired certificate", tls::alert),
             judged("remote error: tls: certificate required", tls::alert),
             judged("remote error: tls: bad certificate", tls::alert),
@@ -152,6 +152,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             says("token ca hash does not match the cluster ca certificate hash"),
             judged("ca cert validation failed: ", join::other_server),
             judged("failed to get ca certs: ", join::other_server),
+            judged("failed to connect to proxy", join::other_tunnel),
         ],
     ),
     // TLS: first of registries, whose certificates are not k3s'.
@@ -228,9 +229,11 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
     (
         Code::ServiceNetworkUnreachable,
         &[
-            judged("10.43.0.1:443", servers::service_network),
-            judged("10.43.0.10:53", servers::service_network),
-            judged("communications error to 10.43.0.10#53: ", servers::service_network),
+            judged(".1:443: ", services::unreachable),
+            judged(":1]:443: ", services::unreachable),
+            judged(":53: ", services::unreachable),
+            judged("communications error to 10.43.0.10#53: ", services::unreachable),
+            judged("communications error to 10.96.0.10#53: ", services::unreachable),
         ],
     ),
     (
@@ -242,6 +245,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
         &[
             tells("no such host", servers::not_found),
             tells("server misbehaving", servers::not_found),
+            judged(": try again", servers::resolver_gives_up),
             tells("could not resolve host", servers::not_found),
             judged("could not resolve '", servers::apt_not_found),
             tells("failed to lookup address information", servers::not_found),

@@ -14,7 +14,13 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("unable to verify password for node", join::name_taken),
         ],
     ),
-    (Code::ServerAddressChanged, &[says("is a not a member of the etcd cluster")]),
+    (
+        Code::ServerAddressChanged,
+        &[
+            says("is a not a member of the etcd cluster"),
+            judged("bind: cannot assign requested address", start::not_its_address),
+        ],
+    ),
     (
         Code::JoinTokenRefused,
         &[
@@ -34,6 +40,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("ca cert validation failed: get ", join::no_answer),
             repeated("failed to get ca certs: get \"https://127.0.0.1:", 3, join::no_answer_here),
             repeated("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
+            judged("failed to connect to proxy", join::tunnel_silent),
+            repeated("remotedialer proxy error\" error=\"dial tcp ", 3, join::tunnel_refused),
         ],
     ),
     (
@@ -63,7 +71,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     ),
     (
         Code::K3sFileUnreadable,
-        &[judged("/etc/rancher/", start::unreadable), judged("/var/lib/rancher/", start::unreadable)],
+        &[
+            judged("/etc/rancher/", start::unreadable),
+            judged("/var/lib/rancher/", start::unreadable),
+            judged("failed at step exec spawning ", start::not_executable),
+        ],
     ),
     (
         Code::ContainerdTemplateFault,
@@ -126,6 +138,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::VolumeWaits,
         &[
             says("unbound immediate persistentvolumeclaims"),
+            says("persistentvolumeclaim is not bound: "),
             judged(
                 "waiting for a volume to be created either by the external provisioner",
                 pods::still_waits,
@@ -146,6 +159,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("insufficient memory", pods::does_not_fit),
             judged("insufficient cpu", pods::does_not_fit),
             judged("too many pods", pods::does_not_fit),
+            judged("insufficient pods", pods::does_not_fit),
             judged("didn't have free ports for the requested pod ports", pods::ports),
             tells("node didn't have enough resource: ", pods::not_enough),
         ],

@@ -1,7 +1,7 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, known, says, tells};
+use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
 use crate::recognise::{card, host, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -68,6 +68,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("couldn't load match `"),
             says("couldn't find match `"),
             says("not supported, missing kernel module?"),
+            says("rule_append failed (no such file or directory)"),
             judged("vxlan", host::no_vxlan),
             judged("operation not supported", host::flannel),
             judged("bridge-nf-call-iptables", host::no_br_netfilter),
@@ -114,6 +115,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("pre-shared key may be incorrect"),
             judged("secrets were required, but not provided", card::wifi_secrets),
             judged("(reason 'no-secrets'", card::wifi_secrets),
+            repeated("(reason 'ssid-not-found'", 2, card::wifi_absent),
+            says("no network with ssid '"),
         ],
     ),
     (
@@ -124,6 +127,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("throttled=0x", host::throttled),
             says("cpu clock throttled"),
             judged("critical temperature reached", host::too_hot),
+            repeated(": over-current change", 3, host::over_current),
+            repeated("over-current condition", 3, host::over_current),
         ],
     ),
     (
@@ -152,6 +157,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("whilst initialising ", card::initialising),
             says("final write to sd card still running"),
             judged(": tried to reset card", card::timeout),
+            repeated(": running cqe recovery", 2, card::queueing),
             known(": r/w command failed, status", card::of_a_card),
             known(": recovery failed!", card::of_a_card),
             known("aborting journal on device ", card::of_a_card),

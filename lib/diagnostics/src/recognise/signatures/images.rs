@@ -16,6 +16,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("does not match the specified platform"),
             says("does not match the detected host platform"),
             says("does not match the expected platform"),
+            judged("code=dumped, signal=ill", images::k3s_of_another),
+            judged("code=dumped, status=4/ill", images::k3s_of_another),
         ],
     ),
     (

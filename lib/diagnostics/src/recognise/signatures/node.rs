@@ -76,6 +76,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("reason:networkpluginnotready", node::network),
             judged("/run/flannel/subnet.env: no such file or directory", node::network),
             judged("failed to find plugin \"", node::plugin_gone),
+            judged("failed to find the interface", node::interface),
+            judged("could not find valid interface ", node::interface),
         ],
     ),
     (

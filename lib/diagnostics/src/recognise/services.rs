@@ -1,0 +1,93 @@
+//! What pods say of Services that they do not reach.
+
+use std::net::IpAddr;
+
+use super::details::{Details, after};
+use super::peer::{asks_the_api_server, is_local_address};
+
+/// A pod that asks a Service: the API server's is the first address of its range, and k3s gives the tenth to DNS.
+pub(super) fn unreachable(line: &str) -> Option<Details> {
+    let why = ["no route to host", "i/o timeout", "network is unreachable", "timed out"]
+        .into_iter()
+        .find(|why| line.contains(why))?;
+    let whom = if is_api_server(line) {
+        "the API server"
+    } else if is_dns(line) {
+        "the DNS server of the cluster"
+    } else {
+        return None;
+    };
+    Some(Details::message(format!("a pod does not reach {whom}: {why}")))
+}
+
+/// Outside of a cluster the port is another, and a client says who it is.
+fn is_api_server(line: &str) -> bool {
+    if ["10.43.0.1:443", "10.96.0.1:443"].iter().any(|address| line.contains(address)) {
+        return true;
+    }
+    let Some(address) = address(line, "dial tcp ", ":443") else { return false };
+    let is_first = match address {
+        IpAddr::V4(address) => address.octets()[3] == 1,
+        IpAddr::V6(address) => address.segments()[7] == 1,
+    };
+    is_first
+        && is_local_address(address)
+        && asks_the_api_server(line)
+        && !super::servers::is_of_a_client(line)
+}
+
+/// A name of the cluster that was asked of a server with an address of its own, or k3s' and kubeadm's own.
+fn is_dns(line: &str) -> bool {
+    if ["10.43.0.10:53", "10.43.0.10#53", "10.96.0.10:53", "10.96.0.10#53"]
+        .iter()
+        .any(|address| line.contains(address))
+    {
+        return true;
+    }
+    let is_of_the_cluster = after(line, "lookup ", &[' ']).is_some_and(|name| {
+        let name = name.trim_end_matches('.').trim_end_matches(".cluster.local");
+        name.rsplit('.').next() == Some("svc")
+    });
+    is_of_the_cluster && address(line, "->", ":53").is_some_and(is_local_address)
+}
+
+/// The address with this port behind the text.
+fn address(line: &str, before: &str, port: &str) -> Option<IpAddr> {
+    let place = after(line, before, &[' ', '"'])?.trim_end_matches(':');
+    let address = place.strip_suffix(port)?;
+    address.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_pod_does_not_reach() {
+        for (line, want) in [
+            (
+                r#"Get "https://172.20.0.1:443/api/v1/nodes": dial tcp 172.20.0.1:443: i/o timeout"#,
+                "the API server",
+            ),
+            (
+                r#"Get "https://[fd00:43::1]:443/version": dial tcp [fd00:43::1]:443: connect: network is unreachable"#,
+                "the API server",
+            ),
+            ("dial tcp 10.96.0.1:443: i/o timeout", "the API server"),
+            (
+                "lookup db.prod.svc.cluster.local on 10.233.0.3:53: read udp 10.233.66.4:4711->10.233.0.3:53: i/o timeout",
+                "the DNS server of the cluster",
+            ),
+            (r#"Get "https://192.0.2.1:443/api/v1/nodes": dial tcp 192.0.2.1:443: i/o timeout"#, ""),
+            (r#"Get "https://10.0.0.7:443/api/v1/nodes": dial tcp 10.0.0.7:443: i/o timeout"#, ""),
+            (r#"Get "https://10.0.0.1:443/index.yaml": dial tcp 10.0.0.1:443: i/o timeout"#, ""),
+            ("Unable to connect to the server: dial tcp 10.0.0.1:443: i/o timeout", ""),
+            ("lookup example.com on 10.0.0.2:53: read udp 10.0.0.9:1->10.0.0.2:53: i/o timeout", ""),
+            ("lookup a.svc on 10.0.0.2:53: read udp 10.0.0.9:1->10.0.0.2:53: no such host", ""),
+        ] {
+            let message = unreachable(line).and_then(|details| details.message).unwrap_or_default();
+            assert_eq!(message.contains("a pod does not reach "), !want.is_empty(), "{line}: {message}");
+            assert!(message.contains(want), "{line}: {message}");
+        }
+    }
+}
