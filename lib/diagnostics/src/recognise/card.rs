@@ -193,16 +193,18 @@ pub(super) fn wifi_secrets(line: &str) -> Option<Details> {
 
 /// No access point of that name answers, again and again.
 pub(super) fn wifi_absent(line: &str) -> Option<Details> {
-    line.contains("config -> failed").then(|| {
-        Details::message("no Wi-Fi network of that name is in reach").remedy(
-            Remedy::new(
-                "compare the name to the letter; the country must be set, and a Pi 3B or Zero knows 2.4 GHz only; see what is \
-                 in reach",
-            )
-            .command("sudo nmcli device wifi list --rescan yes")
-            .command("sudo iw reg get"),
+    line.contains("config -> failed").then(|| wifi_unknown(line))
+}
+
+pub(super) fn wifi_unknown(_: &str) -> Details {
+    Details::message("no Wi-Fi network of that name is in reach").remedy(
+        Remedy::new(
+            "compare the name to the letter; the country must be set, and a Pi 3B or Zero knows 2.4 GHz only; see what is \
+             in reach",
         )
-    })
+        .command("sudo nmcli device wifi list --rescan yes")
+        .command("sudo iw reg get"),
+    )
 }
 
 /// The card takes several commands at once and loses some.

@@ -99,7 +99,8 @@ fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
 /// The C library's resolver, by Go: no server of names answered.
 pub(super) fn resolver_gives_up(line: &str) -> Option<Details> {
     let rest = line.split_once("lookup ")?.1;
-    rest.split(' ').next().is_some_and(|name| name.ends_with(':')).then(|| not_found(line))
+    let is_a_name = rest.split(' ').next().is_some_and(|name| name.ends_with(':'));
+    (is_a_name && line.contains("dial ")).then(|| not_found(line))
 }
 
 /// Android's and some programs' own use the class for other things.

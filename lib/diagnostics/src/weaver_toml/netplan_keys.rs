@@ -57,10 +57,13 @@ pub(super) fn faults<'n>(
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
         let Some(interfaces) = network.get(kind) else { continue };
         found.doubles(interfaces);
-        for (name, body) in interfaces.entries() {
+        found.renderer(interfaces);
+        let of_all = |key: &YamlNode| key.as_str() == Some("renderer");
+        for (name, body) in interfaces.entries().iter().filter(|(key, _)| !of_all(key)) {
             found.doubles(body);
             found.keys(kind, body);
             found.types(name, body);
+            found.addresses(body);
             found.routes(body);
             if kind == "wifis" {
                 found.radio(name, body, written);
@@ -159,6 +162,26 @@ impl<'n> Found<'n> {
             }
         }
         self.renderer(body);
+    }
+
+    /// Routers and servers of names that are no addresses.
+    fn addresses(&mut self, body: &'n YamlNode) {
+        let gateways = ["gateway4", "gateway6"].iter().filter_map(|key| body.get(key));
+        let routes = body.get("routes").map_or(&[][..], YamlNode::items);
+        let vias = routes.iter().filter_map(|route| route.get("via"));
+        let servers = body.get("nameservers").and_then(|servers| servers.get("addresses"));
+        let servers = servers.map_or(&[][..], YamlNode::items);
+        for node in gateways.chain(vias).chain(servers) {
+            // A zone, or the name in a certificate, may stand behind it.
+            let text = node.as_str().map(|text| text.split(['%', '#']).next().unwrap_or(text));
+            if text.is_some_and(|text| text.parse::<IpAddr>().is_err()) {
+                self.add(
+                    node,
+                    "this is no IP address, so netplan refuses the file",
+                    "write one, such as 192.168.1.1",
+                );
+            }
+        }
     }
 
     /// Default routes of one interface, and gateways that it cannot reach.
@@ -280,91 +303,4 @@ fn is_in(one: IpAddr, other: IpAddr, prefix: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::yaml_node;
-
-    fn found(text: &str) -> Vec<String> {
-        let network = yaml_node::parse(text).unwrap();
-        let faults = faults(&network, false, &|_| None);
-        faults
-            .into_iter()
-            .map(|it| format!("{}:{}: {} | {}", it.at.line, it.at.column, it.what, it.remedy))
-            .collect()
-    }
-
-    #[test]
-    fn what_netplan_refuses_or_takes_otherwise() {
-        let long = "a".repeat(33);
-        let psk = "g".repeat(64);
-        for (text, want) in [
-            ("{version: 1, ethernets: {}}", "1:14: version 1 has `config`"),
-            ("{version: 2, config: [{}]}", "1:22: version 2 has no `config`"),
-            ("renderer: networkmanager", "1:11: there is no renderer"),
-            (
-                "ethernets: {e: {dhcp: true}}",
-                "1:17: netplan has no `dhcp`, and refuses the file | write `dhcp4: true`",
-            ),
-            (
-                "ethernets: {e: {set_name: a}}",
-                "1:17: netplan has no `set_name`, and refuses the file | write `set-name`",
-            ),
-            ("ethernets: {e: {access-points: {}}}", "1:17: `ethernets` have no `access-points`"),
-            ("wifis: {w: {access_points: {}}}", "1:13: netplan has no `access_points`"),
-            ("wifis: {w: {dhcp4: true}}", "1:9: a Wi-Fi interface has no `access-points`"),
-            ("wifis: {w: {access-points: [{name: a}]}}", "1:28: `access-points` is a list"),
-            ("ethernets: {e: {addresses: 10.0.0.2/24}}", "1:28: `addresses` is a single value"),
-            ("ethernets: {e: {nameservers: [1.1.1.1]}}", "1:30: `nameservers` is a list"),
-            ("ethernets: {e: {dhcp4: maybe}}", "1:24: `dhcp4` is neither true nor false"),
-            (
-                "wifis: {w: {access-points: {}}, w: {access-points: {}}}",
-                "1:9: the same key stands further down",
-            ),
-            (
-                &format!("wifis: {{w: {{access-points: {{{long}: {{}}}}}}}}"),
-                "1:29: the Wi-Fi's name has more than 32",
-            ),
-            ("wifis: {w: {access-points: {a: {password: short}}}}", "1:43: the Wi-Fi's password has neither"),
-            (
-                &format!("wifis: {{w: {{access-points: {{a: {{password: {psk}}}}}}}}}"),
-                "1:43: the Wi-Fi's password",
-            ),
-            (
-                "wifis: {w: {access-points: {a: {auth: {key-management: wpa2, password: longenough}}}}}",
-                "1:56: there is no key management",
-            ),
-            (
-                "ethernets: {e: {gateway4: 10.0.0.1, routes: [{to: default, via: 10.0.0.2}]}}",
-                "1:46: this interface has a second default route",
-            ),
-            (
-                "ethernets: {e: {addresses: [10.0.0.2/24], gateway4: 10.0.1.1}}",
-                "1:53: the gateway is in no network",
-            ),
-            (
-                "ethernets: {e: {addresses: [\"fd00::2/64\"], routes: [{to: default, via: \"fd01::1\"}]}}",
-                "1:72: the gateway is in no network",
-            ),
-        ] {
-            let found = found(text);
-            assert!(found.len() == 1 && found[0].starts_with(want), "{text}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_fine_is_left_alone() {
-        for text in [
-            "{version: 2, renderer: networkd, ethernets: {e: {match: {name: \"en*\"}, dhcp4: yes, optional: true}}}",
-            "ethernets: {e: {dhcp4: true, addresses: [10.0.0.2/24], routes: [{to: default, via: 10.9.0.1}]}}",
-            "ethernets: {e: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.9.0.1, on-link: true}]}}",
-            "ethernets: {e: {addresses: [10.0.0.2/24, \"fd00::2/64\"], gateway4: 10.0.0.1, gateway6: \"fe80::1\"}}",
-            "ethernets: {e: {routes: [{to: default, via: 10.0.0.1}, {to: default, via: 10.0.0.2, metric: 200}]}}",
-            "wifis: {w: {access-points: {a: {}, b: {password: \"\"}, c: {auth: {key-management: sae, password: x}}}}}",
-            "{version: 1, config: [{type: physical}]}",
-            "config: disabled",
-            "ethernets:",
-        ] {
-            assert_eq!(found(text), [""; 0], "{text}");
-        }
-    }
-}
+mod tests;

@@ -116,7 +116,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("secrets were required, but not provided", card::wifi_secrets),
             judged("(reason 'no-secrets'", card::wifi_secrets),
             repeated("(reason 'ssid-not-found'", 2, card::wifi_absent),
-            says("no network with ssid '"),
+            tells("no network with ssid '", card::wifi_unknown),
         ],
     ),
     (
