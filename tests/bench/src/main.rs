@@ -1,5 +1,5 @@
-//! `weaver-bench`: what operator and node agent cost, and how fast the operator is next to a bare client in the
-//! same run.
+//! `weaver-bench`: what operator and node agent cost, how fast the operator is next to a bare client in the
+//! same run, and how fast `weaver explain` reads.
 //!
 //! Everything is measured on an API server of the run's own. Absolute times are the machine's; the columns that count
 //! are the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are
@@ -7,6 +7,7 @@
 
 mod agent;
 mod bed;
+mod explain;
 mod figures;
 mod floor;
 mod latency;
@@ -51,6 +52,9 @@ struct Args {
     /// The checkout
     #[arg(long, default_value = ".")]
     source: PathBuf,
+    /// Another `weaver`, whose `explain` is measured next to this one's
+    #[arg(long, value_name = "PROGRAM")]
+    baseline: Option<PathBuf>,
     /// Where the released operator lies
     #[arg(long, default_value = "target/release")]
     bin_dir: PathBuf,
@@ -71,6 +75,8 @@ enum Part {
     Rest,
     /// What the node agent costs
     Agent,
+    /// How fast `weaver explain` reads a log; needs no API server
+    Explain,
 }
 
 /// The most namespaces that anything is copied to.
@@ -95,14 +101,20 @@ async fn main() -> Result<()> {
 async fn measure(args: Args) -> Result<()> {
     let begun = Instant::now();
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    let mut report = Report { figures: Vec::new(), begun };
+    let rounds = usize::from(args.rounds);
+    let asked = |part| args.only.is_none_or(|only| only == part);
+    if asked(Part::Explain) {
+        report.add(explain::speed(&args, rounds)?);
+    }
+    if args.only == Some(Part::Explain) {
+        return report.write(&args);
+    }
     let program = args.bin_dir.join("weaver-operator");
     let bin_dir =
         args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
     let pool = if args.only == Some(Part::Agent) { 1 } else { POOL };
     let bed = Bed::start(&args.source, &bin_dir, pool).await?;
-    let mut report = Report { figures: Vec::new(), begun };
-    let rounds = usize::from(args.rounds);
-    let asked = |part| args.only.is_none_or(|only| only == part);
     if asked(Part::Agent) {
         report.add(agent::checks(bed.server(), &bed.places(), rounds)?);
         report.add(agent::rest(bed.server(), &bed.places(), Duration::from_secs(args.idle)).await?);

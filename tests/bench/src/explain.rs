@@ -1,0 +1,74 @@
+//! `weaver explain`: how fast it reads a log, next to a program that reads the same lines and judges none.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::Instant;
+
+use crate::Args;
+use crate::figures::Figure;
+
+/// Bytes of the log.
+const SIZE: usize = 300_000_000;
+/// One line in so many is an error that is recognised.
+const ONE_IN: usize = 100;
+/// What others print: recognised, and not.
+const CORPUS: [&str; 2] =
+    ["lib/diagnostics/src/recognise/corpus/known.txt", "lib/diagnostics/src/recognise/corpus/unrelated.txt"];
+
+/// Megabytes in a second, in turn: of `weaver`, of `wc -l`, and of another `weaver` where one is named.
+pub fn speed(args: &Args, rounds: usize) -> Result<Vec<Figure>> {
+    let log = args.out.join("explain.log");
+    write(&args.source, &log)?;
+    let program = args.bin_dir.join("weaver");
+    let explain = |program: &Path| megabytes_a_second(Command::new(program).arg("explain"), &log);
+    let (mut own, mut floor, mut other) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        own.push(explain(&program)?);
+        floor.push(megabytes_a_second(Command::new("wc").arg("-l"), &log)?);
+        other.extend(args.baseline.as_deref().map(explain).transpose()?);
+    }
+    fs::remove_file(&log).context("removing the log")?;
+    let what = "weaver explain: reading a log";
+    let compared = (!other.is_empty()).then(|| {
+        Figure::new(format!("{what} (floor: the other weaver)"), "MB/s", own.clone()).compared_to(other)
+    });
+    let own = Figure::new(format!("{what} (floor: wc -l)"), "MB/s", own).compared_to(floor);
+    Ok(std::iter::once(own).chain(compared).collect())
+}
+
+/// A log of the recorded lines, in turn.
+fn write(source: &Path, log: &Path) -> Result<()> {
+    let [known, unrelated] = CORPUS.map(|path| fs::read_to_string(source.join(path)));
+    let (known, unrelated) = (known.context(CORPUS[0])?, unrelated.context(CORPUS[1])?);
+    // Where a line means something only after others, they stand in front of it.
+    let known = known.lines().filter(|line| !line.starts_with('#') && !line.contains(" ⏎ "));
+    let mut known = known.filter_map(|line| Some(line.split_once(' ')?.1)).cycle();
+    let mut unrelated = unrelated.lines().filter(|line| !line.contains(" ⏎ ")).cycle();
+    let mut file = BufWriter::new(File::create(log).with_context(|| log.display().to_string())?);
+    let mut written = 0;
+    for number in 1.. {
+        let next = if number % ONE_IN == 0 { known.next() } else { unrelated.next() };
+        let line = next.context("the corpus is empty")?;
+        writeln!(file, "{line}")?;
+        written += line.len() + 1;
+        if written >= SIZE {
+            break;
+        }
+    }
+    file.flush().context("writing the log")
+}
+
+fn megabytes_a_second(command: &mut Command, log: &Path) -> Result<f64> {
+    let input = File::open(log).with_context(|| log.display().to_string())?;
+    let size = input.metadata()?.len();
+    let begun = Instant::now();
+    let ended = command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let ended = ended.with_context(|| format!("starting {command:?}"))?;
+    let took = begun.elapsed().as_secs_f64();
+    ensure!(ended.success(), "{command:?}: {ended}");
+    Ok(f64::from(u32::try_from(size)?) / 1e6 / took)
+}
