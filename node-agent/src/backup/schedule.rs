@@ -79,7 +79,7 @@ pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let when = asked.lines().filter_map(value).next_back().and_then(|name| When::of(&name));
     let uptime = root.read_if_possible(UPTIME)?.text;
     let uptime = uptime.split(['.', ' ']).next()?.parse().ok()?;
-    // A record that is damaged is written anew by the next one.
+    // A record that is damaged is written again by the next one.
     let last = read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
     Some(Schedule { when, place: Place::file(BACKUP), last, now: Timestamp::now().as_second(), uptime })
 }
