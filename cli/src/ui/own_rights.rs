@@ -39,8 +39,40 @@ pub async fn lacking(client: &Client, parts: &[Part]) -> anyhow::Result<Vec<Stri
     let everything = namespaces.into_iter().map(everything).collect();
     let limited: BTreeSet<String> =
         missing(client, everything).await?.into_iter().filter_map(|needed| needed.0.namespace).collect();
-    let needed = parts.iter().filter(|part| limited.contains(&namespace(part))).flat_map(needed).collect();
-    Ok(missing(client, needed).await?.iter().map(|needed| needed.0.to_string()).collect())
+    let parts: Vec<&Part> = parts.iter().filter(|part| limited.contains(&namespace(part))).collect();
+    let lacking = missing(client, parts.iter().copied().flat_map(needed).collect()).await?;
+    let instead = parts.iter().copied().flat_map(|part| instead(part, &lacking)).collect();
+    let not_instead = missing(client, instead).await?;
+    Ok(left(&parts, lacking, &not_instead).iter().map(|needed| needed.0.to_string()).collect())
+}
+
+/// What allows to grant more than one holds: to write such a Role, and to bind it. Only where that matters.
+fn instead(part: &Part, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
+    let Part::Role(role) = part else { return Vec::new() };
+    let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
+    let of = |verb: &'static str| {
+        let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
+        Needed(Access { verb: verb.into(), resource: resource_of::<Role>(), namespace, name })
+    };
+    let is_needed = held(role).iter().any(|needed| lacking.contains(needed));
+    if is_needed { vec![of("escalate"), of("bind")] } else { Vec::new() }
+}
+
+/// Those of the lacking rights that nothing stands in for.
+fn left(parts: &[&Part], lacking: BTreeSet<Needed>, not_instead: &BTreeSet<Needed>) -> BTreeSet<Needed> {
+    let is_free = |part: &&Part| {
+        let instead = instead(part, &lacking);
+        !instead.is_empty() && instead.iter().all(|needed| !not_instead.contains(needed))
+    };
+    let of = |part: &&Part| match part {
+        Part::Role(role) => held(role),
+        Part::Account(_) | Part::Binding(_) => Vec::new(),
+    };
+    let (free, bound): (Vec<&Part>, Vec<&Part>) = parts.iter().copied().partition(is_free);
+    let bound: BTreeSet<Needed> =
+        bound.iter().flat_map(of).chain(parts.iter().copied().flat_map(written_part)).collect();
+    let free: BTreeSet<Needed> = free.iter().flat_map(of).collect();
+    lacking.into_iter().filter(|needed| bound.contains(needed) || !free.contains(needed)).collect()
 }
 
 fn namespace(part: &Part) -> String {
@@ -57,28 +89,39 @@ fn everything(namespace: String) -> Needed {
     Needed(Access { verb: EVERYTHING.into(), resource, namespace: Some(namespace), name: None })
 }
 
-/// To write it; and for a Role, to hold what it grants, since no one may grant more.
+/// To write it; and for a Role, to hold what it grants, since no one may grant more but by [`instead`].
 fn needed(part: &Part) -> Vec<Needed> {
+    let held = match part {
+        Part::Role(role) => held(role),
+        Part::Account(_) | Part::Binding(_) => Vec::new(),
+    };
+    written_part(part).into_iter().chain(held).collect()
+}
+
+fn written_part(part: &Part) -> Vec<Needed> {
     let namespace = namespace(part);
-    let of = |resource: GroupResource, verb: &str, name: Option<&String>| {
-        let (verb, name) = (verb.to_owned().into(), name.cloned());
+    let of = |resource: GroupResource, verb: &str, name: Option<String>| {
+        let verb = verb.to_owned().into();
         Needed(Access { verb, resource, namespace: Some(namespace.clone()), name })
     };
     match part {
         Part::Account(_) => vec![of(resource_of::<ServiceAccount>(), "create", None)],
-        Part::Role(role) => {
-            let writes = written(role).map(|(verb, name)| of(resource_of::<Role>(), verb, name.as_ref()));
-            let granted = role.rules.iter().flatten().flat_map(granted);
-            writes
-                .into_iter()
-                .chain(granted.map(|(resource, verb, name)| of(resource, verb, name.as_ref())))
-                .collect()
-        }
+        Part::Role(role) => written(role).map(|(verb, name)| of(resource_of::<Role>(), verb, name)).into(),
         Part::Binding(binding) => {
-            let writes = written(binding);
-            writes.map(|(verb, name)| of(resource_of::<RoleBinding>(), verb, name.as_ref())).into()
+            written(binding).map(|(verb, name)| of(resource_of::<RoleBinding>(), verb, name)).into()
         }
     }
+}
+
+/// What a Role grants.
+fn held(role: &Role) -> Vec<Needed> {
+    let namespace = role.namespace().unwrap_or_default();
+    let granted = role.rules.iter().flatten().flat_map(granted);
+    let of = |(resource, verb, name): (GroupResource, &str, Option<String>)| {
+        let verb = verb.to_owned().into();
+        Needed(Access { verb, resource, namespace: Some(namespace.clone()), name })
+    };
+    granted.map(of).collect()
 }
 
 fn resource_of<K: Resource<DynamicType = ()>>() -> GroupResource {
@@ -144,6 +187,47 @@ mod tests {
                 "list secrets \"registry\" in namespace foo".to_owned(),
                 "watch secrets \"registry\" in namespace foo".to_owned(),
             ]
+        );
+    }
+
+    #[test]
+    fn who_may_escalate_and_bind_need_not_hold_what_a_role_grants() {
+        let account = Account { namespace: "team-a".into(), name: "sync".into() };
+        let rights =
+            ["foo", "bar"].map(|namespace| for_source(SourceKind::Secret, namespace, Some("registry")));
+        let parts: Vec<Part> = roles(&account, &rights.into_iter().flatten().collect())
+            .into_iter()
+            .flat_map(|(role, binding)| [Part::Role(role), Part::Binding(binding)])
+            .collect();
+        let parts: Vec<&Part> = parts.iter().collect();
+        let held = |verb: &str| {
+            let all = parts.iter().copied().flat_map(needed);
+            all.filter(|needed| needed.0.verb == verb).collect::<BTreeSet<_>>()
+        };
+        let words =
+            |found: BTreeSet<Needed>| found.iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
+        let asked: BTreeSet<Needed> =
+            parts.iter().copied().flat_map(|part| instead(part, &held("get"))).collect();
+        assert_eq!(asked.len(), 4, "{asked:?}");
+        let of = |verb: &str, namespace: &str| {
+            let is_it =
+                |needed: &&Needed| needed.0.verb == verb && needed.0.namespace.as_deref() == Some(namespace);
+            asked.iter().find(is_it).cloned().into_iter().collect::<BTreeSet<_>>()
+        };
+        let none = BTreeSet::new();
+        assert_eq!(words(left(&parts, held("get"), &none)), [""; 0]);
+        // One of the two is not enough, and those of one namespace say nothing of another.
+        for verb in ["escalate", "bind"] {
+            let left = words(left(&parts, held("get"), &of(verb, "foo")));
+            assert_eq!(left, ["get secrets \"registry\" in namespace foo"], "{verb}");
+        }
+        // To write the Role nothing stands in for.
+        let create: BTreeSet<Needed> = held("create").into_iter().chain(held("get")).collect();
+        let left = words(left(&parts, create, &none));
+        assert!(left.len() == 4 && left.iter().all(|right| right.starts_with("create role")), "{left:?}");
+        assert!(
+            parts.iter().copied().all(|part| instead(part, &none).is_empty()),
+            "nothing is asked in vain"
         );
     }
 
