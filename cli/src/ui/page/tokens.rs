@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::super::view::token::{Freshness, Life, TokenKey, TokenView};
+use super::super::view::token::{Freshness, Generated, Life, TokenKey, TokenView};
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
 
 /// ServiceTokens on the page.
@@ -42,6 +42,7 @@ fn one(frame: &Frame<'_>, token: &TokenView) -> Markup {
                 p { (summary.message) }
                 details { summary { "Conditions" } (frame.conditions(&summary.conditions)) }
             }
+            @if let Some(made) = &token.generated { (generated(frame, made)) }
             @if !token.keys.is_empty() {
                 div.scroll tabindex="0" role="group" aria-label={ "Keys of " (summary.name) } {
                     table {
@@ -52,6 +53,30 @@ fn one(frame: &Frame<'_>, token: &TokenView) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The accounts that it makes.
+fn generated(frame: &Frame<'_>, made: &Generated) -> Markup {
+    html! {
+        h3 { "Accounts that it makes" }
+        p {
+            @if made.count > 0 { (made.count) " named " code { (made.name) } ": " } @else { "None are asked for any more: " }
+            @match &made.seen {
+                None => "not reconciled yet.",
+                Some(seen) => {
+                    (seen.accounts) " are there, " (seen.fresh) " have a valid token"
+                    @if let Some(expires) = seen.expires { "; the first expires " (frame.time(expires)) }
+                    "."
+                }
+            }
+        }
+        @if let Some(seen) = made.seen.as_ref().filter(|seen| !seen.problems.is_empty()) {
+            ul {
+                @for (account, message) in &seen.problems { li { (badge("bad", "Problem")) " " code { (account) } ": " (lines(message)) } }
+            }
+            p.quiet { "A status names at most 16 accounts with a problem." }
         }
     }
 }
@@ -100,6 +125,7 @@ fn class(freshness: Freshness) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::view::token::GeneratedSeen;
     use super::super::super::view::token::tests::token;
     use super::super::tests::frame;
     use super::*;
@@ -119,6 +145,31 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
+    }
+
+    #[test]
+    fn accounts_that_it_makes_are_shown_with_what_is_wrong() {
+        let seen = GeneratedSeen {
+            accounts: 2,
+            fresh: 1,
+            expires: Some("2026-01-01T00:30:00Z".parse().unwrap()),
+            problems: vec![("robot-2".into(), "<exists>".into())],
+        };
+        let of = |count: i32, seen: Option<GeneratedSeen>| {
+            let made = Generated { name: "robot-{{n}}".into(), count, seen };
+            let token = TokenView { generated: Some(made), ..token("robot") };
+            tokens(&frame(), &[Arc::new(token)], None, true).into_string()
+        };
+        let page = of(3, Some(seen));
+        for part in [
+            "3 named <code>robot-{{n}}</code>: 2 are there, 1 have a valid token; the first expires <time",
+            "in 20 min</time>.",
+            "<code>robot-2</code>: &lt;exists&gt;",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(of(3, None).contains("not reconciled yet."));
+        assert!(of(0, None).contains("None are asked for any more"));
     }
 
     #[test]

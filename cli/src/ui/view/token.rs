@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::core::DeserializeGuard;
-use weaver_api::v1beta1::{ServiceToken, ServiceTokenSpec, TokenStatus};
+use weaver_api::v1beta1::{Generate, GeneratedStatus, ServiceToken, ServiceTokenSpec, TokenStatus};
 use weaver_diagnostics::finding_text::{clean, clean_lines};
 
 use super::health::Summary;
@@ -12,6 +12,29 @@ pub struct TokenView {
     pub summary: Summary,
     pub secret: String,
     pub keys: Vec<TokenKey>,
+    pub generated: Option<Generated>,
+}
+
+/// Accounts that it makes, each with a token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Generated {
+    /// The template of their names.
+    pub name: String,
+    /// How many the spec asks for.
+    pub count: i32,
+    /// `None` until the operator has reconciled it.
+    pub seen: Option<GeneratedSeen>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GeneratedSeen {
+    /// How many there are, and how many have a token that is valid.
+    pub accounts: i32,
+    pub fresh: i32,
+    /// When the first of their tokens expires.
+    pub expires: Option<Timestamp>,
+    /// Accounts, and what is wrong. Lines.
+    pub problems: Vec<(String, String)>,
 }
 
 /// One token, under its key.
@@ -82,6 +105,7 @@ impl TokenView {
                 summary: Summary::unreadable(&error.metadata, &error.error),
                 secret: String::new(),
                 keys: Vec::new(),
+                generated: None,
             },
         }
     }
@@ -93,8 +117,28 @@ impl TokenView {
             summary: Summary::of(&token.metadata, status.observed_generation, &status.conditions),
             secret: status.secret_name.as_deref().map(clean).unwrap_or_default(),
             keys: keys(&spec, &status.tokens),
+            generated: generated(spec.generate.as_ref(), status.generated.as_ref()),
         }
     }
+}
+
+/// What is asked for, or is still there of what was.
+fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Option<Generated> {
+    if asked.is_none() && status.is_none_or(|status| status.accounts == 0 && status.problems.is_empty()) {
+        return None;
+    }
+    let seen = status.map(|status| GeneratedSeen {
+        accounts: status.accounts,
+        fresh: status.fresh,
+        expires: status.expires_at.as_deref().and_then(|text| text.parse().ok()),
+        problems: status
+            .problems
+            .iter()
+            .map(|problem| (clean(&problem.account), clean_lines(problem.message.trim_end())))
+            .collect(),
+    });
+    let (name, count) = asked.map_or((String::new(), 0), |asked| (clean(&asked.name), asked.count));
+    Some(Generated { name, count, seen })
 }
 
 /// The tokens that are asked for, and those that the status has besides.
@@ -176,6 +220,28 @@ pub(in crate::ui) mod tests {
             (ci.freshness(Timestamp::MIN), ci.message.as_str()),
             (Freshness::Missing, "may not be minted\nyet")
         );
+    }
+
+    #[test]
+    fn accounts_that_it_makes_are_those_asked_for_and_those_still_there() {
+        let all = |spec: Value, status: Value| {
+            of(json!({"metadata": {"name": "a", "namespace": "t"}, "spec": spec, "status": status})).generated
+        };
+        let asked = json!({"writer": {"serviceAccount": {"name": "w"}}, "generate": {"count": 3, "name": "robot-{{n}}"}});
+        let none = json!({"writer": {"serviceAccount": {"name": "w"}}, "tokens": []});
+        let new = all(asked.clone(), json!({})).unwrap();
+        assert_eq!((new.name.as_str(), new.count, new.seen), ("robot-{{n}}", 3, None));
+        let problem = json!({"account": "robot-2", "message": "exists\u{202e}\nalready\n"});
+        let status = |accounts: i32| {
+            json!({"generated": {"desired": 3, "accounts": accounts, "fresh": 1, "expiresAt": "2026-01-01T00:00:00Z",
+                                 "problems": if accounts == 0 { json!([]) } else { json!([problem]) }}})
+        };
+        let seen = all(asked, status(2)).unwrap().seen.unwrap();
+        assert_eq!((seen.accounts, seen.fresh, seen.expires.is_some()), (2, 1, true));
+        assert_eq!(seen.problems, [("robot-2".to_owned(), "exists\\u{202e}\nalready".to_owned())]);
+        assert_eq!(all(none.clone(), status(2)).unwrap().count, 0, "some are still to be deleted");
+        assert_eq!(all(none.clone(), status(0)), None);
+        assert_eq!(all(none, json!({})), None);
     }
 
     #[test]
