@@ -35,7 +35,7 @@ use super::page::grant::Offer;
 use super::page::sync::Comparison;
 use super::page::{self, Tab};
 use super::told::{PATIENCE, Told};
-use super::view::account::{Search, accounts};
+use super::view::account::{Search, account, account_matrix};
 use super::view::event::{EventView, events};
 use super::view::health::Summary;
 use super::view::matrix::{Selection, matrix};
@@ -80,6 +80,7 @@ pub fn router(app: App) -> Router {
             get(granting::confirmation_page).post(granting::granted_page),
         )
         .route("/accounts", get(accounts_page))
+        .route("/accounts/{namespace}/{name}", get(account_page))
         .route("/tokens", get(tokens_page))
         .route("/nodes", get(nodes_page))
         .route("/explain", get(explain_page).post(explained_page))
@@ -223,10 +224,23 @@ async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Op
 }
 
 async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> Response {
-    let snapshot = app.live.syncs.borrow();
-    let (error, is_known) = (snapshot.error.as_deref(), snapshot.objects.is_some());
-    let all = accounts(&snapshot.all(), &search);
-    shown(page::accounts::accounts(&app.frame(), &all, &search, error, is_known))
+    let (syncs, error, is_known) = {
+        let snapshot = app.live.syncs.borrow();
+        (snapshot.all(), snapshot.error.clone(), snapshot.objects.is_some())
+    };
+    let matrix = account_matrix(&syncs, &search);
+    shown(page::accounts::accounts(&app.frame(), &matrix, &search, error.as_deref(), is_known))
+}
+
+async fn account_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
+    let (syncs, error) = {
+        let snapshot = app.live.syncs.borrow();
+        (snapshot.all(), snapshot.error.clone())
+    };
+    let Some(found) = account(&syncs, &namespace, &name) else {
+        return app.absent(Tab::Accounts, "No ConfigMapSync uses an account of this name.");
+    };
+    shown(page::accounts::account(&app.frame(), &found, error.as_deref()))
 }
 
 async fn tokens_page(State(app): State<App>) -> Response {

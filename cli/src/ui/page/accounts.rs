@@ -1,18 +1,23 @@
-//! Who copies from where to where: each account between what it reads and where it writes.
+//! Who copies from where to where: accounts and namespaces as a table, and one account between what it reads and where it
+//! writes.
 
 use maud::{Markup, html};
+use weaver_api::v1beta1::SourceKind;
+use weaver_copies::rights::{Right, for_source, for_target};
+use weaver_diagnostics::shell::quoted;
 
-use super::super::view::account::{AccountView, Search};
-use super::syncs::mark;
-use super::{Frame, Tab, trouble};
+use super::super::view::account::{AccountCell, AccountMatrix, AccountRow, AccountView, Search};
+use super::syncs::{mark, parts};
+use super::{Frame, Tab, code_block, encoded, trouble};
+use crate::connection;
 
-/// Accounts on the page, and namespaces of each.
+/// Of one account: sources, ConfigMapSyncs, and target namespaces.
 const SHOWN: usize = 100;
-const TARGETS: usize = 60;
+const TARGETS: usize = 500;
 
 pub fn accounts(
     frame: &Frame<'_>,
-    accounts: &[AccountView],
+    matrix: &AccountMatrix<'_>,
     search: &Search,
     error: Option<&str>,
     is_known: bool,
@@ -23,83 +28,215 @@ pub fn accounts(
             label { "Account, source or namespace " input type="search" name="q" value=(search.q); }
             button { "Show" }
         }
-        @if is_known && accounts.is_empty() {
-            p.empty {
-                @if search.q.is_empty() { "No ConfigMapSync uses an account yet." }
-                @else { "No account is selected. " a href={ (frame.prefix) "accounts" } { "Show all" } }
+        @if is_known && matrix.rows.is_empty() {
+            @if search.q.is_empty() {
+                p.empty { "No ConfigMapSync uses an account yet. Create one, with the rights that its account needs:" }
+                (code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
+            } @else {
+                p.empty { "No account is selected. " a href={ (frame.prefix) "accounts" } { "Show all" } }
             }
         }
-        @for account in accounts.iter().take(SHOWN) { (one(frame, account)) }
-        @if accounts.len() > SHOWN {
-            p.quiet { (accounts.len() - SHOWN) " more are not shown: search for one." }
-        }
-        p.quiet {
-            "What an account has copied, or could not. It may hold more rights than its ConfigMapSyncs use: "
-            code { "kubectl auth can-i --list --as=system:serviceaccount:NAMESPACE:NAME -n TARGET" }
+        @if !matrix.rows.is_empty() {
+            (table(frame, matrix, search))
+            (legend())
         }
     };
     frame.page(Tab::Accounts, "Accounts", true, &content)
 }
 
-fn one(frame: &Frame<'_>, account: &AccountView) -> Markup {
+fn table(frame: &Frame<'_>, matrix: &AccountMatrix<'_>, search: &Search) -> Markup {
+    let of = |search: Search| {
+        let Search { q, row, column } = search;
+        format!("{}accounts?q={}&row={row}&column={column}", frame.prefix, encoded(&q))
+    };
     html! {
-        section.card {
-            h2 { (account.namespace) "/" (account.name) }
-            div.picture {
-                div { h3 { "Reads" } ul { @for source in &account.sources { li { (source) } } } }
-                div.arrow { span aria-hidden="true" { "→" } small { "for" br;
-                    @for (at, sync) in account.syncs.iter().enumerate() {
-                        @if at > 0 { ", " }
-                        a href=(frame.sync_path(&account.namespace, sync)) { (sync) }
-                    }
+        (parts("Accounts", matrix.row_part, |page| of(Search { row: page, ..search.clone() })))
+        (parts("Namespaces", matrix.column_part, |page| of(Search { column: page, ..search.clone() })))
+        div.scroll tabindex="0" role="group" aria-label="Accounts and namespaces" {
+            table.matrix {
+                thead { tr {
+                    th scope="col" { "Account" } th scope="col" { "Syncs" } th scope="col" { "Writes in" }
+                    @for column in &matrix.columns { th scope="col" { (column) } }
                 } }
-                div {
-                    h3 { "Writes in " (account.targets.len()) @if account.is_truncated { " and more" } }
-                    ul.namespaces {
-                        @for target in account.targets.iter().take(TARGETS) { li { (mark(target)) " " code { (target.namespace) } } }
-                    }
-                    @if account.targets.len() > TARGETS { p.quiet { "and " (account.targets.len() - TARGETS) " more" } }
-                }
+                tbody { @for row in &matrix.rows { (line(frame, row)) } }
             }
         }
     }
+}
+
+fn line(frame: &Frame<'_>, row: &AccountRow<'_>) -> Markup {
+    let account = &row.account;
+    html! {
+        tr {
+            th scope="row" {
+                a href=(path(frame, account.namespace, account.name)) { (account.namespace) "/" (account.name) }
+            }
+            td { (account.syncs.len()) }
+            td { (account.targets.len()) @if account.is_truncated { "*" } }
+            @for cell in &row.cells { td { (signs(cell)) } }
+        }
+    }
+}
+
+fn path(frame: &Frame<'_>, namespace: &str, name: &str) -> String {
+    format!("{}accounts/{}/{}", frame.prefix, encoded(namespace), encoded(name))
+}
+
+fn signs(cell: &AccountCell<'_>) -> Markup {
+    html! {
+        @if cell.reads {
+            span.mark.reads title="Reads" { span aria-hidden="true" { "R" } span.hidden { "Reads." } }
+        }
+        @if let Some(target) = cell.writes {
+            @if cell.reads { " " }
+            span.hidden { "Writes: " } (mark(target))
+        }
+    }
+}
+
+fn legend() -> Markup {
+    let verbs = |rights: Vec<Right>| rights.iter().map(|right| right.verb).collect::<Vec<_>>().join(", ");
+    let reads = verbs(for_source(SourceKind::ConfigMap, "", None));
+    let writes = verbs(for_target(SourceKind::ConfigMap, ""));
+    html! {
+        p.quiet {
+            span.mark.reads aria-hidden="true" { "R" } " reads a source there, which takes the rights " (reads)
+            ". Another sign: writes copies there, which takes " (writes) "; the sign is how the worst of them is. \
+             An asterisk: the account writes in more namespaces than a status names."
+        }
+        p.quiet {
+            "This is what the ConfigMapSyncs ask for and what came of it. An account may hold more rights than they use: \
+             its own page has the command that lists them."
+        }
+    }
+}
+
+/// One account.
+pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>) -> Markup {
+    let AccountView { namespace, name, .. } = account;
+    let content = html! {
+        (trouble(error, "ConfigMapSyncs", true))
+        p { a href={ (frame.prefix) "accounts" } { "← All accounts" } }
+        section.picture aria-label="Sources and targets" {
+            div.box { h2 { "Reads" } ul { @for source in account.sources.iter().take(SHOWN) { li { (source) } } }
+                (more(account.sources.len(), SHOWN)) }
+            div.arrow { span aria-hidden="true" { "→" } small { "for " (account.syncs.len()) " syncs" } }
+            div.box {
+                h2 { "Writes in " (account.targets.len()) @if account.is_truncated { " and more" } }
+                ul.namespaces {
+                    @for target in account.sorted_targets().into_iter().take(TARGETS) {
+                        li { (mark(target)) " " code { (target.namespace) } }
+                    }
+                }
+                @if account.targets.is_empty() { p.empty { "No status names a target namespace." } }
+                (more(account.targets.len(), TARGETS))
+            }
+        }
+        section aria-labelledby="syncs" {
+            h2 #syncs { "ConfigMapSyncs that use it" }
+            ul { @for sync in account.syncs.iter().take(SHOWN) {
+                li { a href=(frame.sync_path(namespace, sync)) { (sync) } }
+            } }
+            @if account.syncs.len() > SHOWN {
+                p { a href={ (frame.prefix) "syncs?q=" (encoded(&format!("{namespace}/"))) } { "All " (account.syncs.len()) } }
+            }
+        }
+        section aria-labelledby="rights" {
+            h2 #rights { "Rights" }
+            p { "All that it may do in one namespace:" }
+            (code_block(&can_i(account)))
+        }
+    };
+    frame.page(Tab::Accounts, &format!("{namespace}/{name}"), true, &content)
+}
+
+fn can_i(account: &AccountView<'_>) -> String {
+    let AccountView { namespace, name, .. } = account;
+    let user = quoted(&format!("system:serviceaccount:{namespace}:{name}"));
+    let target = account.sorted_targets().first().map_or("TARGET", |target| &target.namespace).to_owned();
+    let cluster = connection::flags();
+    format!("kubectl auth can-i --list --as={user} -n {}{cluster}", quoted(&target))
+}
+
+fn more(all: usize, shown: usize) -> Markup {
+    html! { @if all > shown { p.quiet { "and " (all - shown) " more" } } }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::view::account::accounts as made;
+    use super::super::super::view::account::{account as found, account_matrix};
+    use super::super::super::view::sync::SyncView;
     use super::super::super::view::sync::tests::sync;
     use super::super::tests::frame;
     use super::*;
 
+    fn page(all: &[Arc<SyncView>], q: &str) -> String {
+        let search = Search { q: q.into(), ..Search::default() };
+        accounts(&frame(), &account_matrix(all, &search), &search, None, true).into_string()
+    }
+
+    #[test]
+    fn a_cell_says_in_words_whether_an_account_reads_and_how_it_writes_there() {
+        let all = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("team-a", "Synced")]))];
+        let page = page(&all, "");
+        for part in [
+            "<a href=\"/p/accounts/team-a/copier\">team-a/copier</a>",
+            "<th scope=\"col\">foo</th><th scope=\"col\">team-a</th>",
+            "<span class=\"hidden\">Writes: </span><span class=\"mark bad\" title=\"Failed (Why)\">",
+            "<span class=\"hidden\">Reads.</span></span> <span class=\"hidden\">Writes: </span>",
+            "takes the rights get, list, watch",
+            "takes create, delete, get, list, update, watch",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(!page.contains("page 1 of"), "{page}");
+    }
+
     #[test]
     fn an_account_stands_between_what_it_reads_and_where_it_writes() {
-        let syncs = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("bar", "Synced")]))];
-        let all = made(&syncs, &Search::default());
-        let page = accounts(&frame(), &all, &Search::default(), None, true).into_string();
+        let all = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("bar", "Synced")]))];
+        let copier = found(&all, "team-a", "copier").unwrap();
+        let page = account(&frame(), &copier, None).into_string();
         for part in [
-            "<h2>team-a/copier</h2>",
+            "<h1>team-a/copier</h1>",
             "<li>ConfigMap team-a/a</li>",
             "<a href=\"/p/syncs/team-a/a\">a</a>",
             "Writes in 2",
             "Failed (Why)</span></span> <code>foo</code>",
+            "--as=system:serviceaccount:team-a:copier -n foo",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
     }
 
     #[test]
-    fn where_none_is_found_or_known_it_says_so() {
-        let none = |q: &str, error: Option<&str>, is_known: bool| {
-            accounts(&frame(), &[], &Search { q: q.into() }, error, is_known).into_string()
-        };
-        assert!(none("", None, true).contains("uses an account yet"));
-        assert!(none("<b>", None, true).contains("No account is selected"));
-        assert!(!none("<b>", None, true).contains("<b>"));
+    fn pages_of_very_many_are_bounded_and_lead_to_the_rest() {
+        let names: Vec<String> = (0..128).map(|at| format!("n-{at:03}")).collect();
+        let targets: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "Synced")).collect();
+        let many: Vec<_> = (0..600)
+            .map(|at| Arc::new(SyncView { account: format!("a-{at}"), ..sync("s", "True", &targets) }))
+            .collect();
+        let all = page(&many, "a-");
+        assert!(all.len() < 500_000, "{}", all.len());
         assert!(
-            none("", Some("forbidden"), false).contains("could not be listed with your rights: forbidden")
+            all.contains("page 1 of 12, 600 in all") && all.contains("?q=a-&amp;row=1&amp;column=0"),
+            "{all}"
         );
+        // One account of a thousand ConfigMapSyncs.
+        let one: Vec<_> = (0..1_000).map(|at| Arc::new(sync(&format!("s-{at}"), "True", &targets))).collect();
+        let page = account(&frame(), &found(&one, "team-a", "copier").unwrap(), None).into_string();
+        assert!(page.len() < 100_000 && page.contains("All 1000"), "{}", page.len());
+    }
+
+    #[test]
+    fn where_none_is_found_or_known_it_says_so() {
+        assert!(page(&[], "").contains("weaver sync create settings"));
+        let none = page(&[], "<b>");
+        assert!(none.contains("No account is selected") && !none.contains("<b>"), "{none}");
+        let search = Search::default();
+        let refused = accounts(&frame(), &account_matrix(&[], &search), &search, Some("forbidden"), false);
+        assert!(refused.into_string().contains("could not be listed with your rights: forbidden"));
     }
 }

@@ -43,8 +43,8 @@ fn filter(frame: &Frame<'_>, selection: &Selection) -> Markup {
 
 fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
     html! {
-        (parts(frame, "Syncs", matrix.row_part, |page| Selection { row: page, ..selection.clone() }))
-        (parts(frame, "Namespaces", matrix.column_part, |page| Selection { column: page, ..selection.clone() }))
+        (parts("Syncs", matrix.row_part, |page| address(frame, &Selection { row: page, ..selection.clone() })))
+        (parts("Namespaces", matrix.column_part, |page| address(frame, &Selection { column: page, ..selection.clone() })))
         div.scroll tabindex="0" role="group" aria-label="Syncs and namespaces" {
             table.matrix {
                 thead { tr {
@@ -110,9 +110,9 @@ pub fn state_class(state: CopyState) -> &'static str {
     }
 }
 
-/// Where in a long list, and the way to its other pages.
-fn parts(frame: &Frame<'_>, what: &str, part: Part, of: impl Fn(usize) -> Selection) -> Markup {
-    let link = |page: usize, words: &str| html! { a href=(address(frame, &of(page))) { (words) } };
+/// Where in a long list, and the way to its other pages, which are at these addresses.
+pub fn parts(what: &str, part: Part, of: impl Fn(usize) -> String) -> Markup {
+    let link = |page: usize, words: &str| html! { a href=(of(page)) { (words) } };
     html! {
         @if part.pages > 1 {
             nav.parts aria-label=(what) {

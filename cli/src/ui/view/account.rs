@@ -1,57 +1,127 @@
-//! Who copies from where to where: the ConfigMapSyncs by the account whose rights they use.
+//! Who copies from where to where: the ConfigMapSyncs by the account whose rights they use, as a table of accounts and
+//! namespaces, of which one part is shown at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::matrix::holds;
+use super::matrix::{COLUMNS, Part, ROWS, holds};
 use super::sync::{SyncView, TargetView};
 
-/// Which accounts are asked for.
+/// Which accounts are asked for, and which part of the table; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Search {
     /// In the name of an account, of a source or of a target namespace.
     pub q: String,
+    pub row: usize,
+    pub column: usize,
 }
 
 /// An account that copies.
 #[derive(Debug)]
-pub struct AccountView {
-    pub namespace: String,
-    pub name: String,
+pub struct AccountView<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
     /// What it reads.
-    pub sources: BTreeSet<String>,
-    /// Where it writes, and how the worst of its copies there is.
-    pub targets: Vec<TargetView>,
+    pub sources: BTreeSet<&'a str>,
+    /// Where it reads.
+    pub source_namespaces: BTreeSet<&'a str>,
+    /// Where it writes, and how the worst of its copies there is; by namespace.
+    pub targets: BTreeMap<&'a str, &'a TargetView>,
     /// Are there targets that no status names?
     pub is_truncated: bool,
     /// The ConfigMapSyncs that use it, in its own namespace.
-    pub syncs: Vec<String>,
+    pub syncs: Vec<&'a str>,
 }
 
-impl AccountView {
+impl AccountView<'_> {
     pub fn has_problem(&self) -> bool {
-        self.targets.iter().any(|target| target.state.is_problem())
+        self.targets.values().any(|target| target.state.is_problem())
+    }
+
+    /// The worst first.
+    pub fn sorted_targets(&self) -> Vec<&TargetView> {
+        let mut targets: Vec<&TargetView> = self.targets.values().copied().collect();
+        targets.sort_by_key(|target| target.state);
+        targets
     }
 }
 
-/// Those that are asked for, with problems first.
-pub fn accounts(syncs: &[Arc<SyncView>], search: &Search) -> Vec<AccountView> {
+/// What of the accounts and namespaces is shown.
+#[derive(Debug)]
+pub struct AccountMatrix<'a> {
+    pub rows: Vec<AccountRow<'a>>,
+    /// Names of namespaces, those with problems first.
+    pub columns: Vec<&'a str>,
+    pub row_part: Part,
+    pub column_part: Part,
+}
+
+#[derive(Debug)]
+pub struct AccountRow<'a> {
+    pub account: AccountView<'a>,
+    /// By column.
+    pub cells: Vec<AccountCell<'a>>,
+}
+
+/// What an account does in a namespace.
+#[derive(Debug)]
+pub struct AccountCell<'a> {
+    pub reads: bool,
+    pub writes: Option<&'a TargetView>,
+}
+
+pub fn account_matrix<'a>(syncs: &'a [Arc<SyncView>], search: &Search) -> AccountMatrix<'a> {
+    let mut accounts = all(syncs);
+    accounts.retain(|account| is_found(account, &search.q));
+    accounts.sort_by_key(|account| !account.has_problem());
+    let mut problems: BTreeMap<&'a str, usize> = BTreeMap::new();
+    for account in &accounts {
+        for name in &account.source_namespaces {
+            problems.entry(name).or_default();
+        }
+        for (name, target) in &account.targets {
+            *problems.entry(name).or_default() += usize::from(target.state.is_problem());
+        }
+    }
+    let mut columns: Vec<(&str, usize)> = problems.into_iter().collect();
+    columns.sort_by_key(|(_, problems)| std::cmp::Reverse(*problems));
+    let row_part = Part::of(search.row, accounts.len(), ROWS);
+    let column_part = Part::of(search.column, columns.len(), COLUMNS);
+    let shown = columns.into_iter().skip(column_part.page * COLUMNS).take(COLUMNS);
+    let columns: Vec<&str> = shown.map(|(name, _)| name).collect();
+    let rows = accounts.into_iter().skip(row_part.page * ROWS).take(ROWS);
+    let rows = rows.map(|account| row(account, &columns)).collect();
+    AccountMatrix { rows, columns, row_part, column_part }
+}
+
+fn row<'a>(account: AccountView<'a>, columns: &[&str]) -> AccountRow<'a> {
+    let cell = |name: &&str| AccountCell {
+        reads: account.source_namespaces.contains(*name),
+        writes: account.targets.get(*name).copied(),
+    };
+    let cells = columns.iter().map(cell).collect();
+    AccountRow { account, cells }
+}
+
+/// The account of this name, if a ConfigMapSync uses it.
+pub fn account<'a>(syncs: &'a [Arc<SyncView>], namespace: &str, name: &str) -> Option<AccountView<'a>> {
+    all(syncs).into_iter().find(|account| account.namespace == namespace && account.name == name)
+}
+
+/// In order of their names.
+fn all(syncs: &[Arc<SyncView>]) -> Vec<AccountView<'_>> {
     let mut of: BTreeMap<(&str, &str), Vec<&SyncView>> = BTreeMap::new();
     // Without an account nothing is copied.
     for sync in syncs.iter().filter(|sync| !sync.account.is_empty()) {
         of.entry((&sync.summary.namespace, &sync.account)).or_default().push(sync);
     }
-    let mut accounts: Vec<AccountView> =
-        of.into_iter().map(|((namespace, name), syncs)| account(namespace, name, &syncs)).collect();
-    accounts.retain(|account| is_found(account, &search.q));
-    accounts.sort_by_key(|account| !account.has_problem());
-    accounts
+    of.into_iter().map(|((namespace, name), syncs)| made(namespace, name, &syncs)).collect()
 }
 
-fn account(namespace: &str, name: &str, syncs: &[&SyncView]) -> AccountView {
+fn made<'a>(namespace: &'a str, name: &'a str, syncs: &[&'a SyncView]) -> AccountView<'a> {
     let mut targets: BTreeMap<&str, &TargetView> = BTreeMap::new();
     for target in syncs.iter().flat_map(|sync| &sync.targets) {
         let worst = targets.entry(&target.namespace).or_insert(target);
@@ -59,22 +129,24 @@ fn account(namespace: &str, name: &str, syncs: &[&SyncView]) -> AccountView {
             *worst = target;
         }
     }
-    let mut targets: Vec<TargetView> = targets.into_values().cloned().collect();
-    targets.sort_by_key(|target| target.state);
+    let texts = |of: fn(&SyncView) -> &str| -> BTreeSet<&'a str> {
+        syncs.iter().map(|sync| of(sync)).filter(|text| !text.is_empty()).collect()
+    };
     AccountView {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        sources: syncs.iter().map(|sync| sync.source.clone()).filter(|source| !source.is_empty()).collect(),
+        namespace,
+        name,
+        sources: texts(|sync| &sync.source),
+        source_namespaces: texts(|sync| &sync.source_namespace),
         targets,
         is_truncated: syncs.iter().any(|sync| sync.is_truncated),
-        syncs: syncs.iter().map(|sync| sync.summary.name.clone()).collect(),
+        syncs: syncs.iter().map(|sync| sync.summary.name.as_str()).collect(),
     }
 }
 
-fn is_found(account: &AccountView, part: &str) -> bool {
+fn is_found(account: &AccountView<'_>, part: &str) -> bool {
     holds(&format!("{}/{}", account.namespace, account.name), part)
         || account.sources.iter().any(|source| holds(source, part))
-        || account.targets.iter().any(|target| holds(&target.namespace, part))
+        || account.targets.keys().any(|name| holds(name, part))
 }
 
 #[cfg(test)]
@@ -90,30 +162,72 @@ mod tests {
             other,
             none,
             sync("a", "True", &[("foo", "Synced"), ("bar", "Synced")]),
-            sync("b", "False", &[("foo", "Failed")]),
+            sync("b", "False", &[("foo", "Failed"), ("team-a", "Synced")]),
         ];
         syncs.map(Arc::new).to_vec()
     }
 
     #[test]
     fn an_account_has_its_sources_and_the_worst_state_of_each_namespace() {
-        let found = accounts(&some(), &Search::default());
-        let names: Vec<&str> = found.iter().map(|account| account.name.as_str()).collect();
+        let syncs = some();
+        let found = account_matrix(&syncs, &Search::default());
+        let names: Vec<&str> = found.rows.iter().map(|row| row.account.name).collect();
         assert_eq!(names, ["copier", "other"], "the one with a problem comes first");
-        let copier = &found[0];
+        let copier = &found.rows[0].account;
         assert_eq!(copier.syncs, ["a", "b"]);
-        let sources: Vec<&String> = copier.sources.iter().collect();
+        let sources: Vec<&str> = copier.sources.iter().copied().collect();
         assert_eq!(sources, ["ConfigMap team-a/a", "ConfigMap team-a/b"]);
         let states: Vec<_> =
-            copier.targets.iter().map(|target| (target.namespace.as_str(), target.state)).collect();
-        assert_eq!(states, [("foo", CopyState::Failed), ("bar", CopyState::Synced)]);
+            copier.sorted_targets().iter().map(|target| (target.namespace.as_str(), target.state)).collect();
+        let synced = CopyState::Synced;
+        assert_eq!(states, [("foo", CopyState::Failed), ("bar", synced), ("team-a", synced)]);
+        assert!(account(&syncs, "team-a", "other").is_some() && account(&syncs, "x", "other").is_none());
+    }
+
+    #[test]
+    fn the_table_says_where_an_account_reads_and_where_it_writes() {
+        let syncs = some();
+        let found = account_matrix(&syncs, &Search::default());
+        assert_eq!(found.columns, ["foo", "bar", "team-a", "zoo"]);
+        let cells = |row: &AccountRow<'_>| {
+            let cell = |cell: &AccountCell<'_>| (cell.reads, cell.writes.map(|target| target.state));
+            row.cells.iter().map(cell).collect::<Vec<_>>()
+        };
+        let synced = Some(CopyState::Synced);
+        let failed = Some(CopyState::Failed);
+        assert_eq!(cells(&found.rows[0]), [(false, failed), (false, synced), (true, synced), (false, None)]);
+        assert_eq!(cells(&found.rows[1]), [(false, None), (false, None), (true, None), (false, synced)]);
+    }
+
+    #[test]
+    fn of_very_many_a_bounded_part_is_shown_and_each_is_on_some_page() {
+        let many: Vec<_> = (0..600)
+            .map(|at| {
+                let target = format!("n-{:03}", at % 128);
+                let account = format!("a-{at:03}");
+                Arc::new(SyncView { account, ..sync("s", "True", &[(target.as_str(), "Synced")]) })
+            })
+            .collect();
+        let (mut rows, mut columns) = (0, 0);
+        for page in 0..12 {
+            let found = account_matrix(&many, &Search { row: page, ..Search::default() });
+            assert!(found.rows.len() <= ROWS && found.rows.iter().all(|row| row.cells.len() <= COLUMNS));
+            rows += found.rows.len();
+        }
+        for page in 0..6 {
+            columns += account_matrix(&many, &Search { column: page, ..Search::default() }).columns.len();
+        }
+        assert_eq!((rows, columns), (600, 129));
+        let far = account_matrix(&many, &Search { row: usize::MAX, column: usize::MAX, q: String::new() });
+        assert_eq!((far.row_part.page, far.column_part.page), (11, 5));
     }
 
     #[test]
     fn one_is_found_by_its_name_a_source_or_a_target() {
+        let syncs = some();
         let names = |q: &str| {
-            let found = accounts(&some(), &Search { q: q.into() });
-            found.iter().map(|account| account.name.clone()).collect::<Vec<_>>().join(" ")
+            let found = account_matrix(&syncs, &Search { q: q.into(), ..Search::default() });
+            found.rows.iter().map(|row| row.account.name.to_owned()).collect::<Vec<_>>().join(" ")
         };
         for (q, expected) in [
             ("TEAM-A/other", "other"),

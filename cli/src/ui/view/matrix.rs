@@ -36,7 +36,7 @@ pub struct Part {
 
 impl Part {
     /// The page that was asked for, or the last one.
-    fn of(asked: usize, all: usize, size: usize) -> Self {
+    pub fn of(asked: usize, all: usize, size: usize) -> Self {
         let pages = all.div_ceil(size).max(1);
         Self { page: asked.min(pages - 1), pages, all }
     }
@@ -100,7 +100,8 @@ fn is_selected(sync: &SyncView, selection: &Selection) -> bool {
 
 /// Does a text hold a part, whatever the case?
 pub fn holds(text: &str, part: &str) -> bool {
-    text.to_lowercase().contains(&part.trim().to_lowercase())
+    let part = part.trim();
+    part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
 }
 
 /// How many copies are in each state, the worst first.

@@ -11,6 +11,7 @@ pub struct SyncView {
     pub summary: Summary,
     /// Kind, namespace and name.
     pub source: String,
+    pub source_namespace: String,
     pub account: String,
     pub counts: Counts,
     /// Those with a problem first, as the status has them.
@@ -73,6 +74,7 @@ impl SyncView {
             Err(error) => Self {
                 summary: Summary::unreadable(&error.metadata, &error.error),
                 source: String::new(),
+                source_namespace: String::new(),
                 account: String::new(),
                 counts: Counts::default(),
                 targets: Vec::new(),
@@ -92,6 +94,10 @@ impl SyncView {
                 None => format!("{}s in {} by labels", source.kind, part(&source.namespace)),
             }
         });
+        let source_namespace = spec
+            .and_then(|spec| spec.source.as_ref())
+            .and_then(|source| source.namespace.as_deref())
+            .map(clean);
         let account = spec
             .and_then(|spec| spec.service_account.as_ref())
             .and_then(|account| account.name.as_deref())
@@ -99,6 +105,7 @@ impl SyncView {
         Self {
             summary: Summary::of(&sync.metadata, status.observed_generation, &status.conditions),
             source: source.unwrap_or_default(),
+            source_namespace: source_namespace.unwrap_or_default(),
             account: account.unwrap_or_default(),
             counts: status.counts.unwrap_or_default(),
             targets: status.targets.iter().map(target).collect(),
