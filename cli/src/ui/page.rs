@@ -2,6 +2,7 @@
 //! page, and each can be read without JavaScript.
 
 pub mod accounts;
+pub mod boot;
 pub mod explain;
 mod finding;
 pub mod grant;
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::view::health::{ConditionView, Health, Summary};
-use super::view::time::{distance, exact};
+use super::view::time::{distance, duration, exact};
 
 /// What is around every page.
 pub struct Frame<'a> {
@@ -115,6 +116,11 @@ impl Frame<'_> {
     /// How long ago, with the exact time on hover.
     pub fn time(&self, then: Timestamp) -> Markup {
         html! { time datetime=(then.to_string()) title=(exact(then)) { (distance(then, self.now)) } }
+    }
+
+    /// For how long it has been so, with the exact time on hover.
+    pub fn lasting(&self, since: Timestamp) -> Markup {
+        html! { "for " time datetime=(since.to_string()) title=(exact(since)) { (duration(since, self.now)) } }
     }
 
     pub fn since(&self, then: Option<Timestamp>) -> Markup {

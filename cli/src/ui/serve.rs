@@ -83,6 +83,7 @@ pub fn router(app: App) -> Router {
         .route("/accounts/{namespace}/{name}", get(account_page))
         .route("/tokens", get(tokens_page))
         .route("/nodes", get(nodes_page))
+        .route("/nodes/{name}", get(node_page))
         .route("/explain", get(explain_page).post(explained_page))
         .route("/events", get(changes))
         .route("/ui.css", get(|| async { asset("text/css; charset=utf-8", include_str!("assets/ui.css")) }))
@@ -161,14 +162,15 @@ async fn sync_page(State(app): State<App>, Path((namespace, name)): Named) -> Re
         (snapshot.get(&namespace, &name), snapshot.error.clone())
     };
     let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
-    let said = said(&app, &namespace, &found.summary.uid).await;
+    let about = format!("involvedObject.uid={}", found.summary.uid);
+    let said = said(&app, &namespace, &about).await;
     shown(page::sync::sync(&app.frame(), &found, &said, error.as_deref()))
 }
 
-/// The events of the object with this uid, or why they are not known.
-async fn said(app: &App, namespace: &str, uid: &str) -> Result<Vec<EventView>, String> {
+/// The events in this namespace about what is selected, or why they are not known.
+async fn said(app: &App, namespace: &str, about: &str) -> Result<Vec<EventView>, String> {
     let api: Api<v1::Event> = Api::namespaced(app.live.client.clone(), namespace);
-    let params = ListParams::default().fields(&format!("involvedObject.uid={uid}")).limit(EVENTS);
+    let params = ListParams::default().fields(about).limit(EVENTS);
     match timeout(weaver_client::call::DEADLINE, api.list(&params)).await {
         Ok(Ok(list)) => Ok(events(&list.items)),
         Ok(Err(error)) => Err(clean(&error.to_string())),
@@ -253,6 +255,18 @@ async fn nodes_page(State(app): State<App>) -> Response {
     let snapshot = app.live.nodes.borrow();
     let (error, is_known) = (snapshot.error.as_deref(), snapshot.objects.is_some());
     shown(page::nodes::nodes(&app.frame(), &snapshot.all(), error, is_known))
+}
+
+async fn node_page(State(app): State<App>, Path(name): Path<String>) -> Response {
+    let (found, error) = {
+        let snapshot = app.live.nodes.borrow();
+        (snapshot.get("", &name), snapshot.error.clone())
+    };
+    // Nothing is asked for by a name that the API server has not said itself.
+    let Some(found) = found else { return app.absent(Tab::Nodes, "No node of this name has reported.") };
+    let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
+    let said = said(&app, "default", &about).await;
+    shown(page::boot::node(&app.frame(), &found, &said, error.as_deref()))
 }
 
 async fn explain_page(State(app): State<App>) -> Response {

@@ -4,6 +4,7 @@
 //! a `ConfigMap` or a `Secret`.
 
 pub mod account;
+pub mod boot;
 pub mod event;
 pub mod health;
 pub mod matrix;

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::super::view::node::NodeView;
 use super::finding::finding;
-use super::{Frame, Tab, badge, code_block, trouble};
+use super::{Frame, Tab, badge, code_block, encoded, trouble};
 
 /// Nodes on the page.
 const SHOWN: usize = 100;
@@ -41,7 +41,10 @@ fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
     html! {
         section.card {
             h2 { (node.name) }
-            p { (badge(class, words)) @if let Some(booted) = node.booted { " · booted " (frame.time(booted)) } }
+            p {
+                (badge(class, words)) @if let Some(booted) = node.booted { " · booted " (frame.time(booted)) }
+                " · " a href={ (frame.prefix) "nodes/" (encoded(&node.name)) } { "The boot of " (node.name) " as a time line" }
+            }
             @for found in &node.findings { (finding(found, &html! {})) }
             @if !node.facts.is_empty() {
                 dl { @for (title, value) in &node.facts { dt { (title) } dd { (value) } } }
@@ -66,9 +69,15 @@ mod tests {
             "findings": [{"code": "N-01", "severity": "fail", "message": "<i>", "remedy": "curl evil"}],
         }));
         let page = nodes(&frame(), &[Arc::new(found)], None, true).into_string();
-        for part in
-            ["<h2>raspi</h2>", "&lt;b&gt;Pi", "55 °C", "<code>N-01</code>", "Has a failure", "What helps: "]
-        {
+        for part in [
+            "<h2>raspi</h2>",
+            "&lt;b&gt;Pi",
+            "55 °C",
+            "<code>N-01</code>",
+            "Has a failure",
+            "What helps: ",
+            "href=\"/p/nodes/raspi\"",
+        ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert!(!page.contains("curl evil"), "{page}");

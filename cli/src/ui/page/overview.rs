@@ -69,7 +69,7 @@ fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
         p.quiet {
             (found.seen.side.place()) ", "
             @match found.since {
-                Since::Changed(then) => { "since " (frame.time(then)) }
+                Since::Changed(then) => { (frame.lasting(then)) }
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }
             }
             @if let Some((kind, namespace, name)) = &found.about {
@@ -105,7 +105,7 @@ mod tests {
         let page = overview(&frame, &made, Some(frame.now)).into_string();
         for part in [
             "No problem was found; one finding is worth a look.",
-            "in the cluster, since <time datetime=\"2026-01-01T00:00:00Z\"",
+            "in the cluster, for <time datetime=\"2026-01-01T00:00:00Z\"",
             "<a href=\"/p/syncs/team-a/b\">Open team-a/b</a>",
             "<strong>Syncs</strong> 0 of 1 ready",
             "<strong>Tokens</strong> 0 of 0 ready",

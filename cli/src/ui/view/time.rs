@@ -7,12 +7,25 @@ pub fn distance(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - then.as_second();
     let amount = match seconds.unsigned_abs() {
         0..5 => return "now".to_owned(),
-        some @ 5..120 => format!("{some} s"),
-        some @ 120..7_200 => format!("{} min", some / 60),
-        some @ 7_200..172_800 => format!("{} h", some / 3_600),
-        some => format!("{} days", some / 86_400),
+        some => amount(some),
     };
     if seconds > 0 { format!("{amount} ago") } else { format!("in {amount}") }
+}
+
+/// How long something has been so. A clock that is ahead of ours makes that no time.
+pub fn duration(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second() - since.as_second();
+    amount(seconds.max(0).unsigned_abs())
+}
+
+/// A number of seconds in the largest unit that says enough.
+pub fn amount(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// The exact time.
@@ -42,6 +55,10 @@ mod tests {
         ] {
             let then = Timestamp::from_second(1_000_000 - seconds).unwrap();
             assert_eq!(distance(then, now), expected, "{seconds}");
+        }
+        let since = |seconds: i64| duration(Timestamp::from_second(1_000_000 - seconds).unwrap(), now);
+        for (seconds, expected) in [(-60, "0 s"), (0, "0 s"), (7, "7 s"), (119, "119 s"), (7_200, "2 h")] {
+            assert_eq!(since(seconds), expected, "{seconds}");
         }
         for far in [Timestamp::MIN, Timestamp::MAX] {
             assert!(distance(far, now).contains(" days"), "{far}");
