@@ -26,6 +26,8 @@ pub struct Access {
     hosts: [String; 2],
     /// Of every page, `/` included at both ends.
     pub prefix: String,
+    /// In every page and in no request: what the next program at this port cannot know.
+    pub run: String,
     token: String,
     session: String,
     is_used: AtomicBool,
@@ -75,6 +77,7 @@ impl Access {
     pub fn new(port: u16) -> anyhow::Result<Self> {
         let (prefix, token, session) = (random()?, random()?, random()?);
         Ok(Self {
+            run: random()?,
             hosts: ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}")),
             prefix: format!("/{prefix}/"),
             token,

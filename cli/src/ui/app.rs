@@ -31,6 +31,7 @@ impl App {
         Frame {
             prefix: &self.access.prefix,
             now: Timestamp::now(),
+            run: &self.access.run,
             server: &self.server,
             namespace: self.live.namespace.as_deref(),
         }

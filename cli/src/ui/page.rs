@@ -24,6 +24,8 @@ pub struct Frame<'a> {
     /// Of every address; begins and ends with `/`.
     pub prefix: &'a str,
     pub now: Timestamp,
+    /// Of this run: no program that has the port later knows it, since no request has it.
+    pub run: &'a str,
     /// The API server, as the person's kubeconfig has it.
     pub server: &'a str,
     /// The only namespace that is shown.
@@ -84,7 +86,7 @@ impl Frame<'_> {
                     link rel="stylesheet" href={ (prefix) "ui.css" };
                     script src={ (prefix) "ui.js" } defer {}
                 }
-                body data-events=[is_live.then(|| format!("{prefix}events"))] {
+                body data-run=(self.run) data-events=[is_live.then(|| format!("{prefix}events"))] {
                     a.skip href="#main" { "Skip to the content" }
                     header {
                         strong { "Config Weaver" }
@@ -222,7 +224,7 @@ pub(in crate::ui) mod tests {
 
     pub fn frame() -> Frame<'static> {
         let now = "2026-01-01T00:10:00Z".parse().unwrap();
-        Frame { prefix: "/p/", now, server: "https://pi.test:6443", namespace: None }
+        Frame { prefix: "/p/", now, run: "r-1", server: "https://pi.test:6443", namespace: None }
     }
 
     #[test]

@@ -109,7 +109,7 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
             if let Some(caller) = request.extensions().get::<Caller>() {
                 caller.mark_known();
             }
-            next.run(request).await
+            understood(&app, next.run(request).await)
         }
         Admission::First => {
             let cookie = HeaderValue::from_str(&app.access.cookie()).ok();
@@ -123,6 +123,23 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer
+}
+
+/// What is refused before a page is made, such as an address that is no text, gets a page with the menu all the same.
+fn understood(app: &App, answer: Response) -> Response {
+    let is_page = answer
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if is_page || !answer.status().is_client_error() {
+        return answer;
+    }
+    let why = html! { p { "The address, or what was sent to it, is none that these pages have." } };
+    let mut page = app.failed(answer.status(), Tab::Overview, "Not understood", &why);
+    if let Some(methods) = answer.headers().get(header::ALLOW) {
+        page.headers_mut().insert(header::ALLOW, methods.clone());
+    }
+    page
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {

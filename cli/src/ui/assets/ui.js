@@ -43,7 +43,8 @@ async function load() {
   const answer = await fetch(location.href, { credentials: "same-origin" });
   const next = new DOMParser().parseFromString(await answer.text(), "text/html");
   const [main, there] = [next.querySelector("main"), document.querySelector("main")];
-  if (!main) {
+  // What has the port after weaver ui has ended does not know of which run this page is.
+  if (!main || !document.body.dataset.run || next.body.dataset.run !== document.body.dataset.run) {
     document.getElementById("live").textContent = "Not shown any more (" + answer.status + "): load the page again.";
     return true;
   }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weaver_diagnostics::finding::Finding;
 
-use super::finding::finding;
+use super::finding::explained;
 use super::{Frame, Tab};
 
 /// What was recognised in a text.
@@ -24,17 +24,23 @@ pub fn explain(frame: &Frame<'_>, recognised: Option<&Recognised>) -> Markup {
         }
         @if let Some(Recognised { lines, findings, .. }) = recognised {
             section aria-labelledby="found" role="status" {
-                h2 #found { (findings.len()) " known in " (lines) " lines" }
+                h2 #found { (counted(findings.len(), "known error")) " in " (counted(*lines, "line")) }
                 @if findings.is_empty() {
                     p.empty { "No known error. On the Pi, " code { "sudo weaver-node-agent check" } " checks the host itself." }
                 }
-                @for found in findings { (finding(found, &html! {})) }
+                @for found in findings { (explained(found)) }
             }
         } @else {
             p.quiet { "The text stays on this machine." }
         }
     };
     frame.page(Tab::Explain, "Explain", false, &content)
+}
+
+/// `1 line`, `2 lines`.
+fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]
@@ -53,11 +59,12 @@ mod tests {
         };
         let page = explain(&frame(), Some(&recognised)).into_string();
         assert!(
-            page.contains("&lt;/textarea&gt;&lt;script&gt;") && page.contains("1 known in 1 lines"),
+            page.contains("&lt;/textarea&gt;&lt;script&gt;") && page.contains("1 known error in 1 line<"),
             "{page}"
         );
-        let none = explain(&frame(), Some(&Recognised { findings: vec![], ..recognised })).into_string();
-        assert!(none.contains("No known error"), "{none}");
+        let none = Recognised { findings: vec![], lines: 2, ..recognised };
+        let none = explain(&frame(), Some(&none)).into_string();
+        assert!(none.contains("No known error") && none.contains("0 known errors in 2 lines"), "{none}");
         assert!(explain(&frame(), None).into_string().contains("stays on this machine"));
     }
 }

@@ -12,6 +12,15 @@ const EVIDENCE: usize = 400;
 
 /// `more` stands below the message.
 pub fn finding(finding: &Finding, more: &Markup) -> Markup {
+    article(finding, more, false)
+}
+
+/// The same for someone who asks what it is: the cause is open.
+pub fn explained(finding: &Finding) -> Markup {
+    article(finding, &html! {}, true)
+}
+
+fn article(finding: &Finding, more: &Markup, shows_cause: bool) -> Markup {
     let severity = finding.severity();
     let row = finding.code.row();
     html! {
@@ -29,7 +38,7 @@ pub fn finding(finding: &Finding, more: &Markup) -> Markup {
                 @for command in &remedy.commands { (code_block(&clean(command))) }
                 @if let Some(diff) = &remedy.diff { (code_block(&clean_lines(diff))) }
             }
-            details { summary { "Why" } p { (row.title) " " (row.cause) } }
+            details open[shows_cause] { summary { "Why" } p { (row.title) " " (row.cause) } }
         }
     }
 }
@@ -68,5 +77,6 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
+        assert!(explained(&bad).into_string().contains("<details open><summary>Why</summary>"));
     }
 }
