@@ -159,9 +159,9 @@ pub struct Targets {
     /// Named and, as far as the person may list namespaces, selected ones.
     pub all: BTreeSet<String>,
     /// Those that are selected and let no copies of this tenant in, or that the source's namespace lets none out to.
-    closed: BTreeSet<String>,
+    pub closed: BTreeSet<String>,
     /// Are all of them known?
-    is_complete: bool,
+    pub is_complete: bool,
 }
 
 /// Those of a ConfigMapSync in the namespace `tenant`.

@@ -25,8 +25,18 @@ struct Shown<T> {
     token: String,
     /// Namespace and name.
     object: (String, String),
-    what: T,
+    /// Nothing once a person has agreed.
+    what: Option<T>,
     at: Instant,
+}
+
+/// What a token agrees to.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Agreed<T> {
+    Now(T),
+    /// It did before, as with a second click.
+    Before,
+    ToNothing,
 }
 
 impl<T> Default for Confirmations<T> {
@@ -46,19 +56,19 @@ impl<T> Confirmations<T> {
         if waiting.len() == WAITING {
             waiting.pop_front();
         }
-        waiting.push_back(Shown { token: token.clone(), object, what, at: now });
+        waiting.push_back(Shown { token: token.clone(), object, what: Some(what), at: now });
         Ok(token)
     }
 
     /// What this token agrees to, once.
-    pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Option<T> {
+    pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Agreed<T> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);
         let is_it = |shown: &Shown<T>| {
             bool::from(shown.token.as_bytes().ct_eq(token.as_bytes())) && shown.object == *object
         };
-        let at = waiting.iter().position(is_it)?;
-        waiting.remove(at).map(|shown| shown.what)
+        let Some(at) = waiting.iter().position(is_it) else { return Agreed::ToNothing };
+        waiting[at].what.take().map_or(Agreed::Before, Agreed::Now)
     }
 }
 
@@ -76,12 +86,17 @@ mod tests {
         let token = confirmations.ask(object("a"), 1, now).unwrap();
         let other = confirmations.ask(object("a"), 2, now).unwrap();
         for wrong in ["", "x", &token[1..], &format!("{token}x")] {
-            assert_eq!(confirmations.take(&object("a"), wrong, now), None, "{wrong}");
+            assert_eq!(confirmations.take(&object("a"), wrong, now), Agreed::ToNothing, "{wrong}");
         }
-        assert_eq!(confirmations.take(&object("b"), &token, now), None, "of another object");
-        assert_eq!(confirmations.take(&object("a"), &token, now), Some(1));
-        assert_eq!(confirmations.take(&object("a"), &token, now), None, "again");
-        assert_eq!(confirmations.take(&object("a"), &other, now), Some(2));
+        assert_eq!(confirmations.take(&object("b"), &token, now), Agreed::ToNothing, "of another object");
+        assert_eq!(confirmations.take(&object("a"), &token, now), Agreed::Now(1));
+        assert_eq!(confirmations.take(&object("a"), &token, now), Agreed::Before, "again");
+        assert_eq!(
+            confirmations.take(&object("b"), &token, now),
+            Agreed::ToNothing,
+            "again, of another object"
+        );
+        assert_eq!(confirmations.take(&object("a"), &other, now), Agreed::Now(2));
     }
 
     #[test]
@@ -89,8 +104,8 @@ mod tests {
         let (confirmations, now) = (Confirmations::default(), Instant::now());
         let tokens: Vec<String> =
             (0..=WAITING).map(|number| confirmations.ask(object("a"), number, now).unwrap()).collect();
-        assert_eq!(confirmations.take(&object("a"), &tokens[0], now), None);
-        assert_eq!(confirmations.take(&object("a"), &tokens[1], now + VALID / 2), Some(1));
-        assert_eq!(confirmations.take(&object("a"), &tokens[2], now + VALID), None);
+        assert_eq!(confirmations.take(&object("a"), &tokens[0], now), Agreed::ToNothing);
+        assert_eq!(confirmations.take(&object("a"), &tokens[1], now + VALID / 2), Agreed::Now(1));
+        assert_eq!(confirmations.take(&object("a"), &tokens[2], now + VALID), Agreed::ToNothing);
     }
 }

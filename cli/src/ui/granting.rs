@@ -14,12 +14,12 @@ use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, NO_SYNC, html as answer, shown};
-use super::confirm::VALID;
+use super::confirm::{Agreed, VALID};
 use super::own_rights;
 use super::page::Tab;
-use super::page::grant::{self as page, Offer, Proposal};
-use super::told::{PATIENCE, Told};
-use crate::grant::Part;
+use super::page::grant::{self as page, Granted, Offer, Proposal};
+use super::told::{Told, patience};
+use crate::grant::{self, Part};
 use crate::sync::{self, Compared};
 
 /// Who would be granted something, and what.
@@ -48,14 +48,14 @@ pub async fn confirmation_page(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
-    if app.live.syncs.borrow().get(&namespace, &name).is_none() {
-        return app.absent(Tab::Syncs, NO_SYNC);
-    }
+    let found = app.live.syncs.borrow().get(&namespace, &name);
+    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
     let told = Told::default();
-    let proposal = match timeout(PATIENCE, propose(&app, &namespace, &name, &told)).await {
+    let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
+    let proposal = match timeout(limit, propose(&app, &namespace, &name, &told)).await {
         Ok(Ok(proposal)) => proposal,
         Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
-        Err(_) => Proposal::Failed(format!("the API server gave no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Proposal::Failed(format!("the API server gave no answer within {} s", limit.as_secs())),
     };
     shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &told.lines()))
 }
@@ -101,32 +101,50 @@ pub async fn granted_page(
     confirmed: Result<Form<Confirmed>, FormRejection>,
 ) -> Response {
     let object = (namespace, name);
-    let taken = confirmed.ok().and_then(|Form(Confirmed { confirmation })| {
+    let taken = confirmed.map_or(Agreed::ToNothing, |Form(Confirmed { confirmation })| {
         app.confirmations.take(&object, &confirmation, Instant::now())
     });
-    let (namespace, name) = object;
-    let Some(parts) = taken else {
-        let why = html! {
-            p {
-                "Nothing was granted by this: a confirmation works once, and for " (VALID.as_secs() / 60) " minutes. "
-                a href={ (app.frame().sync_path(&namespace, &name)) "/grant" } { "Look again at what would be granted" }
-            }
-        };
-        return app.failed(StatusCode::FORBIDDEN, Tab::Syncs, "Not confirmed", &why);
+    let path = app.frame().sync_path(&object.0, &object.1);
+    let parts = match taken {
+        Agreed::Now(parts) => parts,
+        Agreed::Before => {
+            let why = html! {
+                p { "This was confirmed before, as by a second click: what it showed was granted then, or is being granted." }
+                p { a.button href=(path) { "See how it is now" } }
+            };
+            return app.failed(StatusCode::CONFLICT, Tab::Syncs, "Confirmed already", &why);
+        }
+        Agreed::ToNothing => {
+            let why = html! {
+                p {
+                    "Nothing was granted by this: a confirmation works once, and for " (VALID.as_secs() / 60) " minutes. "
+                    a href={ (path) "/grant" } { "Look again at what would be granted" }
+                }
+            };
+            return app.failed(StatusCode::FORBIDDEN, Tab::Syncs, "Not confirmed", &why);
+        }
     };
     let lines: Vec<String> = parts.iter().map(|part| clean(&part.line())).collect();
     // A browser that leaves, as after a second click, ends this answer, and must not leave half of it behind.
-    let (client, object) = (app.live.client.clone(), (namespace.clone(), name.clone()));
-    let making =
-        tokio::spawn(
-            async move { timeout(PATIENCE, sync::make(&client, &object.0, &object.1, &parts)).await },
-        );
-    let error = match making.await {
-        Ok(Ok(Ok(()))) => None,
-        Ok(Ok(Err(error))) => Some(clean(&format!("{error:#}"))),
-        Ok(Err(_)) => Some(format!("the API server gave no answer within {} s", PATIENCE.as_secs())),
-        Err(error) => Some(clean(&error.to_string())),
-    };
-    let status = if error.is_some() { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
-    answer(status, page::granted(&app.frame(), (&namespace, &name), &lines, error.as_deref()))
+    let (client, of) = (app.live.client.clone(), object.clone());
+    let making = tokio::spawn(async move { granted(&client, &of, &parts).await });
+    let granted = making.await.unwrap_or_else(|error| Granted::InPart(clean(&error.to_string())));
+    let status = if matches!(granted, Granted::InPart(_)) { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
+    answer(status, page::granted(&app.frame(), (&object.0, &object.1), &lines, &granted))
+}
+
+async fn granted(client: &Client, (namespace, name): &(String, String), parts: &[Part]) -> Granted {
+    let limit = patience(parts.len());
+    match timeout(limit, grant::make(client, parts)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Granted::InPart(clean(&format!("{error:#}"))),
+        Err(_) => {
+            return Granted::InPart(format!("the API server gave no answer within {} s", limit.as_secs()));
+        }
+    }
+    match timeout(patience(1), sync::retry(client, namespace, name)).await {
+        Ok(Ok(())) => Granted::Retried,
+        Ok(Err(error)) => Granted::NotRetried(clean(&format!("{error:#}"))),
+        Err(_) => Granted::NotRetried("the API server gave no answer in time".to_owned()),
+    }
 }

@@ -8,6 +8,7 @@ mod finding;
 pub mod grant;
 pub mod nodes;
 pub mod overview;
+pub mod plan;
 pub mod refused;
 pub mod sync;
 pub mod syncs;

@@ -32,12 +32,13 @@ use super::app::{App, NO_SYNC, html as answer, shown};
 use super::granting;
 use super::page::explain::Recognised;
 use super::page::grant::Offer;
+use super::page::plan::Held;
 use super::page::sync::Comparison;
 use super::page::{self, Tab};
 use super::told::{PATIENCE, Told};
 use super::view::account::{Search, account, account_matrix};
 use super::view::event::{EventView, events};
-use super::view::health::Summary;
+use super::view::health::{Health, Summary};
 use super::view::matrix::{Selection, matrix};
 use super::view::overview::{Resources, overview};
 use super::view::sync::SyncView;
@@ -212,7 +213,14 @@ async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named)
             (None, Some(why), Offer::Nothing)
         }
     };
-    let comparison = Comparison { lines: told.lines(), role, error, offer };
+    let held = if found.is_dry_run {
+        Held::DryRun
+    } else if found.summary.health == Health::Paused {
+        Held::Paused
+    } else {
+        Held::No
+    };
+    let comparison = Comparison { lines: told.lines(), copies: told.copies(), held, role, error, offer };
     shown(page::sync::compared(&app.frame(), &namespace, &name, &comparison))
 }
 
@@ -222,7 +230,8 @@ async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Op
     let Summary { namespace, name, .. } = &found.summary;
     let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
     let sync = syncs.read(name).await?;
-    let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line)).await else {
+    let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line), &|copy| told.show(copy)).await
+    else {
         return Ok((None, Offer::Nothing));
     };
     let offer = if found.has_problem() {

@@ -1,23 +1,41 @@
-//! What the code of the command line says on its way, for a page.
+//! What the code of the command line says and shows on its way, for a page.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weaver_diagnostics::finding_text::clean;
 
+use crate::sync::planned::PlannedCopy;
+
 /// For what a page has to ask the API server for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Lines, in order.
+/// The same for so many objects, one after the other.
+pub fn patience(objects: usize) -> Duration {
+    PATIENCE + Duration::from_secs(1) * u32::try_from(objects).unwrap_or(u32::MAX)
+}
+
+/// Lines and copies, in order.
 #[derive(Default)]
-pub struct Told(Mutex<Vec<String>>);
+pub struct Told {
+    lines: Mutex<Vec<String>>,
+    copies: Mutex<Vec<PlannedCopy>>,
+}
 
 impl Told {
     pub fn tell(&self, line: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(clean(line));
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(clean(line));
+    }
+
+    pub fn show(&self, copy: PlannedCopy) {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn copies(&self) -> Vec<PlannedCopy> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -4,6 +4,7 @@
 //! would get one name nothing is chosen at all: a copy never holds one of them by chance. A Secret keeps its type.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::v1beta1::{Keys, SourceKind};
@@ -77,12 +78,24 @@ impl Content {
 
     /// In what `found` differs: `data.a`, `binaryData.b`, `type`, `immutable`.
     #[must_use]
-    pub fn differences(&self, found: &Object) -> Vec<String> {
+    pub fn differences(&self, found: &Object) -> Vec<Difference> {
         let found = Self::of(found);
+        let changed = |field: &str| Difference { change: Change::Changed, field: field.to_owned() };
+        let mut all = self.unequal_keys(&found);
+        all.extend((self.type_ != found.type_).then(|| changed("type")));
+        all.extend((self.immutable != found.immutable).then(|| changed("immutable")));
+        all
+    }
+
+    /// The keys of a new object.
+    #[must_use]
+    pub fn additions(&self) -> Vec<Difference> {
+        self.unequal_keys(&Self::default())
+    }
+
+    fn unequal_keys(&self, found: &Self) -> Vec<Difference> {
         let mut all = unequal("data", &self.data, &found.data);
         all.extend(unequal("binaryData", &self.binary_data, &found.binary_data));
-        all.extend((self.type_ != found.type_).then(|| "type".to_owned()));
-        all.extend((self.immutable != found.immutable).then(|| "immutable".to_owned()));
         all
     }
 
@@ -117,16 +130,43 @@ impl Content {
     }
 }
 
-/// The keys that are in one of the two only, or with another value.
+/// What a write does to a field.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    Added,
+    Removed,
+    Changed,
+}
+
+/// A field that a write changes: its name, and nothing that it holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Difference {
+    pub change: Change,
+    /// `data.a`, `metadata.labels.b`, `type`.
+    pub field: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.field)
+    }
+}
+
+/// The keys that are in one of the two only, or with another value: what makes `found` equal to `wanted`.
 pub(crate) fn unequal(
     part: &str,
-    one: &BTreeMap<String, String>,
-    other: &BTreeMap<String, String>,
-) -> Vec<String> {
-    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    wanted: &BTreeMap<String, String>,
+    found: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
+    let change = |key: &String| match (wanted.get(key), found.get(key)) {
+        (wanted, found) if wanted == found => None,
+        (_, None) => Some(Change::Added),
+        (None, _) => Some(Change::Removed),
+        _ => Some(Change::Changed),
+    };
     keys.into_iter()
-        .filter(|key| one.get(*key) != other.get(*key))
-        .map(|key| format!("{part}.{key}"))
+        .filter_map(|key| Some(Difference { change: change(key)?, field: format!("{part}.{key}") }))
         .collect()
 }
 
@@ -219,8 +259,15 @@ mod tests {
         other.data.insert("b".into(), "another".into());
         other.type_ = Some("Opaque".into());
         let found = other.with(SourceKind::ConfigMap, ObjectMeta::default());
-        assert_eq!(one.differences(&found), ["data.a", "data.b", "data.c", "type"]);
-        assert_eq!(other.differences(&found), [""; 0]);
+        let words = |found: &[Difference]| {
+            found.iter().map(|one| format!("{:?} {one}", one.change)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words(&one.differences(&found)),
+            ["Added data.a", "Changed data.b", "Removed data.c", "Changed type"]
+        );
+        assert_eq!(words(&other.differences(&found)), [""; 0]);
+        assert_eq!(words(&one.additions()), ["Added data.a", "Added data.b", "Added binaryData.X"]);
     }
 
     #[test]

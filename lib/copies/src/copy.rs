@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
 use weaver_api::v1beta1::SourceKind;
 
-use super::content::Content;
+use super::content::{Content, Difference};
 use super::metadata::Metadata;
 use crate::object::{Object, ObjectKey};
 
@@ -78,8 +78,14 @@ impl Desired {
 
     /// In what `found` differs: names of keys, and nothing that they hold.
     #[must_use]
-    pub fn differences(&self, found: &Object) -> Vec<String> {
+    pub fn differences(&self, found: &Object) -> Vec<Difference> {
         [self.content.differences(found), self.metadata.differences(&found.metadata)].concat()
+    }
+
+    /// The keys that a new copy holds.
+    #[must_use]
+    pub fn additions(&self) -> Vec<Difference> {
+        self.content.additions()
     }
 
     /// Can `found` become this copy by an update?

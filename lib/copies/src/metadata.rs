@@ -16,7 +16,7 @@ use weaver_api::marks::{
 use weaver_api::schema::{NEVER_COPIED, is_reserved};
 use weaver_api::validate::{ValidAccount, ValidSync};
 
-use super::content::unequal;
+use super::content::{Difference, unequal};
 
 type Map = BTreeMap<String, String>;
 
@@ -94,7 +94,7 @@ impl Metadata {
 
     /// What `found` lacks of it, or has in another form, and what was ours and is not wanted any more: names of keys.
     #[must_use]
-    pub fn differences(&self, found: &ObjectMeta) -> Vec<String> {
+    pub fn differences(&self, found: &ObjectMeta) -> Vec<Difference> {
         let wanted = self.put_on(found);
         let empty = Map::new();
         let of = |map: &Option<Map>| map.clone().unwrap_or_else(|| empty.clone());

@@ -37,6 +37,16 @@ pub enum Proposal {
     Failed(String),
 }
 
+/// What became of what was confirmed.
+pub enum Granted {
+    /// All is there, and the operator was asked to retry.
+    Retried,
+    /// All is there, and the operator could not be asked. Why.
+    NotRetried(String),
+    /// Why there is no more of it.
+    InPart(String),
+}
+
 /// The way to the confirmation, or why there is none.
 pub fn offer(path: &str, offer: &Offer) -> Markup {
     html! {
@@ -100,20 +110,28 @@ pub fn granted(
     frame: &Frame<'_>,
     (namespace, name): (&str, &str),
     lines: &[String],
-    error: Option<&str>,
+    granted: &Granted,
 ) -> Markup {
     let path = frame.sync_path(namespace, name);
-    let title = if error.is_some() { "Not all was granted" } else { "Rights granted" };
+    let title = if matches!(granted, Granted::InPart(_)) { "Not all was granted" } else { "Rights granted" };
     let content = html! {
-        @if let Some(error) = error {
-            p.trouble role="alert" { (error) }
-            p {
-                "Those before it are there. "
-                a.button href={ (path) "/grant" } { "See what is missing now" }
+        @match granted {
+            Granted::InPart(error) => {
+                p.trouble role="alert" { (error) }
+                p {
+                    "Those before it are there. "
+                    a.button href={ (path) "/grant" } { "See what is missing now" }
+                }
             }
-        } @else {
-            p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
-            p { a.button href=(path) { "See how it is now" } }
+            Granted::Retried => {
+                p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
+                p { a.button href=(path) { "See how it is now" } }
+            }
+            Granted::NotRetried(error) => {
+                p.verdict.ok role="status" { "All of it was granted. The operator retries " (namespace) "/" (name) " by itself." }
+                p { "It could not be asked to retry at once: " (error) }
+                p { a.button href=(path) { "See how it is now" } }
+            }
         }
         ul { @for line in lines { li { (line) } } }
     };
@@ -166,11 +184,16 @@ mod tests {
     #[test]
     fn what_was_made_leads_back_and_what_failed_to_the_rest() {
         let lines = ["Role foo/x".to_owned()];
-        let done = granted(&frame(), ("team-a", "a"), &lines, None).into_string();
+        let done = granted(&frame(), ("team-a", "a"), &lines, &Granted::Retried).into_string();
         assert!(
             done.contains("<a class=\"button\" href=\"/p/syncs/team-a/a\">") && done.contains("Role foo/x")
         );
-        let failed = granted(&frame(), ("team-a", "a"), &lines, Some("no <right>")).into_string();
+        let late = Granted::NotRetried("may not <patch>".into());
+        let late = granted(&frame(), ("team-a", "a"), &lines, &late).into_string();
+        assert!(late.contains("All of it was granted") && late.contains("may not &lt;patch&gt;"), "{late}");
+        assert!(late.contains("<h1>Rights granted</h1>") && !late.contains("Not all"), "{late}");
+        let failed = Granted::InPart("no <right>".into());
+        let failed = granted(&frame(), ("team-a", "a"), &lines, &failed).into_string();
         assert!(
             failed.contains("no &lt;right&gt;") && failed.contains("/p/syncs/team-a/a/grant"),
             "{failed}"

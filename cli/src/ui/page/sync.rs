@@ -7,9 +7,11 @@ use super::super::view::event::EventView;
 use super::super::view::matrix::states;
 use super::super::view::sync::{CopyState, SyncView, TargetView};
 use super::grant::{Offer, offer};
+use super::plan::{Held, plan};
 use super::syncs::state_class;
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
 use crate::connection;
+use crate::sync::planned::PlannedCopy;
 
 /// `events` is why they are not known, if so.
 pub fn sync(
@@ -101,9 +103,11 @@ fn history(frame: &Frame<'_>, events: &Result<Vec<EventView>, String>) -> Markup
     }
 }
 
-/// What `weaver sync explain` says: lines, and the Role that grants what is missing.
+/// What `weaver sync explain` says: lines, each copy, and the Role that grants what is missing.
 pub struct Comparison {
     pub lines: Vec<String>,
+    pub copies: Vec<PlannedCopy>,
+    pub held: Held,
     pub role: Option<String>,
     /// Why there is no more of it.
     pub error: Option<String>,
@@ -121,17 +125,19 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
     let content = html! {
         p { a href=(path) { "← " (namespace) "/" (name) } }
         @if let Some(error) = &comparison.error { p.trouble role="alert" { (error) } }
-        @if let Some(role) = &comparison.role {
+        @if comparison.role.is_some() || !matches!(comparison.offer, Offer::Nothing) {
             section aria-labelledby="missing" {
                 h2 #missing { "Missing rights" }
+                @let role = comparison.role.as_deref().unwrap_or_default();
                 @let (words, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
-                ul { @for line in words.lines() { li { (line) } } }
+                @if !words.is_empty() { ul { @for line in words.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, who may grant rights there types" }
                 (code_block(&format!("{} --grant", explain(namespace, name))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }
-        } @else { (offer(&path, &comparison.offer)) }
+        }
+        (plan(&comparison.copies, comparison.held))
         section aria-labelledby="found" {
             h2 #found { "Found with your rights" }
             @if comparison.lines.is_empty() { p.empty { "Nothing." } }
@@ -172,6 +178,8 @@ mod tests {
     fn missing_rights_come_with_the_role_to_copy_and_nothing_is_granted_here() {
         let comparison = Comparison {
             lines: vec!["source ConfigMap a/b <exists>".into()],
+            copies: Vec::new(),
+            held: Held::No,
             role: Some("copier may not get\ngrant it with:\nkind: Role\nname: x\n".into()),
             error: None,
             offer: Offer::Grant,
@@ -187,6 +195,11 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert!(!page.contains("<form") && !page.contains("data-events"), "{page}");
+        // The operator's own right is missing, and no Role of the account.
+        let minting = compared(&frame(), "team-a", "settings", &Comparison { role: None, ..comparison });
+        let minting = minting.into_string();
+        assert!(minting.contains("Missing rights") && minting.contains("settings/grant"), "{minting}");
+        assert!(!minting.contains("kubectl apply"), "{minting}");
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! The copies of a ConfigMapSync as they are, compared with what they are to be, with the rights of the person who types.
+//! Nothing is written.
+
+use std::collections::BTreeSet;
+
+use kube::Client;
+use kube::api::{Api, ListParams};
+use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::names::SUBDOMAIN_MAX;
+use weaver_api::v1beta1::{ConfigMapSync, Selector};
+use weaver_api::validate::{Sources, ValidSync};
+use weaver_copies::content::Content;
+use weaver_copies::copy::{Desired, owner, source_reference};
+use weaver_copies::metadata::Metadata;
+use weaver_copies::object::{Object, ObjectKey};
+use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
+
+use super::planned::{PlannedCopy, PlannedStep, Show};
+use crate::missing::{Targets, Tell};
+
+/// So many more are listed than may be selected, since some may be copies.
+const PAGE: u32 = 100;
+
+/// Copies that are compared one after the other, and stale ones that are looked for.
+const MAX_COMPARED: usize = 1_000;
+
+/// What is compared, and where to say what is found.
+pub struct Comparison<'a> {
+    pub client: &'a Client,
+    pub sync: &'a ConfigMapSync,
+    pub spec: &'a ValidSync,
+    pub targets: &'a Targets,
+    pub tell: Tell<'a>,
+    pub show: Show<'a>,
+}
+
+impl Comparison<'_> {
+    pub async fn run(&self) {
+        let names = match &self.spec.sources {
+            Sources::Named(name) => Some(vec![name.clone()]),
+            Sources::Selected(selector) => self.selected(selector).await,
+        };
+        let Some(names) = names else { return };
+        let fitting = (MAX_COMPARED / self.targets.all.len().max(1)).max(1);
+        if names.len() > fitting {
+            (self.tell)(&format!("of these the first {fitting} are compared"));
+        }
+        let mut is_complete = self.targets.is_complete;
+        for name in names.iter().take(fitting) {
+            is_complete &= self.copies_of(name).await;
+        }
+        if is_complete {
+            self.stale(&names).await;
+        }
+    }
+
+    /// Names of the sources that are selected. Says how many there are; where nothing is copied, why.
+    async fn selected(&self, selector: &Selector) -> Option<Vec<String>> {
+        let ValidSync { source_kind: kind, source_namespace: namespace, .. } = self.spec;
+        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), namespace, kind);
+        let most = u32::try_from(MAX_SOURCES).unwrap_or(u32::MAX).saturating_add(PAGE);
+        let params = ListParams::default().labels(&query(selector)).limit(most);
+        let found = match objects.list_metadata(&params).await {
+            Ok(found) => found,
+            Err(error) => {
+                (self.tell)(&format!("{kind}s in {namespace} could not be listed with your rights: {error}"));
+                return None;
+            }
+        };
+        let is_whole = found.metadata.continue_.as_deref().unwrap_or_default().is_empty();
+        let sources = found.items.into_iter().filter(|object| may_be_source(&object.metadata));
+        let names: Vec<String> = sources.filter_map(|object| object.metadata.name).collect();
+        let those = format!("{kind}s in {namespace} that spec.source.selector selects");
+        if names.len() > MAX_SOURCES {
+            let at_least = if is_whole { "" } else { "at least " };
+            (self.tell)(&format!(
+                "{at_least}{} {those}: nothing is copied, since at most {MAX_SOURCES} are allowed; ask for more labels, \
+                 or divide them among several ConfigMapSyncs",
+                names.len()
+            ));
+            return None;
+        }
+        (self.tell)(&format!("{} {those}", names.len()));
+        Some(names)
+    }
+
+    /// Shows each copy of this source. Is it there to be copied?
+    async fn copies_of(&self, name: &str) -> bool {
+        let (spec, tell) = (self.spec, self.tell);
+        let owner = owner(self.sync);
+        let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
+        if copy_name.len() > SUBDOMAIN_MAX {
+            tell(&format!(
+                "source {place} is not copied: the name of its copies would have {} characters, and at most \
+                 {SUBDOMAIN_MAX} are allowed",
+                copy_name.len()
+            ));
+            return false;
+        }
+        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
+        match objects.get_opt(&place.name).await {
+            Ok(Some(source)) => {
+                tell(&format!("source {place} exists"));
+                match Content::of(&source).chosen(&spec.keys) {
+                    Ok(content) => {
+                        let metadata =
+                            Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
+                        let copy = Desired::new(owner, place.kind, &copy_name, metadata, content);
+                        for target in &self.targets.all {
+                            let step = self.step(&copy, target).await;
+                            (self.show)(PlannedCopy { copy: copy.place(target), step });
+                        }
+                        return true;
+                    }
+                    Err(clash) => tell(&clash.to_string()),
+                }
+            }
+            Ok(None) => tell(&format!("source {place} does not exist")),
+            Err(error) => tell(&format!("source {place} could not be read with your rights: {error}")),
+        }
+        false
+    }
+
+    async fn step(&self, copy: &Desired, namespace: &str) -> PlannedStep {
+        if self.targets.closed.contains(namespace) {
+            return PlannedStep::closed(&copy.owner.namespace, &self.spec.source_namespace);
+        }
+        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), namespace, &copy.kind);
+        match objects.get_opt(&copy.name).await {
+            Ok(found) => PlannedStep::of(copy, self.spec, found.as_ref()),
+            Err(error) => PlannedStep::Unknown(format!("could not be read with your rights: {error}")),
+        }
+    }
+
+    /// Shows each copy that the spec does not ask for any more. Who may not list objects everywhere is not told of any.
+    async fn stale(&self, names: &[String]) {
+        let kind = self.spec.source_kind;
+        let Some(source) = self.sync.desired().and_then(|spec| spec.source.as_ref()) else { return };
+        let owner = owner(self.sync);
+        let wanted: BTreeSet<String> = names.iter().map(|name| self.spec.copy_name(name)).collect();
+        let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
+        let query = format!("{SYNC_UID_LABEL}={}", owner.uid);
+        let most = u32::try_from(MAX_COMPARED).unwrap_or(u32::MAX);
+        let found = match objects.list_metadata(&ListParams::default().labels(&query).limit(most)).await {
+            Ok(found) => found,
+            Err(error) => {
+                (self.tell)(&format!("copies that would be deleted are not known: {error}"));
+                return;
+            }
+        };
+        if !found.metadata.continue_.as_deref().unwrap_or_default().is_empty() {
+            (self.tell)(&format!(
+                "of its copies the first {MAX_COMPARED} are looked at for what would be deleted"
+            ));
+        }
+        for object in found.items {
+            let Some(copy) = ObjectKey::of(kind, &object.metadata) else { continue };
+            if self.targets.all.contains(&copy.namespace) && wanted.contains(&copy.name) {
+                continue;
+            }
+            if let Some(step) = PlannedStep::of_stale(&owner, source, &copy, &object.metadata) {
+                (self.show)(PlannedCopy { copy, step });
+            }
+        }
+    }
+}
