@@ -1,8 +1,12 @@
 //! `weaver ui` in a real browser.
 
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use weaver_api::v1beta1::NodeReport;
 use weaver_tests::browser::{Browser, LOOKS};
+use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::ui::Ui;
 use weaver_tests::world::{World, given};
 
@@ -19,6 +23,9 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     world.robot(&team, "robot").await;
     world.service_token(&team, "tokens", &[("api", "robot")]).await;
     world.fresh(&team, "tokens").await;
+    let nodes: Api<NodeReport> = Api::all(world.client.clone());
+    let reports = nodes.list(&ListParams::default()).await.unwrap();
+    let node = reports.items.first().expect("the agent of the stack reports").name_any();
 
     let (ui, browser) = (Ui::start(&[]).await, Browser::start().await);
     let address = |path: &str| format!("http://{}{}{path}", ui.host, ui.prefix);
@@ -32,11 +39,14 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         ("syncs", format!("syncs?q={team}"), broken.as_str()),
         ("syncs-none", "syncs?q=no-such-sync".to_owned(), "No ConfigMapSync is selected"),
         ("sync", format!("syncs/{broken}"), "MissingRights"),
-        ("compare", format!("syncs/{broken}/compare"), "Missing rights"),
+        ("compare", format!("syncs/{broken}/compare"), "What the next reconciliation would change"),
         ("grant", format!("syncs/{broken}/grant"), "would be granted"),
         ("accounts", format!("accounts?q={team}"), "Writes in"),
+        ("accounts-none", "accounts?q=no-such-account".to_owned(), "No account is selected"),
+        ("account", format!("accounts/{team}/{ACCOUNT}"), "Writes in 3"),
         ("tokens", "tokens".to_owned(), "robot"),
         ("nodes", "nodes".to_owned(), "booted"),
+        ("boot", format!("nodes/{node}"), "Before k3s runs"),
         ("explain", "explain".to_owned(), "An error, or a piece of a log"),
         ("absent", "syncs/a/b".to_owned(), "There is no such ConfigMapSync"),
     ];
@@ -49,6 +59,7 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
             browser.open(&address(path)).await;
             browser.shows(words).await;
             let mut found = browser.violations().await;
+            found.extend(browser.not_as_in(look).await);
             let overflow = browser.overflow().await;
             if overflow > 0 {
                 found.push(format!("{overflow} pixels wider than the screen"));
@@ -57,8 +68,10 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
                 found.extend(browser.not_reached().await);
             }
             browser.screenshot(&format!("{name}-{}", look.name), &replaced).await;
-            // That a page is not there is no fault of it.
-            found.extend(browser.console().await.into_iter().filter(|line| !line.contains("status of 404")));
+            // That this one page is not there is no fault of it.
+            let is_known =
+                |line: &str| *name == "absent" && line.contains(path) && line.contains("status of 404");
+            found.extend(browser.console().await.into_iter().filter(|line| !is_known(line)));
             wrong.extend(found.into_iter().map(|one| format!("{name}, {}: {one}", look.name)));
         }
     }
@@ -66,7 +79,7 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     let typed =
         "document.querySelector('textarea').value = 'x509: certificate is valid for raspi, not pi.lan'";
     browser.run(&format!("{typed}; document.forms[0].requestSubmit()")).await;
-    browser.shows("1 known in 1 lines").await;
+    browser.shows("1 known error in 1 line").await;
     wrong.extend(browser.violations().await);
     wrong.extend(browser.console().await);
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -82,16 +95,46 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
 /// A page at this machine, as another program would serve it: in the same browser and of the same site, with the cookie of
 /// the pages and all that they know.
 async fn another_page(html: String) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    another_page_at("127.0.0.1:0", html).await
+}
+
+/// The same at this address and port, where it tells each that asks for changes that there are some.
+async fn another_page_at(at: &str, html: String) -> String {
+    let listener = TcpListener::bind(at).await.unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read(&mut [0; 4_096]).await;
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
-            let _ = stream.write_all(format!("{head}{html}").as_bytes()).await;
+            let mut request = [0; 4_096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            let is_events = String::from_utf8_lossy(&request[..read]).contains("/events HTTP/1.1");
+            let (kind, body) = if is_events {
+                ("text/event-stream", "event: change\ndata: new\n\n")
+            } else {
+                ("text/html", html.as_str())
+            };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
         }
     });
     address
+}
+
+/// After Ctrl-C another program of this machine gets the port, and all that the page that is still open asks for.
+#[tokio::test]
+async fn a_page_that_is_left_open_shows_nothing_of_the_next_program_at_its_port() {
+    let (ui, browser) = (Ui::start(&[]).await, Browser::start().await);
+    browser.open(&format!("http://{}{}", ui.host, ui.address())).await;
+    browser.shows("Live.").await;
+    let (host, prefix) = (ui.host.clone(), ui.prefix.clone());
+    ui.end().await;
+    // It knows the way to the pages by what it is asked for, and what a page looks like; not of which run this one is.
+    let evil = format!(
+        "<!DOCTYPE html><body data-run=\"guessed\" data-events=\"{prefix}events\"><main id=main><h1>Overview</h1>\
+         <p>Type your password</p></main><footer><time>x</time><span id=live></span></footer>"
+    );
+    another_page_at(&host, evil).await;
+    let text = browser.shows("Not shown any more (200)").await;
+    assert!(text.contains("Overview") && !text.contains("password"), "{text}");
 }
 
 #[tokio::test]
@@ -127,7 +170,7 @@ async fn a_broken_sync_is_led_to_its_cure_by_clicks_alone() {
     browser.open(&another_page(form).await).await;
     browser.click("Win").await;
     browser.shows("Not allowed: another page asked for this one").await;
-    world.lacks(&baz, "settings").await;
+    assert_eq!(world.granted(&baz).await, Vec::<String>::new());
 
     browser.open(&format!("http://{}{}syncs/{team}/sync/grant", ui.host, ui.prefix)).await;
     browser.click("Grant these rights").await;

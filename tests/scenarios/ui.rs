@@ -39,6 +39,8 @@ async fn a_page_shows_a_sync_follows_its_changes_and_leads_to_the_missing_right(
     for part in [
         format!("ConfigMap {foo}/settings: holds the copy"),
         format!("ConfigMap {baz}/settings: does not exist"),
+        "1 to create, 1 as they should be.".to_owned(),
+        "<span class=\"hidden\">added: </span></span> <code>data.a</code>".to_owned(),
         format!("may not create, delete, get, list, update, watch ConfigMaps in namespace {baz}"),
         "kind: RoleBinding".to_owned(),
         // Another context may become current before it is pasted.
@@ -71,11 +73,32 @@ async fn the_overview_says_what_doctor_says_and_an_error_is_explained() {
     );
     let answer = ui.post("explain", &pasted).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.body.contains("1 known in 2 lines") && answer.body.contains("What helps:"), "{answer:?}");
+    assert!(
+        answer.body.contains("1 known error in 2 lines") && answer.body.contains("What helps:"),
+        "{answer:?}"
+    );
     assert!(!answer.body.contains("<script>alert"), "{answer:?}");
     assert_eq!(ui.post("explain", "other=field").await.status, 400);
-    assert_eq!(ui.get("syncs?row=-1").await.status, 400);
-    assert_eq!(ui.get("nothing").await.status, 404);
+    // Whatever is wrong with an address, the menu leads on.
+    for (path, status) in [
+        ("syncs?row=-1", 400),
+        ("accounts?row=x", 400),
+        ("syncs/%ff/x", 400),
+        ("nodes/%ff", 400),
+        ("nodes/no-such-node", 404),
+        ("accounts/a/b", 404),
+        ("nothing", 404),
+        ("syncs/a", 404),
+    ] {
+        let answer = ui.get(path).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.body.contains("<nav aria-label=\"Pages\">"), "{path}: {answer:?}");
+    }
+    let refused = ui.post("syncs", "a=b").await;
+    assert!(
+        refused.status == 405 && refused.body.contains("<nav") && !refused.header("allow").is_empty(),
+        "{refused:?}"
+    );
     world.finish().await;
 }
 
@@ -160,6 +183,12 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
     for path in paths {
         let page = ui.page(&path).await;
         // Raw, in base64, and the token.
+        if path.ends_with("compare") {
+            assert!(
+                page.contains("<code>data.key</code>") && page.contains("Of a Secret no page shows"),
+                "{page}"
+            );
+        }
         for secret in ["hunter2-of-the-ui", "aHVudGVyMi1vZi10aGUtdWk", tokens["api"].as_str(), "eyJ"] {
             assert!(!page.contains(secret), "{path}: {page}");
         }
@@ -207,7 +236,7 @@ async fn who_administers_both_namespaces_grants_by_the_page_and_no_one_grants_mo
     grant(&bar, json!([])).await;
     let answer = ui.post(&path, &late).await;
     assert!(answer.status == 502 && answer.body.contains("is forbidden"), "{answer:?}");
-    world.lacks(&bar, "settings").await;
+    assert_eq!(world.granted(&bar).await, Vec::<String>::new());
     grant(&bar, all).await;
     let answer = ui.post(&path, &confirmed().await).await;
     assert_eq!(answer.status, 200, "{answer:?}");

@@ -32,6 +32,11 @@ const AXE: &str = "axe-core-4.14.1/axe.min.js";
 const SCREENSHOTS: &str = "WEAVER_SCREENSHOTS";
 /// The key Tab, as `WebDriver` writes it.
 const TAB: &str = "\u{e004}";
+/// Directories of browsers: the number of the process that has it follows.
+const HOME: &str = "weaver-browser-";
+/// A page that says whether scripts run.
+const SCRIPTED: &str =
+    "data:text/html,<p>off</p><script>document.querySelector('p').textContent='on'</script>";
 /// What the keyboard has to reach.
 const REACHED: &str = "a[href], button, input:not([type=hidden]), textarea, summary, [tabindex='0']";
 
@@ -66,15 +71,20 @@ pub struct Browser {
 
 impl Browser {
     pub async fn start() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let mut command = Command::new("chromedriver");
+        clear();
+        let home =
+            tempfile::Builder::new().prefix(&format!("{HOME}{}-", std::process::id())).tempdir().unwrap();
+        // A test that is killed takes its driver with it, and the pipe below the browser with the driver.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "chromedriver"]);
         command.arg("--port=0").env("TMPDIR", home.path()).env("HOME", home.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child =
-            command.spawn().expect("chromedriver: `tests/devstack/prerequisites.sh browser` installs it");
+            command.spawn().expect("setpriv of util-linux, by which chromedriver is started, is installed");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let driver = loop {
-            let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap().expect("it says its port");
+            let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+            let line = line.expect("chromedriver: `tests/devstack/prerequisites.sh browser` installs it");
             if let Some((_, port)) = line.split_once("successfully on port ") {
                 break format!("127.0.0.1:{}", port.trim_end_matches('.'));
             }
@@ -85,8 +95,13 @@ impl Browser {
         let is_root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
         let sandbox = is_root.then_some("--no-sandbox");
-        let options =
-            ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900"];
+        let options = [
+            "--headless=new",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1280,900",
+            "--remote-debugging-pipe",
+        ];
         let options: Vec<&str> = options.into_iter().chain(sandbox).collect();
         let session = browser
             .ask(
@@ -236,9 +251,25 @@ impl Browser {
         .await;
     }
 
-    /// Switches JavaScript of pages on or off; the next page is the first that notices.
+    /// What of the page that is shown is not as in this look: that it was not taken over, or the page takes no notice.
+    pub async fn not_as_in(&self, look: Look) -> Vec<String> {
+        let seen = self
+            .run(
+                "const ground = getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number);
+                 return [matchMedia('(prefers-color-scheme: dark)').matches,
+                         (ground[0] + ground[1] + ground[2]) / 3 < 128, window.innerWidth]",
+            )
+            .await;
+        let is_dark = look.scheme == "dark";
+        let expected = json!([is_dark, is_dark, look.width]);
+        if seen == expected { Vec::new() } else { vec![format!("{seen} instead of {expected}")] }
+    }
+
+    /// Switches JavaScript of pages on or off, and sees that it is.
     pub async fn runs_scripts(&self, runs: bool) {
         self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": !runs})).await;
+        self.open(SCRIPTED).await;
+        assert_eq!(self.text().await.trim(), if runs { "on" } else { "off" });
     }
 
     /// How far the page is wider than the screen, in pixels.
@@ -297,6 +328,18 @@ impl Drop for Browser {
         let request = format!("DELETE {session} HTTP/1.1\r\nhost: {driver}\r\nconnection: close\r\n\r\n");
         let _ = stream.write_all(request.as_bytes());
         let _ = stream.read(&mut [0; 1]);
+    }
+}
+
+/// Removes the directories of browsers whose test was killed.
+fn clear() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(HOME)?.split('-').next());
+        if process.is_some_and(|process| !PathBuf::from("/proc").join(process).exists()) {
+            // Another test may do the same.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

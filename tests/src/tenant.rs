@@ -3,7 +3,7 @@
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 pub use crate::audit::ACCOUNT;
@@ -154,6 +154,15 @@ impl World {
             bindings.delete(&name, &DeleteParams::default()).await.unwrap();
             roles.delete(&name, &DeleteParams::default()).await.unwrap();
         }
+    }
+
+    /// Names of the `RoleBinding`s in `namespace` that `weaver` makes to grant copies. It makes them at once, long before the
+    /// operator could write a copy by them.
+    pub async fn granted(&self, namespace: &str) -> Vec<String> {
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+        let found = bindings.list(&ListParams::default()).await.unwrap();
+        let names = found.items.into_iter().filter_map(|binding| binding.metadata.name);
+        names.filter(|name| name.starts_with("weaver:")).collect()
     }
 
     /// Takes back what [`World::grant`] gave.

@@ -37,7 +37,9 @@ pub struct Ui {
     pub token: String,
     /// Name and value, once it was entered.
     pub cookie: String,
-    _child: Child,
+    child: Child,
+    /// What it needs as long as it runs.
+    _kept: Option<Box<dyn std::any::Any + Send + Sync>>,
     _out: Lines<BufReader<ChildStdout>>,
 }
 
@@ -56,7 +58,7 @@ impl Ui {
         let (host, path) = rest.split_once('/').unwrap();
         let (prefix, token) = path.split_once('?').unwrap();
         let (host, prefix, token) = (host.to_owned(), format!("/{prefix}"), token.to_owned());
-        Self { host, prefix, token, cookie: String::new(), _child: child, _out: out }
+        Self { host, prefix, token, cookie: String::new(), child, _kept: None, _out: out }
     }
 
     /// The same, opened as a browser opens the address.
@@ -66,11 +68,31 @@ impl Ui {
         ui
     }
 
+    /// Keeps what the program needs as long as it runs.
+    #[must_use]
+    pub fn keeping(self, kept: impl std::any::Any + Send + Sync) -> Self {
+        Self { _kept: Some(Box::new(kept)), ..self }
+    }
+
     /// Opens the address that was printed.
     pub async fn enter(&mut self) {
         let answer = self.ask("GET", &self.address(), &[("host", &self.host)], "").await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.header("set-cookie").split(';').next().unwrap().clone_into(&mut self.cookie);
+    }
+
+    /// The most memory that the program has had, in KiB, its own file included.
+    #[must_use]
+    pub fn peak_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id().unwrap());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Ends the program, and waits until it has.
+    pub async fn end(mut self) {
+        self.child.kill().await.unwrap();
     }
 
     /// Path and query of the address that was printed.

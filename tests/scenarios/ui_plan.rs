@@ -1,0 +1,85 @@
+//! What the next reconciliation would change, as `weaver ui` shows it: key by key, and of a dry run before it is written.
+
+use serde_json::json;
+use weaver_tests::tenant::TARGET;
+use weaver_tests::ui::Ui;
+use weaver_tests::world::{World, weaver};
+
+/// A line of a diff.
+fn line(word: &str, field: &str) -> String {
+    format!("<span class=\"hidden\">{word}: </span></span> <code>{field}</code>")
+}
+
+#[tokio::test]
+async fn a_dry_run_is_shown_as_a_diff_of_each_copy_and_nothing_is_written() {
+    let world = World::new("ui-plan").await;
+    let (team, foo) = world.synced().await;
+    let (bar, new) = (world.target(&team, "bar").await, world.target(&team, "new").await);
+    world.config_map(&team, "settings", &[("a", "1"), ("gone", "x")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    world.holds(&foo, "settings", &[("a", "1"), ("gone", "x")]).await;
+    world.holds(&bar, "settings", &[("a", "1"), ("gone", "x")]).await;
+
+    let mut spec = world.spec(&team, &[&bar, &new]);
+    spec["dryRun"] = json!(true);
+    world.sync(&team, "sync", spec).await;
+    world.condition(&team, "sync", "Paused", "True", "DryRun").await;
+    world.config_map(&team, "settings", &[("a", "hunter2"), ("b", "2")]).await;
+    let ui = Ui::entered(&[]).await;
+    ui.shows(&format!("syncs?q={team}"), &format!("{team}/sync")).await;
+    ui.shows(&format!("syncs/{team}/sync"), "A dry run").await;
+    let page = ui.page(&format!("syncs/{team}/sync/compare")).await;
+    for part in [
+        "It is a dry run: nothing of this is written".to_owned(),
+        "1 to create, 1 to update, 1 to remove.".to_owned(),
+        format!("ConfigMap {bar}/settings: is a copy and differs"),
+        format!("ConfigMap {new}/settings: does not exist"),
+        format!("ConfigMap {foo}/settings: is a copy that the spec does not ask for, and would be deleted"),
+        line("changed", "data.a"),
+        line("added", "data.b"),
+        line("removed", "data.gone"),
+    ] {
+        assert!(page.contains(&part), "{part} is not in {page}");
+    }
+    assert!(!page.contains("hunter2"), "{page}");
+    world.holds(&foo, "settings", &[("a", "1"), ("gone", "x")]).await;
+    world.holds(&bar, "settings", &[("a", "1"), ("gone", "x")]).await;
+    // The same in the terminal.
+    let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
+    assert!(
+        done && said.contains("would be deleted") && said.contains("differs: data.a, data.b, data.gone"),
+        "{said}"
+    );
+
+    // What was planned is what is done.
+    world.sync(&team, "sync", world.spec(&team, &[&bar, &new])).await;
+    for namespace in [&bar, &new] {
+        world.holds(namespace, "settings", &[("a", "hunter2"), ("b", "2")]).await;
+    }
+    world.lacks(&foo, "settings").await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    let page = ui.page(&format!("syncs/{team}/sync/compare")).await;
+    assert!(page.contains("<p>2 as they should be.</p>"), "{page}");
+    world.finish().await;
+}
+
+/// A namespace that lets no copies in is not written, whatever a pattern selects.
+#[tokio::test]
+async fn the_plan_leaves_out_what_the_operator_leaves_alone() {
+    let world = World::new("ui-plan-closed").await;
+    let (team, _) = world.synced().await;
+    let shut = world.target(&team, "shut").await;
+    let closed = json!({"annotations": {"weaver.example.com/accept-from": "none"}});
+    world.mark_namespace(&shut, closed).await;
+    let mut spec = world.spec(&team, &[]);
+    spec["targets"] = json!({"patterns": [world.name("shut*")]});
+    world.grant(&team, &shut, &TARGET).await;
+    world.sync(&team, "sync", spec).await;
+    let ui = Ui::entered(&[]).await;
+    ui.shows(&format!("syncs?q={team}"), &format!("{team}/sync")).await;
+    let page = ui.page(&format!("syncs/{team}/sync/compare")).await;
+    assert!(page.contains("is not touched: the namespace accepts no copies from"), "{page}");
+    assert!(page.contains("1 not to be touched"), "{page}");
+    assert!(!page.contains("to create"), "{page}");
+    world.finish().await;
+}
