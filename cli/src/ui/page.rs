@@ -169,6 +169,12 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
+/// `1 line`, `2 lines`.
+fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A message: its first line, and the others, such as a Role. Others write messages, too: no button copies them.
 fn lines(message: &str) -> Markup {
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));

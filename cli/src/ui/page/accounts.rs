@@ -8,7 +8,7 @@ use weaver_diagnostics::shell::quoted;
 
 use super::super::view::account::{AccountCell, AccountMatrix, AccountRow, AccountView, Search};
 use super::syncs::{mark, parts};
-use super::{Frame, Tab, code_block, encoded, trouble};
+use super::{Frame, Tab, code_block, counted, encoded, trouble};
 use crate::connection;
 
 /// Of one account: sources, ConfigMapSyncs, and target namespaces.
@@ -120,7 +120,7 @@ pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>
         section.picture aria-label="Sources and targets" {
             div.box { h2 { "Reads" } ul { @for source in account.sources.iter().take(SHOWN) { li { (source) } } }
                 (more(account.sources.len(), SHOWN)) }
-            div.arrow { span aria-hidden="true" { "→" } small { "for " (account.syncs.len()) " syncs" } }
+            div.arrow { span aria-hidden="true" { "→" } small { "for " (counted(account.syncs.len(), "sync")) } }
             div.box {
                 h2 { "Writes in " (account.targets.len()) @if account.is_truncated { " and more" } }
                 ul.namespaces {
@@ -204,6 +204,7 @@ mod tests {
             "<li>ConfigMap team-a/a</li>",
             "<a href=\"/p/syncs/team-a/a\">a</a>",
             "Writes in 2",
+            "for 1 sync<",
             "Failed (Why)</span></span> <code>foo</code>",
             "--as=system:serviceaccount:team-a:copier -n foo",
         ] {

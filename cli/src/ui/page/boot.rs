@@ -46,7 +46,7 @@ fn line(frame: &Frame<'_>, boot: &Boot) -> Markup {
     html! {
         p { "Started " (frame.time(boot.started)) ", to the minute." }
         @if !boot.has_clock {
-            p.trouble { "The clock of this node is not known to be synchronised: times on this page may be wrong." }
+            p.quiet { "The clock of this node is not known to be synchronised: times on this page may be wrong." }
         }
         section aria-labelledby="line" {
             h2 #line { "Since it started" }

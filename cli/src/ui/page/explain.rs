@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use weaver_diagnostics::finding::Finding;
 
 use super::finding::explained;
-use super::{Frame, Tab};
+use super::{Frame, Tab, counted};
 
 /// What was recognised in a text.
 pub struct Recognised {
@@ -35,12 +35,6 @@ pub fn explain(frame: &Frame<'_>, recognised: Option<&Recognised>) -> Markup {
         }
     };
     frame.page(Tab::Explain, "Explain", false, &content)
-}
-
-/// `1 line`, `2 lines`.
-fn counted(count: impl TryInto<u64>, what: &str) -> String {
-    let count = count.try_into().unwrap_or(u64::MAX);
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ mod tests {
         let made = made(&seen, &FirstSeen::new(), &resources, frame.now);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
         for part in [
-            "No problem was found; one finding is worth a look.",
+            "was found, but not everything is ready.",
             "in the cluster, for <time datetime=\"2026-01-01T00:00:00Z\"",
             "<a href=\"/p/syncs/team-a/b\">Open team-a/b</a>",
             "<strong>Syncs</strong> 0 of 1 ready",

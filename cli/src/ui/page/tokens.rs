@@ -66,7 +66,7 @@ fn generated(frame: &Frame<'_>, made: &Generated) -> Markup {
             @match &made.seen {
                 None => "not reconciled yet.",
                 Some(seen) => {
-                    (seen.accounts) " are there, " (seen.fresh) " have a valid token"
+                    (seen.accounts) " there, " (seen.fresh) " with a valid token"
                     @if let Some(expires) = seen.expires { "; the first expires " (frame.time(expires)) }
                     "."
                 }
@@ -162,7 +162,7 @@ mod tests {
         };
         let page = of(3, Some(seen));
         for part in [
-            "3 named <code>robot-{{n}}</code>: 2 are there, 1 have a valid token; the first expires <time",
+            "3 named <code>robot-{{n}}</code>: 2 there, 1 with a valid token; the first expires <time",
             "in 20 min</time>.",
             "<code>robot-2</code>: &lt;exists&gt;",
         ] {

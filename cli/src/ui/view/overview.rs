@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Severity};
 
 use super::health::{Health, Summary};
 use super::node::NodeView;
@@ -119,9 +119,18 @@ fn verdict(open: &[FindingView]) -> String {
             format!("The fault is {}: {}.{then}", first.seen.side.place(), first.seen.finding.code)
         }
         (None, 0) => "All is well.".to_owned(),
+        (None, _) if open.iter().any(|found| is_about_readiness(&found.seen.finding)) => {
+            "No failure of the machines, the network or the cluster was found, but not everything is ready."
+                .to_owned()
+        }
         (None, 1) => "No problem was found; one finding is worth a look.".to_owned(),
         (None, count) => format!("No problem was found; {count} findings are worth a look."),
     }
+}
+
+/// Of a resource that is not ready: no program failed, and what it asks for is not done all the same.
+fn is_about_readiness(finding: &Finding) -> bool {
+    finding.code == Code::SyncNotReady
 }
 
 fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: Timestamp) -> FindingView {
@@ -163,7 +172,7 @@ fn tally<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Tally {
 
 #[cfg(test)]
 mod tests {
-    use weaver_diagnostics::finding::{Code, Place};
+    use weaver_diagnostics::finding::Place;
 
     use super::super::node::tests::node;
     use super::super::sync::tests::sync;
@@ -202,7 +211,9 @@ mod tests {
         assert_eq!((found.open[1].about.as_ref(), found.open[1].since), (None, Since::FirstSeen(at(5))));
         assert_eq!(found.syncs, Some(Tally { all: 1, ready: 0, paused: 0 }));
         assert_eq!(found.nodes, Some((1, 0)));
-        assert_eq!(of(&all[..2]).verdict, "No problem was found; one finding is worth a look.");
+        assert!(of(&all[..2]).verdict.ends_with("but not everything is ready."), "{}", of(&all[..2]).verdict);
+        let worth_a_look = [seen(Side::Here, Code::NameNotFound, Severity::Warn, "f")];
+        assert_eq!(of(&worth_a_look).verdict, "No problem was found; one finding is worth a look.");
         assert_eq!((of(&all[..1]).verdict.as_str(), of(&all[..1]).worst), ("All is well.", Severity::Ok));
     }
 
