@@ -2,6 +2,7 @@
 
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use weaver_api::v1beta1::NodeReport;
@@ -15,8 +16,9 @@ use weaver_tests::world::{World, given};
 #[tokio::test]
 async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     let world = World::new("browser-pages").await;
-    let (team, _) = world.synced().await;
+    let (team, foo) = world.synced().await;
     let (bar, baz) = (world.target(&team, "bar").await, world.namespace("baz").await);
+    dry_run(&world, &team, [&foo, &bar]).await;
     world.sync(&team, "settings", world.spec(&team, &[&bar, &baz])).await;
     world.condition(&team, "settings", "Ready", "False", "MissingRights").await;
     world.grant_writer(&team, "tokens").await;
@@ -40,10 +42,11 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         ("syncs-none", "syncs?q=no-such-sync".to_owned(), "No ConfigMapSync is selected"),
         ("sync", format!("syncs/{broken}"), "MissingRights"),
         ("compare", format!("syncs/{broken}/compare"), "What the next reconciliation would change"),
+        ("plan", format!("syncs/{team}/preview/compare"), "It is a dry run"),
         ("grant", format!("syncs/{broken}/grant"), "would be granted"),
         ("accounts", format!("accounts?q={team}"), "Writes in"),
         ("accounts-none", "accounts?q=no-such-account".to_owned(), "No account is selected"),
-        ("account", format!("accounts/{team}/{ACCOUNT}"), "Writes in 3"),
+        ("account", format!("accounts/{team}/{ACCOUNT}"), "Writes in 4"),
         ("tokens", "tokens".to_owned(), "robot"),
         ("nodes", "nodes".to_owned(), "booted"),
         ("boot", format!("nodes/{node}"), "Before k3s runs"),
@@ -90,6 +93,23 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         browser.shows(words).await;
     }
     world.finish().await;
+}
+
+/// A ConfigMapSync `preview` that was changed to a dry run: of its two copies one would be deleted and one changed, and a third
+/// would be made.
+async fn dry_run(world: &World, team: &str, [old, kept]: [&str; 2]) {
+    let new = world.target(team, "new").await;
+    world.grant_source(team, team, "preview").await;
+    world.config_map(team, "preview", &[("greeting", "1"), ("old", "1"), ("same", "1")]).await;
+    let mut spec = world.spec(team, &[old, kept]);
+    spec["source"]["name"] = json!("preview");
+    world.sync(team, "preview", spec.clone()).await;
+    world.condition(team, "preview", "Ready", "True", "Synced").await;
+    spec["dryRun"] = json!(true);
+    spec["targets"]["namespaces"] = json!([kept, new]);
+    world.sync(team, "preview", spec).await;
+    world.config_map(team, "preview", &[("greeting", "2"), ("new", "1"), ("same", "1")]).await;
+    world.condition(team, "preview", "Paused", "True", "DryRun").await;
 }
 
 /// A page at this machine, as another program would serve it: in the same browser and of the same site, with the cookie of

@@ -26,7 +26,10 @@ pub fn sync(
         (trouble(error, "ConfigMapSyncs", true))
         p { (health(summary)) " " strong { (summary.reason) } " " (frame.since(summary.since)) }
         @if !summary.message.is_empty() { p { (summary.message) } }
-        @if sync.is_dry_run { p.quiet { "A dry run: nothing is written, and the conditions say what would be." } }
+        @if sync.is_dry_run {
+            p.quiet { "A dry run: nothing is written, and the conditions say what would be." }
+            p { a.button href={ (path) "/compare" } { "See what it would change" } " shows each copy as a diff of its keys." }
+        }
         @if sync.has_problem() {
             p { a.button href={ (path) "/compare" } { "Find out why" } " compares source and copies now, and names missing rights." }
         }
@@ -169,6 +172,9 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
+        let dry = SyncView { is_dry_run: true, ..made("settings", "True", &[]) };
+        let page = sync(&frame(), &dry, &Ok(Vec::new()), None).into_string();
+        assert!(page.contains("/compare\">See what it would change</a>"), "{page}");
         let fine = made("settings", "True", &[("bar", "Synced")]);
         let page = sync(&frame(), &fine, &Err("forbidden".into()), None).into_string();
         assert!(!page.contains("Find out why") && page.contains("rights: forbidden"), "{page}");
