@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-const CSS: &str = include_str!("assets/ui.css");
+use weaver_host::page_style::STYLE as CSS;
+
 /// For text, and for what is no text but says something: borders of inputs, the focus.
 const TEXT: f64 = 4.5;
 const SIGN: f64 = 3.0;

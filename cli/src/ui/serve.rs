@@ -26,6 +26,7 @@ use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::http_server::Caller;
+use weaver_host::page_style::{ICON, STYLE};
 
 use super::access::Admission;
 use super::app::{App, NO_SYNC, html as answer, shown};
@@ -87,12 +88,12 @@ pub fn router(app: App) -> Router {
         .route("/nodes/{name}", get(node_page))
         .route("/explain", get(explain_page).post(explained_page))
         .route("/events", get(changes))
-        .route("/ui.css", get(|| async { asset("text/css; charset=utf-8", include_str!("assets/ui.css")) }))
+        .route("/ui.css", get(|| async { asset("text/css; charset=utf-8", STYLE) }))
         .route(
             "/ui.js",
             get(|| async { asset("text/javascript; charset=utf-8", include_str!("assets/ui.js")) }),
         )
-        .route("/icon.svg", get(|| async { asset("image/svg+xml", include_str!("assets/icon.svg")) }))
+        .route("/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
         .layer(DefaultBodyLimit::max(LONGEST));
     let prefix = app.access.prefix.trim_end_matches('/').to_owned();
     // `nest` has no page at the slash itself.

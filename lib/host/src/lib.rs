@@ -5,6 +5,7 @@
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
+//! - [`page_style`]: how the pages look that a browser shows.
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
 //! - [`platform`]: what differs between Linux, macOS and Windows.
@@ -25,6 +26,7 @@ pub mod log;
 pub mod metrics_page;
 #[cfg(unix)]
 pub mod open_files;
+pub mod page_style;
 pub mod platform;
 #[cfg(unix)]
 pub mod service_manager;

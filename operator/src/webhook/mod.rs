@@ -17,7 +17,6 @@ pub mod serve;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,8 +27,8 @@ use tracing::info;
 use self::leaf::{Slot, Watched};
 use crate::code;
 use weaver_api::webhook::{DIRECTORY, LEAF};
-use weaver_host::service_manager;
 use weaver_host::signals::Signals;
+use weaver_host::{http_server, service_manager};
 
 /// Where the webhook listens on an appliance.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
@@ -86,7 +85,7 @@ pub enum WebhookError {
 pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     let mut signals = Signals::install().map_err(WebhookError::Signals)?;
     let (listener, address) = if options.socket_on_stdin {
-        inherited(io::stdin()).map_err(WebhookError::Inherited)?
+        http_server::inherited(io::stdin()).map_err(WebhookError::Inherited)?
     } else {
         let failed = |source| WebhookError::Listen { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
@@ -117,14 +116,4 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
         () = service_manager::feed_watchdog(|| true) => {}
     }
     Ok(())
-}
-
-/// The socket that someone else listens on already, such as systemd: connections to it wait instead of being refused
-/// while this program starts.
-fn inherited(stdin: impl AsFd) -> io::Result<(TcpListener, SocketAddr)> {
-    let socket = std::net::TcpListener::from(stdin.as_fd().try_clone_to_owned()?);
-    socket.set_nonblocking(true)?;
-    // One of another kind has none, or not one of the internet.
-    let address = socket.local_addr()?;
-    Ok((TcpListener::from_std(socket)?, address))
 }

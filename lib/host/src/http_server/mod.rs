@@ -15,7 +15,13 @@ pub mod eviction;
 mod limits;
 
 use std::convert::Infallible;
+#[cfg(unix)]
+use std::io;
 use std::net::IpAddr;
+#[cfg(unix)]
+use std::net::SocketAddr;
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +71,18 @@ pub async fn serve(
     limits: &'static Limits,
     stop: CancellationToken,
 ) {
+    serve_at(listener, |_| true, tls, router, limits, stop).await;
+}
+
+/// The same, for connections to those addresses of this host alone for which `is_served`; others are closed.
+pub async fn serve_at(
+    listener: TcpListener,
+    is_served: impl Fn(IpAddr) -> bool,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    limits: &'static Limits,
+    stop: CancellationToken,
+) {
     let open = Arc::new(Connections::default());
     let mut tasks = JoinSet::new();
     let mut newcomer: Option<(TcpStream, IpAddr)> = None;
@@ -77,7 +95,10 @@ pub async fn serve(
                 }
             }
             accepted = listener.accept(), if newcomer.is_none() => match accepted {
-                Ok((stream, peer)) => newcomer = Some((stream, peer.ip())),
+                Ok((stream, peer)) => match stream.local_addr() {
+                    Ok(local) if is_served(local.ip().to_canonical()) => newcomer = Some((stream, peer.ip())),
+                    _ => debug!(%peer, "closed a connection to an address that is not served"),
+                },
                 Err(error) => {
                     warn!(code = code::HTTP_CONNECTION_LOST, %error, "could not accept a connection");
                     // Out of file descriptors, say: one of ours may give its back.
@@ -111,6 +132,20 @@ pub async fn serve(
             finish within {seconds} s"
         );
     }
+}
+
+/// The socket on standard input that someone else listens on already, such as systemd: connections to it wait instead of
+/// being refused while this program starts.
+///
+/// # Errors
+/// It is no socket, or one of another kind.
+#[cfg(unix)]
+pub fn inherited(stdin: impl AsFd) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = std::net::TcpListener::from(stdin.as_fd().try_clone_to_owned()?);
+    socket.set_nonblocking(true)?;
+    // One of another kind has none, or not one of the internet.
+    let address = socket.local_addr()?;
+    Ok((TcpListener::from_std(socket)?, address))
 }
 
 async fn connection(

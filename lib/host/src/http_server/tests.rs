@@ -242,3 +242,22 @@ fn the_defaults_are_those_that_the_documentation_names() {
     assert_eq!((LIMITS.connections, LIMITS.per_address), (32, 16));
     assert_eq!((LIMITS.head.as_secs(), LIMITS.idle.as_secs(), LIMITS.age.as_secs()), (5, 30, 600));
 }
+
+#[tokio::test]
+async fn an_address_of_this_host_that_is_not_served_gets_no_answer() {
+    // As systemd listens on a port: for IPv6 and IPv4, or for IPv4 where the kernel has no other.
+    let listener = match TcpListener::bind("[::]:0").await {
+        Ok(both) => both,
+        Err(_) => TcpListener::bind("0.0.0.0:0").await.unwrap(),
+    };
+    let port = listener.local_addr().unwrap().port();
+    let is_served = |local: IpAddr| local == IpAddr::from([127, 0, 0, 1]);
+    let serving = serve_at(listener, is_served, None, pages(), &FOUR, CancellationToken::new());
+    let _task: JoinSet<()> = [serving].into_iter().collect();
+    for (address, answered) in [("127.0.0.1", true), ("127.0.0.2", false)] {
+        let mut stream = TcpStream::connect((address, port)).await.unwrap();
+        // It may be closed already.
+        let _ = stream.write_all(HEALTH.as_bytes()).await;
+        assert_eq!(rest(stream).await.ends_with("ok"), answered, "{address}");
+    }
+}
