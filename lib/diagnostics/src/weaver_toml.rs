@@ -30,6 +30,7 @@ mod schema;
 mod secret;
 mod section;
 pub(crate) mod ssh_key;
+mod status;
 mod syntax;
 pub mod update;
 pub mod user_data;
@@ -47,6 +48,7 @@ pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
 pub use limits::{FILE_LIMIT, MOST_ENTRIES};
 pub use network::{Address, Network};
 pub use secret::{Secret, SecretSetting};
+pub use status::StatusPage;
 pub use update::Update;
 pub use wifi::Wifi;
 

@@ -3,6 +3,7 @@
 use super::backup::Backup;
 use super::network::Network;
 use super::secret::{Secret, SecretSetting};
+use super::status::StatusPage;
 use super::update::Update;
 use super::wifi::Wifi;
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub update: Option<Update>,
     /// The backups that the timer makes.
     pub backup: Option<Backup>,
+    /// The card's page.
+    pub status: StatusPage,
 }
 
 /// A host name and its place in the file.

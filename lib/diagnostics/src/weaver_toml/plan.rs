@@ -8,6 +8,7 @@ mod host;
 mod netplan;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -46,6 +47,10 @@ const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
 /// Where the timer's backups go and what is in them. Without it the timer does not start.
 pub const BACKUP: &str = "/etc/weaver/backup.env";
+/// There where the card shows no page: its socket looks for it.
+pub const PAGE_OFF: &str = "/etc/weaver/page-off";
+/// The addresses at which the page is shown.
+pub const PAGE_ENVIRONMENT: &str = "/etc/weaver/page.env";
 /// The apt source of the updates.
 pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
@@ -59,6 +64,8 @@ const OWN: &[&str] = &[
     IN_ITS_PLACE,
     TIMESYNCD,
     AGENT_ENVIRONMENT,
+    PAGE_OFF,
+    PAGE_ENVIRONMENT,
     TOKEN_FILE,
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
@@ -139,6 +146,8 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
         file(BACKUP, 0o644, backup(config)),
+        file(PAGE_OFF, 0o644, page_off(config)),
+        file(PAGE_ENVIRONMENT, 0o644, page_environment(&config.status.listen)),
         file(UPDATE_KEY, 0o644, config.update.as_ref().and(host.update_key.clone())),
         file(UPDATE_SOURCE, 0o644, update_source(config, host)),
     ]
@@ -282,6 +291,17 @@ fn backup(config: &Config) -> Option<String> {
 
 fn agent_environment(seconds: u16) -> String {
     format!("{HEADER}WEAVER_CLOCK_WAIT={seconds}\n")
+}
+
+fn page_off(config: &Config) -> Option<String> {
+    let joins = matches!(config.role, RoleSetting::Agent(_));
+    let is_on = config.status.is_on(joins, config.hostname.is_some());
+    (!is_on).then(|| format!("{HEADER}# With this file weaver-page.socket does not start.\n"))
+}
+
+fn page_environment(listen: &[IpAddr]) -> Option<String> {
+    let addresses: Vec<_> = listen.iter().map(ToString::to_string).collect();
+    (!addresses.is_empty()).then(|| format!("{HEADER}WEAVER_PAGE_LISTEN={}\n", addresses.join(",")))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{
     role::{self, Surroundings},
     secret,
     section::{Section, Text},
-    ssh_key, update, wifi,
+    ssh_key, status, update, wifi,
 };
 
 /// A clock that is not set after five minutes is not going to be, in seconds.
@@ -43,6 +43,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
     let update = update::read(&root.section("update", faults), faults);
     let backup = backup::read(&root.section("backup", faults), faults);
+    let status = status::read(&root.section("status", faults), faults);
     let surroundings = Surroundings {
         hostname: hostname.as_ref().map(|host| host.name.as_str()),
         api: &api,
@@ -65,6 +66,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         k3s_options,
         update,
         backup,
+        status,
     };
     (config, [password_at, token_at].into_iter().flatten().collect())
 }

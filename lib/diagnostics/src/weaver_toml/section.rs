@@ -35,6 +35,8 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("backup", "keep", "keep = 7"),
     ("backup", "volumes", "volumes = true"),
     ("backup", "recipient", "recipient = \"age1…\""),
+    ("status", "page", "page = false"),
+    ("status", "listen", "listen = [\"192.168.1.20\"]"),
 ];
 
 /// A text and where it stands.
@@ -119,6 +121,11 @@ impl<'t> Section<'t> {
             self.wrong_type(key, item, "true or false", faults);
         }
         truth
+    }
+
+    /// Whether a key is there, with a list that has no entry.
+    pub fn is_empty_list(&self, key: &str) -> bool {
+        self.item(key).and_then(|(_, item)| item.as_array()).is_some_and(toml_edit::Array::is_empty)
     }
 
     /// Where a key stands.
@@ -232,7 +239,7 @@ mod tests {
         }
         assert_eq!(
             known_in(""),
-            ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update", "backup"]
+            ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update", "backup", "status"]
         );
     }
 }

@@ -42,6 +42,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
     assert_eq!(config.update.unwrap().key, "config-weaver.asc");
     assert_eq!(config.backup.unwrap().target, "/mnt/usb");
+    assert_eq!((config.status.page, config.status.listen.len()), (Some(false), 1));
 }
 
 #[test]
@@ -71,6 +72,8 @@ fn the_guide_shows_good_files_only() {
         "disable",
         "source",
         "key",
+        "page",
+        "listen",
     ] {
         assert!(blocks.iter().any(|block| block.contains(&format!("{key} = "))), "no example of {key}");
     }
@@ -295,9 +298,12 @@ token = 5
 [k3s.options]
 node-name = \"x\"
 disable = 1979-05-27
+[status]
+page = 1
+listen = [\"x\"]
 ";
     let lines: Vec<_> = faults(text).iter().map(|fault| fault.line).collect();
-    assert_eq!(lines, [1, 2, 4, 4, 6, 8, 9, 10, 12, 13, 14, 15, 17, 18, 20, 22, 23]);
+    assert_eq!(lines, [1, 2, 4, 4, 6, 8, 9, 10, 12, 13, 14, 15, 17, 18, 20, 22, 23, 25, 26]);
 }
 
 #[test]

@@ -71,6 +71,20 @@ fn a_host_name_is_written_everywhere() {
 }
 
 #[test]
+fn the_page_is_turned_off_and_narrowed() {
+    let on = of("hostname = \"raspi\"\n", &KnownHost::default());
+    assert!([PAGE_OFF, PAGE_ENVIRONMENT].iter().all(|path| on.removed.iter().any(|removed| removed == path)));
+    let off = of("[status]\npage = false\n", &KnownHost::default());
+    assert!(content(&off, PAGE_OFF).starts_with(HEADER));
+    let narrow = of("[status]\nlisten = [\"10.0.0.2\", \"::1\"]\n", &KnownHost::default());
+    assert_eq!(content(&narrow, PAGE_ENVIRONMENT), format!("{HEADER}WEAVER_PAGE_LISTEN=10.0.0.2,::1\n"));
+    let agent = "[k3s]\nrole = \"agent\"\nserver = \"https://a:6443\"\ntoken = \"t\"\n";
+    content(&of(agent, &KnownHost::default()), PAGE_OFF);
+    let named = of(&format!("hostname = \"b\"\n{agent}"), &KnownHost::default());
+    assert!(named.removed.iter().any(|path| path == PAGE_OFF), "{named:?}");
+}
+
+#[test]
 fn a_source_of_updates_waits_for_its_key_and_goes_with_its_section() {
     let text = "[update]\nsource = \"https://example.com/apt\"\nkey = \"a.asc\"\n";
     let host = KnownHost { update_key: Some("a key\n".to_owned()), ..KnownHost::default() };
