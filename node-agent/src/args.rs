@@ -8,6 +8,7 @@ use weaver_host::metrics_page::MetricsAddress;
 use crate::{
     backup::args::{BackupArgs, RestoreArgs},
     boot_config::BootConfigArgs,
+    card_page::PageArgs,
     host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
     update::args::UpdateArgs,
     upgrade::args::{RollbackArgs, UpgradeArgs},
@@ -53,6 +54,8 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Install newer packages of Config Weaver, verify them, and roll back automatically if they fail; run as root.
     Update(UpdateArgs),
+    /// Show the last report in a browser, read-only; weaver-page.socket starts it.
+    Page(PageArgs),
     /// Check continuously, open the gate when all names are served, and renew the operator's token.
     Run(RunArgs),
 }
@@ -76,7 +79,7 @@ impl Args {
         let host = match &mut self.command {
             Command::Check { host, .. } => host,
             // Its paths are judged as they are parsed.
-            Command::BootConfig(_) => return Ok(self),
+            Command::BootConfig(_) | Command::Page(_) => return Ok(self),
             Command::Repair(repair) => match &mut repair.what {
                 Some(RepairWhat::Names(names)) => &mut names.host,
                 None => return Ok(self),

@@ -4,7 +4,7 @@
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
 //! the block of k3s and the node's report, and with `--offline-start` helps a node without a network; `repair`
 //! changes boot files when asked to, `upgrade` and `rollback` the program k3s, `restore` its state, `update` our packages;
-//! `run` writes into its
+//! `page` shows what the others have published and writes nothing; `run` writes into its
 //! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its
 //! node's `NodeReport` and three labels of its Node; a known bad state keeps the gate shut, an unknown one
 //! never counts as bad; a verdict that turns bad after the gate opened is reported and stops nothing.
@@ -19,6 +19,7 @@ pub mod args;
 pub mod backup;
 mod boot_config;
 pub mod boot_files;
+mod card_page;
 mod checks;
 mod clock_wait;
 mod dummy_interface;
@@ -88,6 +89,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
         Command::Backup(args) => backup::run(args).await,
         Command::Restore(args) => backup::restore::run(args).await,
         Command::Update(args) => update::update(args).await,
+        Command::Page(args) => card_page::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

@@ -232,6 +232,7 @@ fn units_are_right_and_shut_in_as_systemd_itself_sees_it() {
     let most = [
         ("weaver-operator", 2.0),
         ("weaver-webhook", 2.0),
+        ("weaver-page", 2.0),
         ("weaver-node-agent", 2.5),
         ("weaver-preflight", 2.5),
     ];

@@ -15,6 +15,7 @@ mod first_boot;
 mod inspection;
 mod matrix;
 mod node;
+mod page;
 mod pi3;
 mod poll;
 mod root;

@@ -9,6 +9,7 @@ mod api_example;
 mod backup_own_server;
 mod bad_input;
 mod browser;
+mod browser_card;
 mod ca_own_server;
 mod cli_apply;
 mod cli_edit;

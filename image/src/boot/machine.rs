@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use tempfile::TempDir;
 use weaver_devstack::download::sha256;
+use weaver_devstack::ports;
 
 use super::card::{Card, temporary_dir};
 use super::console;
@@ -223,6 +224,16 @@ impl Machine {
     /// When QEMU refuses.
     pub fn set_link(&mut self, up: bool) -> Result<()> {
         self.running.qmp.execute("set_link", &json!({ "name": LINK, "up": up }), qmp::SHORT).map(drop)
+    }
+
+    /// A port of this machine, on 127.0.0.1, that leads to one of the guest's from now on.
+    ///
+    /// # Errors
+    /// When there is no free one, or QEMU refuses.
+    pub fn forward(&mut self, guest: u16) -> Result<u16> {
+        let port = ports::disposable()?;
+        self.running.qmp.monitor(&format!("hostfwd_add {LINK} tcp:127.0.0.1:{port}-:{guest}"), qmp::SHORT)?;
+        Ok(port)
     }
 
     /// Keeps memory and card as they are now, and continues.

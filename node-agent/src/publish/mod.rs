@@ -1,6 +1,6 @@
 //! Publishes the node's report, for preflight and for the agent alike:
 //! `report.json` and `node-status.txt` in the runtime directory, the console's
-//! banner, the page on the boot partition.
+//! banner, the page on the boot partition, and the one for a browser where it is shown.
 //!
 //! Guarantees: one writer at a time, by a lock file; each file is replaced
 //! whole, and only when it changes; where the boot partition cannot be written
@@ -9,6 +9,7 @@
 
 pub mod banner;
 pub mod card;
+pub mod html;
 pub mod ledger;
 pub mod page;
 
@@ -22,6 +23,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use weaver_diagnostics::weaver_toml::plan::PAGE_OFF;
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
@@ -38,6 +40,8 @@ const POLL: Duration = Duration::from_millis(20);
 const BANNER: &str = "/run/issue.d/50-weaver.issue";
 /// Watched by every getty that waits.
 const AGETTY_RELOAD: &str = "/run/agetty.reload";
+/// There where this host can show a page to browsers.
+const PAGE_SOCKET: &str = "/usr/lib/systemd/system/weaver-page.socket";
 const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 
 /// Why something could not be published.
@@ -126,7 +130,7 @@ impl Publisher {
         let report_json = node_report::Report { card: card.clone(), ..page.report.clone() };
         let report_json = serde_json::to_vec_pretty(&report_json)?;
         let text_path = self.runtime_dir.join("node-status.txt");
-        let banner = banner::banner(page, fault, &text_path.display().to_string());
+        let banner = banner::banner(page, fault, &text_path.display().to_string(), self.shows_page());
 
         let report = replace_changed(&self.runtime_dir.join("report.json"), &report_json, 0o640);
         let text = replace_changed(&text_path, page.text().as_bytes(), 0o640);
@@ -135,10 +139,20 @@ impl Publisher {
             .parent()
             .map_or(Ok(()), |parent| make_directory(parent, 0o755))
             .and_then(|()| replace_changed(&banner_path, banner.as_bytes(), 0o644));
+        let browser = if self.shows_page() {
+            // Anyone may read it, over the network too.
+            replace_changed(&self.root.real(html::FILE), page.html().as_bytes(), 0o644)
+        } else {
+            Ok(false)
+        };
         if matches!(banner, Ok(true)) {
             show_banner(&self.root.real(AGETTY_RELOAD));
         }
-        report.and(text).and(banner).map(drop)
+        report.and(text).and(banner).and(browser).map(drop)
+    }
+
+    fn shows_page(&self) -> bool {
+        self.root.exists(PAGE_SOCKET) && !self.root.exists(PAGE_OFF)
     }
 }
 

@@ -99,7 +99,7 @@ impl Page<'_> {
         format!("{}: {}", self.report.gate.word(), finding_text::cut(&self.report.reason, LINE))
     }
 
-    fn time_and_trust(&self) -> String {
+    pub(super) fn time_and_trust(&self) -> String {
         let second = Timestamp::from_second(self.time.as_second()).unwrap_or(self.time);
         if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
     }

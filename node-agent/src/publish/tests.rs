@@ -74,6 +74,26 @@ fn all_places_say_the_same_and_nothing_is_written_twice() {
 }
 
 #[test]
+fn the_page_for_browsers_is_there_where_it_is_shown_and_anyone_may_read_it() {
+    let mut case = case();
+    let page = "run/weaver-page.html";
+    let publish = |case: &mut Case| drop(case.publisher.publish(&Report::unchecked(), NOW).unwrap());
+    publish(&mut case);
+    assert!(!case.path(page).exists(), "no one shows it");
+    let socket = case.path("usr/lib/systemd/system/weaver-page.socket");
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    fs::write(&socket, "").unwrap();
+    fs::create_dir_all(case.path("etc/weaver")).unwrap();
+    fs::write(case.path("etc/weaver/page-off"), "").unwrap();
+    publish(&mut case);
+    assert!(!case.path(page).exists(), "it is turned off");
+    fs::remove_file(case.path("etc/weaver/page-off")).unwrap();
+    publish(&mut case);
+    assert!(case.text(page).contains("no check has finished yet"), "{}", case.text(page));
+    assert_eq!(fs::metadata(case.path(page)).unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
 fn a_new_banner_is_shown_by_the_gettys_that_wait() {
     let mut case = case();
     case.publisher.publish(&Report::unchecked(), NOW).unwrap();

@@ -6,6 +6,7 @@ mod boot_config;
 mod check;
 mod kernel_log;
 mod offline_start;
+mod page;
 mod preflight;
 mod preflight_gate;
 mod repair;

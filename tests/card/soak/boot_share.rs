@@ -96,7 +96,8 @@ fn our_units_take_a_small_share_of_the_start_of_k3s() {
     let plain = plain.trim_end();
     let plain = format!("{plain} {NO_GETTY}");
     let masks = OURS.map(|unit| format!("systemd.mask={unit}.service")).join(" ");
-    let masked = format!("{plain} {masks} systemd.mask=weaver-webhook.socket");
+    let masked =
+        format!("{plain} {masks} systemd.mask=weaver-webhook.socket systemd.mask=weaver-page.socket");
     let mut rounds = Vec::new();
     for number in 0..ROUNDS {
         let mut round = Round::default();

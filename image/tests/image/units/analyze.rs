@@ -56,6 +56,7 @@ fn systemd_analyze_agrees() {
     for (name, tenths) in [
         ("weaver-operator.service", "20"),
         ("weaver-webhook.service", "20"),
+        ("weaver-page.service", "20"),
         ("weaver-node-agent.service", "25"),
         ("weaver-preflight.service", "25"),
         ("weaver-backup.service", "20"),

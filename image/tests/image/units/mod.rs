@@ -5,6 +5,7 @@
 //! booted image.
 
 mod analyze;
+mod page;
 mod settings;
 mod unit_file;
 
@@ -52,6 +53,8 @@ fn every_unit_of_the_design_is_there() {
         "weaver-grow-root.service",
         "weaver-node-agent.service",
         "weaver-operator.service",
+        "weaver-page.service",
+        "weaver-page.socket",
         "weaver-preflight.service",
         "weaver-ssh-hostkeys.service",
         "weaver-webhook.service",
@@ -268,7 +271,7 @@ fn the_preset_names_every_unit() {
         orders.contains(&"enable k3s.service") && orders.contains(&"enable k3s-agent.service"),
         "which of them starts is not for a link to say"
     );
-    assert_eq!(orders.len(), units().len() - 5, "an order for a unit that is not there, or twice");
+    assert_eq!(orders.len(), units().len() - 6, "an order for a unit that is not there, or twice");
 }
 
 #[test]
@@ -313,6 +316,7 @@ fn every_command_is_one_of_our_programs() {
         ),
         ("weaver-preflight.service", "/usr/bin/weaver-node-agent preflight --gate --offline-start"),
         ("weaver-node-agent.service", "/usr/bin/weaver-node-agent run --systemd"),
+        ("weaver-page.service", "/usr/bin/weaver-node-agent page"),
         ("weaver-webhook.service", "/usr/bin/weaver-operator webhook --socket-on-stdin"),
         (
             "weaver-operator.service",

@@ -1,0 +1,321 @@
+//! The card's page: the same state for a browser. Pure.
+//!
+//! Guarantees: bounded in size; text from elsewhere is escaped (maud does it) and its control characters are shown; there
+//! is neither a script nor a style nor a form in it. It says how soon its program's script looks for a newer one: sooner
+//! while the node is not yet there.
+
+use std::cmp::Reverse;
+
+use maud::{DOCTYPE, Markup, html};
+use weaver_diagnostics::{
+    finding::{Code, Finding, Severity},
+    finding_text::{clean, clean_lines, cut},
+};
+
+use super::page::Page;
+use crate::node_report::Gate;
+
+/// Where it is, for the program that shows it: anyone may read it.
+pub const FILE: &str = "/run/weaver-page.html";
+/// Bytes, at most.
+pub const LIMIT: usize = 512 * 1024;
+/// Port of the page; its socket says the same.
+pub const PORT: u16 = 9480;
+
+/// Seconds until a browser looks again: while something changes, and afterwards.
+const SOON: u8 = 5;
+const LATER: u8 = 30;
+/// Bytes for all findings together; the rest of the page is far smaller than what is left.
+const FINDINGS: usize = LIMIT - 64 * 1024;
+/// What is shown of a finding, at most.
+const COMMANDS: usize = 10;
+const EVIDENCE: usize = 10;
+const NAMES: usize = 20;
+/// Characters.
+const MESSAGE: usize = 1000;
+const LINE: usize = 300;
+const DIFF: usize = 2000;
+
+/// Where browsers of the same network find the page of this host; `None` without a name.
+#[must_use]
+pub fn address(host_name: &str) -> Option<String> {
+    // A name of one label is found by mDNS.
+    let domain = if host_name.contains('.') { "" } else { ".local" };
+    is_word(host_name).then(|| format!("http://{host_name}{domain}:{PORT}/"))
+}
+
+/// What is shown before anything was checked.
+#[must_use]
+pub fn starting() -> String {
+    let content = html! {
+        h1 { "This node is starting" }
+        p.verdict.warn { "The first check has not finished yet." }
+        p { "This page shows when it has. If it stays like this, put the card into another computer and read NODE-STATUS.txt on
+             its first partition, or read the journal on the console:" }
+        (code_block("sudo journalctl -b -u weaver-boot-config -u weaver-preflight -u weaver-node-agent"))
+    };
+    whole("Starting", SOON, &content, &html! {}).into_string()
+}
+
+impl Page<'_> {
+    /// For a browser.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let host = cut(self.host_name, 100);
+        let mut sorted: Vec<_> = self.report.findings.iter().collect();
+        sorted.sort_by_key(|finding| Reverse(finding.severity()));
+        let (mut good, mut others, mut room) = (Vec::new(), Vec::new(), FINDINGS);
+        for finding in &sorted {
+            let article = shown(finding);
+            let Some(left) = room.checked_sub(article.0.len()) else { break };
+            room = left;
+            if finding.severity() == Severity::Ok { good.push(article) } else { others.push(article) }
+        }
+        let left_off = sorted.len() - good.len() - others.len();
+        let is_settled = self.report.gate == Gate::Open || self.report.joins;
+        let class = match (self.failures().next(), self.report.gate) {
+            (Some(_), _) => "bad",
+            (None, Gate::Open) => "ok",
+            (None, Gate::Shut) => "warn",
+        };
+        let content = html! {
+            h1 { (host) }
+            p class={ "verdict " (class) } { (self.verdict()) }
+            dl {
+                dt { "Gate" } dd { (self.gate()) }
+                @if let Some(blocked) = self.report.k3s_blocked {
+                    dt { "k3s" }
+                    dd { @if blocked { "not started, because of the failures below" } @else { "may run" } }
+                }
+                dt { "Last change" } dd { (self.time_and_trust()) }
+            }
+            (self.ways_in(&host))
+            h2 { "Found" }
+            @if others.is_empty() { p.empty { "Nothing to do." } }
+            @for finding in &others { (finding) }
+            @if !good.is_empty() {
+                details { summary { (good.len()) " without a fault" } @for finding in &good { (finding) } }
+            }
+            @if left_off > 0 { p.quiet { (left_off) " more are in NODE-STATUS.txt." } }
+        };
+        let footer = html! {
+            p { (Self::product()) ". Nothing can be changed here. More on the node: "
+                code { "sudo weaver-node-agent check" } }
+        };
+        whole(&host, if is_settled { LATER } else { SOON }, &content, &footer).into_string()
+    }
+
+    /// How to reach the node.
+    fn ways_in(&self, host: &str) -> Markup {
+        let names = self.proven_names();
+        // One that every machine knows, rather than one that needs a server of names.
+        let name = names.iter().find(|name| name.contains('.')).or(names.first()).copied();
+        let host = if is_word(host) { host } else { "NODE" };
+        html! {
+            @if !self.report.joins {
+                h2 { "Reach it" }
+                @if let Some(name) = name {
+                    p { "The API server proves these names: "
+                        @for (at, name) in names.iter().enumerate() { @if at > 0 { ", " } code { (name) } } "." }
+                    p { "A kubeconfig, on a laptop with " code { "weaver" } " and an ssh key of this node:" }
+                    (code_block(&format!("weaver kubeconfig fetch weaver-admin@{name}")))
+                    p { "Without " code { "weaver" } ":" }
+                    (code_block(&format!(
+                        "(umask 077; ssh weaver-admin@{name} sudo weaver kubeconfig export {name} > {host}.yaml)"
+                    )))
+                    p.quiet { "If Raspberry Pi Imager created a user, use that user instead of weaver-admin." }
+                } @else {
+                    p { "No name of the API server is proven yet. The node itself, with an ssh key of its owner:" }
+                    (code_block(&format!("ssh weaver-admin@{host}.local")))
+                }
+            }
+        }
+    }
+
+    /// The names that the last check has proven.
+    fn proven_names(&self) -> Vec<&str> {
+        let proofs = self.report.findings.iter().filter(|finding| finding.code == Code::ServingNamesOk);
+        let evidence = proofs.flat_map(|finding| &finding.evidence);
+        let names = evidence.filter_map(|evidence| evidence.saw.strip_prefix("tls-san "));
+        names.filter(|name| is_word(name)).take(NAMES).collect()
+    }
+}
+
+/// Whether it is a part of a command and nothing else, as every name of a host is.
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c))
+}
+
+fn shown(finding: &Finding) -> Markup {
+    let class = match finding.severity() {
+        Severity::Fail => "bad",
+        Severity::Warn | Severity::Unknown => "warn",
+        Severity::Ok => "ok",
+    };
+    html! {
+        article class={ "finding " (class) } {
+            h3 {
+                span class={ "badge " (class) } { (finding.severity()) } " " code { (finding.code.id()) } " " (finding.name)
+            }
+            p { (cut(&finding.message, MESSAGE)) }
+            @if !finding.evidence.is_empty() {
+                ul.seen aria-label="Seen" {
+                    @for evidence in finding.evidence.iter().take(EVIDENCE) { li { (cut(&evidence.to_string(), LINE)) } }
+                }
+            }
+            @if let Some(remedy) = &finding.remedy {
+                p.remedy { strong { "What helps: " } (first(&remedy.explain, MESSAGE)) }
+                @for command in remedy.commands.iter().take(COMMANDS) { (code_block(&cut(command, MESSAGE))) }
+                @if let Some(diff) = &remedy.diff { (code_block(&first(diff, DIFF))) }
+            }
+        }
+    }
+}
+
+/// The first characters of a text that may have lines.
+fn first(text: &str, longest: usize) -> String {
+    clean_lines(&text.chars().take(longest).collect::<String>())
+}
+
+fn code_block(text: &str) -> Markup {
+    html! { pre tabindex="0" { code { (text) } } }
+}
+
+fn whole(title: &str, seconds: u8, content: &Markup, footer: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (clean(title)) " · Config Weaver" }
+                link rel="icon" type="image/svg+xml" href="/icon.svg";
+                link rel="stylesheet" href="/style.css";
+                script src="/page.js" defer {}
+            }
+            body data-seconds=(seconds) {
+                header { strong { "Config Weaver" } }
+                main { (content) }
+                footer { p #live role="status" {} (footer) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_report::Report;
+    use jiff::Timestamp;
+    use weaver_diagnostics::finding::{Place, Remedy};
+
+    fn made(host_name: &str, report: &Report) -> String {
+        Page { host_name, time: Timestamp::UNIX_EPOCH, synchronised: false, report }.html()
+    }
+
+    fn proof(names: &[&str]) -> Finding {
+        let proof = Finding::new(Code::ServingNamesOk, "proves them");
+        names.iter().fold(proof, |proof, name| proof.saw(Place::file("/k3s.yaml"), format!("tls-san {name}")))
+    }
+
+    #[test]
+    fn an_open_gate_shows_the_names_and_what_to_type() {
+        let findings = vec![proof(&["raspi", "raspi.lan", "10.0.0.2"])];
+        let report = Report { gate: Gate::Open, findings, k3s_blocked: Some(false), ..Report::unchecked() };
+        let page = made("raspi", &report);
+        for part in [
+            "<title>raspi · Config Weaver</title>",
+            "<p class=\"verdict ok\">fine: every configured name is proven</p>",
+            "<code>raspi</code>, <code>raspi.lan</code>, <code>10.0.0.2</code>.",
+            "weaver kubeconfig fetch weaver-admin@raspi.lan<",
+            "<dd>may run</dd>",
+            "1970-01-01T00:00:00Z (clock not synchronised)",
+            "data-seconds=\"30\"",
+            "Nothing to do.",
+            "1 without a fault",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn a_failure_comes_first_with_its_evidence_and_remedy() {
+        let warn = Finding::new(Code::NamesShadowed, "w");
+        let bad = Finding::new(Code::MemoryTooSmall, "451 MB")
+            .saw(Place::line("/proc/meminfo", 1), "MemTotal")
+            .remedy(Remedy {
+                diff: Some("-a\n+b".to_owned()),
+                ..Remedy::new("another board").command("free -m")
+            });
+        let report = Report { findings: vec![warn, bad], k3s_blocked: Some(true), ..Report::unchecked() };
+        let page = made("raspi", &report);
+        for part in [
+            "verdict bad",
+            "<code>N-12</code> memory-too-small",
+            "/proc/meminfo:1",
+            "another board",
+            "<code>free -m</code>",
+            "-a\n+b",
+            "not started, because",
+            "ssh weaver-admin@raspi.local",
+            "data-seconds=\"5\"",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(page.find("N-12") < page.find("T-06"), "{page}");
+    }
+
+    #[test]
+    fn a_node_that_has_joined_serves_no_names_and_is_at_rest() {
+        let page = made("worker", &Report { joins: true, ..Report::unchecked() });
+        assert!(!page.contains("Reach it") && page.contains("data-seconds=\"30\""), "{page}");
+    }
+
+    #[test]
+    fn text_from_elsewhere_is_shown_and_not_obeyed() {
+        let evil = "<script>x</script>\"'><img src=x onerror=y>\u{1b}[2J\u{202e}";
+        let finding = Finding::new(Code::NameInvalid, evil)
+            .saw(Place::file(evil), evil)
+            .remedy(Remedy { diff: Some(evil.to_owned()), ..Remedy::new(evil).command(evil) });
+        let names = [evil, "a;reboot", "$(reboot)", "good.lan"];
+        let report =
+            Report { reason: evil.to_owned(), findings: vec![finding, proof(&names)], ..Report::unchecked() };
+        let page = made(evil, &report);
+        assert!(!page.contains("<script>") && !page.contains("<img"), "{page}");
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'), "{page}");
+        assert!(!page.contains("weaver-admin@a;") && !page.contains("weaver-admin@$"), "{page}");
+        assert!(page.contains("fetch weaver-admin@good.lan<"), "{page}");
+    }
+
+    #[test]
+    fn there_is_no_script_style_or_form_in_it() {
+        let report = Report { findings: vec![proof(&["a.b"])], ..Report::unchecked() };
+        for page in [made("raspi", &report), starting()] {
+            let page = page.replacen("<script src=\"/page.js\" defer></script>", "", 1);
+            for word in ["<script", "<style", " style=", "<form", "<input", "http://", "https://", "onload"] {
+                assert!(!page.contains(word), "{word}: {page}");
+            }
+            assert!(page.contains("<html lang=\"en\">") && page.contains("data-seconds=\"5\""), "{page}");
+        }
+        assert!(starting().contains("has not finished yet"));
+    }
+
+    #[test]
+    fn it_has_a_bound() {
+        let long = |c: &str| c.repeat(5_000);
+        let mut finding = Finding::new(Code::NameInvalid, long("é"));
+        for _ in 0..20 {
+            finding = finding.saw(Place::file(long("<")), long("<"));
+        }
+        let mut remedy = Remedy { diff: Some(long("<\n")), ..Remedy::new(long("<")) };
+        for _ in 0..20 {
+            remedy = remedy.command(long("\u{1}"));
+        }
+        let report =
+            Report { reason: long("<"), findings: vec![finding.remedy(remedy); 100], ..Report::unchecked() };
+        let page = made(&long("<"), &report);
+        assert!(page.len() <= LIMIT, "{}", page.len());
+        assert!(page.contains(" more are in NODE-STATUS.txt"), "{page}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The card's page, asked for from outside of the machine.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use weaver_image::boot::machine::Machine;
+use weaver_image::booted::{API_NAME, machine};
+
+use crate::node::is_active;
+use crate::poll::until;
+
+const PORT: u16 = 9480;
+const SERVICE: &str = "weaver-page.service";
+
+/// The whole answer to a request, and the time until its first byte.
+fn ask(port: u16, request: &str) -> anyhow::Result<(String, Duration)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+    let begun = Instant::now();
+    stream.write_all(request.as_bytes())?;
+    let mut answer = vec![0];
+    stream.read_exact(&mut answer).context("closed without an answer")?;
+    let first = begun.elapsed();
+    stream.read_to_end(&mut answer)?;
+    Ok((String::from_utf8_lossy(&answer).into_owned(), first))
+}
+
+fn get(port: u16, path: &str) -> anyhow::Result<(String, Duration)> {
+    ask(port, &format!("GET {path} HTTP/1.1\r\nhost: raspi.local:9480\r\nconnection: close\r\n\r\n"))
+}
+
+fn shown(machine: &Machine, property: &str) -> String {
+    machine.run(&format!("systemctl show --value -p {property} {SERVICE}")).unwrap().trim().to_owned()
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn who_looks_from_outside_sees_the_node_and_without_one_no_memory_is_taken() {
+    let mut machine = machine().unwrap();
+    assert_eq!(shown(&machine, "ActiveState"), "inactive", "no one has looked");
+    let port = machine.forward(PORT).unwrap();
+    let page = until("the page of a node that is fine", || {
+        let (page, _) = get(port, "/")?;
+        Ok(if page.contains("fine: every configured name is proven") { Ok(page) } else { Err(page) })
+    });
+    for part in
+        ["HTTP/1.1 200", "<h1>raspi</h1>", &format!("weaver-admin@{API_NAME}<"), "data-seconds=\"30\""]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(get(port, "/style.css").unwrap().0.contains("prefers-color-scheme: dark"));
+    for request in ["POST / HTTP/1.0\r\n\r\n", "GET /../run/weaver/operator.token HTTP/1.0\r\n\r\n"] {
+        let (answer, _) = ask(port, request).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 40"), "{request}: {answer}");
+    }
+
+    let first = (0..10).map(|_| get(port, "/").unwrap().1).min().unwrap();
+    let pid = shown(&machine, "MainPID");
+    let rss = machine.run(&format!("grep VmRSS: /proc/{pid}/status")).unwrap();
+    let rss: u32 = rss.split_whitespace().nth(1).unwrap().parse().unwrap();
+    println!("the first byte of the page: {first:?}; memory while it is shown: {rss} KiB");
+    assert!(first < Duration::from_millis(50), "{first:?}");
+    assert!(rss < 10 << 10, "{rss} KiB");
+
+    // A user of its own, and root in its place, see nothing of ours but the page.
+    let user = machine.run(&format!("ps -o user= -p {pid}")).unwrap();
+    assert!(!["root", "weaver", "weaver-webhook"].contains(&user.trim()), "{user}");
+    for path in ["/run/weaver/report.json", "/var/lib/weaver/k3s.token", "/boot/firmware/weaver.toml"] {
+        let looked = format!("nsenter --mount --target {pid} -- head -c 1 {path} > /dev/null");
+        let looked = machine.attempt(&looked, Duration::from_mins(1)).unwrap();
+        assert_ne!(looked.code, 0, "{path} is in its sight");
+    }
+
+    until("the end of the page when no one looks", || {
+        let state = shown(&machine, "ActiveState");
+        Ok(if state == "inactive" { Ok(()) } else { Err(state) })
+    });
+    assert_eq!(shown(&machine, "Result"), "success");
+    assert!(get(port, "/").unwrap().0.contains("<h1>raspi</h1>"), "and it comes back");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn a_card_that_shows_no_page_closes_its_port() {
+    let mut machine = machine().unwrap();
+    let port = machine.forward(PORT).unwrap();
+    machine.run("touch /etc/weaver/page-off && systemctl restart weaver-page.socket").unwrap();
+    assert!(!is_active(&machine, "weaver-page.socket").unwrap());
+    assert!(get(port, "/").is_err(), "QEMU takes the connection, and no one in there does");
+    // What boot-config writes for `listen`.
+    let narrow = "rm /etc/weaver/page-off && echo WEAVER_PAGE_LISTEN=127.0.0.1 > /etc/weaver/page.env && \
+                  systemctl restart weaver-page.socket";
+    machine.run(narrow).unwrap();
+    assert!(get(port, "/").is_err(), "only the card itself may look");
+    let inside = "exec 3<>/dev/tcp/127.0.0.1/9480; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    let inside = machine.run(&format!("bash -c \"{inside}\"")).unwrap();
+    assert!(inside.contains("<h1>raspi</h1>"), "{inside}");
+}
