@@ -19,6 +19,7 @@ mod definitions;
 mod drift;
 mod gate;
 mod k3d_units;
+mod k3s_log;
 mod keeper;
 mod kernel_log;
 mod manifests;

@@ -19,6 +19,7 @@ use weaver_diagnostics::host::load::{BUSY_PATIENCE, HostLoad};
 use weaver_diagnostics::k3s_upgrade::Role;
 
 use super::k3d_units::{K3dUnits, Reach};
+use super::k3s_log::K3sLog;
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
@@ -80,6 +81,8 @@ pub struct Units {
     start_fault: Option<Finding>,
     /// Why the webhook is not where a cluster of k3d asks for it.
     webhook_fault: Option<Finding>,
+    /// Why k3s does not come up, in its own words.
+    log: K3sLog,
     /// [`KUBELET`].
     kubelet: SocketAddr,
 }
@@ -122,6 +125,7 @@ impl Units {
             block_fault: None,
             start_fault: None,
             webhook_fault: None,
+            log: K3sLog::new("journalctl".into()),
             kubelet: KUBELET,
         }
     }
@@ -242,6 +246,9 @@ impl Units {
             self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience, is_busy));
             if self.start_fault.is_some() && self.has_joined().await {
                 self.start_fault = None;
+            }
+            if let Some(fault) = self.start_fault.take() {
+                self.start_fault = Some(self.log.explain(fault, self.unit).await);
             }
         } else {
             self.starting_since = None;

@@ -46,7 +46,8 @@ impl Fake {
 
     fn units_as(&self, role: Role) -> Units {
         let dir = self.dir.path().to_owned();
-        Units::new(Systemctl::new(dir.join("systemctl")), dir.clone(), dir, role)
+        let log = K3sLog::new(dir.join("journalctl"));
+        Units { log, ..Units::new(Systemctl::new(dir.join("systemctl")), dir.clone(), dir, role) }
     }
 }
 
