@@ -8,12 +8,15 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::ResourceExt as _;
 use kube::api::Api;
+use kube::{Client, ResourceExt as _};
 use weaver_api::webhook;
 use weaver_host::platform::CAN_BE_NODE;
+use weaver_host::progress::Progress;
 use weaver_installer::certificates::{self, ensure, secret};
-use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, conversion, plan};
+use weaver_installer::{
+    self as installer, InstallOptions, MigrateError, Migrated, Prove, Service, Webhook, conversion, plan,
+};
 
 use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain, crd_lint};
@@ -132,12 +135,26 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
         Verb::Migrate => {
             let client = connection::client().await?;
-            for migrated in installer::migrate(&client, |progress| say(progress)).await? {
+            for migrated in migrate(&client).await? {
                 say(migrated);
             }
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Rewrites all objects; each page of them is a line of output.
+async fn migrate(client: &Client) -> Result<Vec<Migrated>, MigrateError> {
+    let mut line = None;
+    let told = |progress: installer::Progress<'_>| {
+        say(progress);
+        let done = progress.done as u64;
+        let all = done + progress.remaining.and_then(|left| u64::try_from(left).ok()).unwrap_or(0);
+        let line = line.get_or_insert_with(|| Progress::of_items("", all));
+        line.text(progress.name);
+        line.at(done, all);
+    };
+    installer::migrate(client, told).await
 }
 
 /// The exit status where 1 says that there is a difference.

@@ -10,12 +10,16 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::finding_text::{clean, clean_lines};
+use weaver_host::progress::aside;
 
 /// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep a terminal from obeying it.
 /// Returns whether there still is a reader.
 pub fn document(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let printed = aside(|| {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    });
+    match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         done => done.map(|()| true).context("cannot write to standard output"),
     }
@@ -61,12 +65,12 @@ pub(crate) use note;
 /// What [`note!`] does.
 pub fn to_stderr(line: &str) {
     // If standard error is closed, there is no place left to report that to.
-    let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
+    let _ = aside(|| writeln!(io::stderr().lock(), "{}", one_line(line)));
 }
 
 /// An error and its causes on standard error, after a word such as `error`.
 pub fn failed(word: &str, error: &anyhow::Error) {
-    let _ = writeln!(io::stderr().lock(), "{word}: {}", causes(error));
+    let _ = aside(|| writeln!(io::stderr().lock(), "{word}: {}", causes(error)));
 }
 
 /// One line; tabs separate its columns.

@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::Hooks;
+use weaver_tests::terminal::Terminal;
 use weaver_tests::world::{eventually, given};
 
 fn copy(from: &Path, to: &Path) {
@@ -141,13 +142,26 @@ async fn a_backup_of_a_running_server_brings_back_its_ca_its_objects_and_its_ope
     let (team, foo) = world.synced().await;
     let node = Node::of(&alone);
     let backup = node.root.join("backup.tar");
-    let mut making = node.agent(&alone, &["backup", backup.to_str().unwrap()]).spawn().unwrap();
+    let (terminal, far) = Terminal::open(24, 100);
+    let mut command = node.agent(&alone, &["backup", backup.to_str().unwrap()]);
+    command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(far.stream());
+    let mut making = command.spawn().unwrap();
+    drop((command, far));
     let mut value = 1;
     while making.try_wait().unwrap().is_none() {
         value += 1;
         world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
     }
-    assert!(making.wait().unwrap().success());
+    let made = making.wait_with_output().unwrap();
+    assert!(made.status.success());
+    // How far it was went to the terminal, and is gone by now.
+    let (screen, written) = terminal.end();
+    for step in ["copying the datastore", "writing /", "reading back from its disk", "checking each file"] {
+        assert!(written.contains(step), "{step}: {written:?}");
+    }
+    assert_eq!(screen.trim(), "");
+    let told = String::from_utf8(made.stdout).unwrap();
+    assert!(told.starts_with("wrote /") && told.lines().count() == 1, "{told:?}");
     world.config_map(&team, "settings", &[("a", "of what is going to be lost")]).await;
     world.holds(&foo, "settings", &[("a", "of what is going to be lost")]).await;
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), weaver_api::OPERATOR_NAMESPACE);

@@ -35,6 +35,7 @@ pub mod reference;
 pub mod source;
 pub mod systemd;
 pub mod tenant;
+pub mod terminal;
 pub mod tokens;
 pub mod tools;
 #[cfg(test)]

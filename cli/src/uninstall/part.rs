@@ -9,6 +9,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Preconditions};
 use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use weaver_api::v1beta1::NodeReport;
+use weaver_host::progress::Progress;
 
 use crate::stdout::say;
 
@@ -103,6 +104,7 @@ impl Part {
 
     /// Waits until it is gone, where something of it goes first.
     pub async fn is_gone_by(&self, client: &Client, deadline: Instant) -> anyhow::Result<()> {
+        let _progress = Progress::waiting(&format!("waiting until {self} is gone"));
         loop {
             let found = self.api(client).get_metadata_opt(&self.name).await;
             let found = found.with_context(|| format!("reading {self}"))?;

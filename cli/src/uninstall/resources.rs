@@ -20,6 +20,7 @@ use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::plan::{StaleCopy, stale_copy};
+use weaver_host::progress::Progress;
 
 use super::found::{Copies, Found, leader};
 use super::part::{LOOK, is_gone};
@@ -33,11 +34,14 @@ use crate::stdout::{Lines, say};
 /// Deletes all that were found, and waits until they are gone.
 pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: Instant) -> anyhow::Result<()> {
     let manner = Manner { orphan: copies == Copies::Keep, dry_run: false };
+    let all = Kind::ALL.into_iter().map(|kind| found.of(kind).len()).sum::<usize>();
+    let progress = Progress::of_items("asking for their deletion", all as u64);
     for kind in Kind::ALL {
         for object in found.of(kind) {
             let store = Store::all(kind, client).at(kind, object.metadata.namespace.as_deref());
             delete(&store, &object.name_any(), object, manner).await?;
             say(format_args!("{} deleted", kind.place(object)));
+            progress.more(1);
         }
     }
     let (mut told, mut trouble) = (0, BTreeSet::new());
@@ -46,6 +50,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
         if left.is_empty() {
             return Ok(());
         }
+        progress.at(all.saturating_sub(left.len()) as u64, all as u64);
         let operator = leader(client).await?;
         if operator.is_none() {
             release(client, &left, copies, &mut trouble).await?;
@@ -54,6 +59,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
             told = left.len();
             let who = if operator.is_some() { "the operator" } else { "the API server" };
             say(format_args!("waiting for {who} to delete {told} objects"));
+            progress.text(&format!("waiting for {who}"));
         }
         if Instant::now() >= deadline {
             let first = format!(
@@ -198,6 +204,7 @@ fn source(sync: &DynamicObject) -> Result<Source, String> {
 pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::all(client.clone());
     let params = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));
+    let _progress = Progress::waiting("waiting for the garbage collector");
     loop {
         let found = secrets.list_metadata(&params).await.context("listing the Secrets of ServiceTokens")?;
         let owned =

@@ -40,7 +40,7 @@ use anyhow::{Context, Result, anyhow};
 use tempfile::{NamedTempFile, TempDir};
 use weaver_devstack::choice::cache_root;
 use weaver_devstack::files;
-use weaver_devstack::steps::{Steps, say};
+use weaver_devstack::steps::{Progress, Steps, say};
 
 use self::layer::Built;
 use self::named::Named;
@@ -88,7 +88,9 @@ pub fn root(options: &RootOptions) -> Result<()> {
     let cached = rootfs::cached(source, *kernel, &cache)?;
     is_fit(&[], &cache, cached.is_some())?;
     let origin = announced(cached.as_ref(), &logs);
+    let progress = making(&logs);
     cached.map_or_else(|| rootfs::make(source, *kernel, &cache, false, &logs), Ok)?;
+    drop(progress);
     steps.done("root file system", origin);
     Ok(())
 }
@@ -137,6 +139,8 @@ pub fn build(options: &Options) -> Result<Image> {
             Ok(k3s)
         };
         let others = others();
+        // Not before: cargo has drawn its own until now.
+        let _progress = making(&logs);
         let root = root.join().map_err(|_| anyhow!("making the root file system panicked"))?;
         let k3s = others?;
         Ok((root?, k3s))
@@ -144,11 +148,14 @@ pub fn build(options: &Options) -> Result<Image> {
     steps.done("root file system", origin);
 
     let named = Named::of(k3s.variant, *kernel);
+    let progress = Progress::waiting("making the bill of materials");
     let lists = publish::lists(options, &root, &k3s)?;
     steps.done("bill of materials", format_args!("{} packages", lists.packages));
+    progress.text("installing our own packages");
     let work = partial_directory(out)?;
     let tar = own_packages::install(source, &root, &programs_at, work.path(), epoch, &logs)?;
     steps.done("own packages", own_packages::NAMES.join(", "));
+    progress.text("writing partitions and file systems");
     let image = put_together(options, &named, &root, &tar, &k3s, epoch, &logs)?;
     drop(work);
     let name = &named.stem;
@@ -156,6 +163,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let packed = if options.raw {
         None
     } else {
+        progress.text("compressing");
         let packed = publish::pack(image.path(), partial(out)?, &logs)?;
         steps.done("compressed", format_args!("{name}.img.xz"));
         Some(packed)
@@ -182,6 +190,11 @@ fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
         log.display()
     ));
     "made new"
+}
+
+/// That a root file system is being made: its log says how far it is.
+fn making(logs: &Logs) -> Progress {
+    Progress::waiting(&format!("root file system: {}", logs.path("root file system").display()))
 }
 
 /// Whether this machine can make what is still to be made: asked before the first minute is spent.

@@ -9,6 +9,7 @@
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
 //! - [`platform`]: what differs between Linux, macOS and Windows.
+//! - [`progress`]: on a terminal, how far long work is.
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
 //! - [`table`]: columns of text under each other.
 //!
@@ -28,6 +29,7 @@ pub mod metrics_page;
 pub mod open_files;
 pub mod page_style;
 pub mod platform;
+pub mod progress;
 #[cfg(unix)]
 pub mod service_manager;
 #[cfg(unix)]

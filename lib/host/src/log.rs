@@ -10,7 +10,7 @@
 //! the program.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -21,6 +21,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::code;
+use crate::progress;
 
 /// Where the records go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,13 +52,25 @@ pub fn init(directives: EnvFilter) -> Sink {
         None => None,
     };
     let colour = io::IsTerminal::is_terminal(&io::stderr());
-    let text =
-        tracing_subscriber::fmt().with_env_filter(directives).with_writer(io::stderr).with_ansi(colour);
+    let text = tracing_subscriber::fmt().with_env_filter(directives).with_writer(|| Aside).with_ansi(colour);
     drop(text.try_init());
     if let Some(error) = refused {
         warn!(code = code::JOURNAL_UNAVAILABLE, %error, "journald is not available, logging to standard error");
     }
     Sink::Stderr
+}
+
+/// Standard error, on which a record is not written into the line of a [`progress`].
+struct Aside;
+
+impl Write for Aside {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        progress::aside(|| io::stderr().write(record))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Says why the program ends: in the journal with the priority of an error, on standard error as `error: …`.

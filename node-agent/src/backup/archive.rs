@@ -14,9 +14,12 @@ use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
 use weaver_diagnostics::node_backup::manifest::{Damage, MANIFEST, Manifest, Part, VOLUMES};
+use weaver_host::progress::Progress;
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
 const MANIFEST_LIMIT: u64 = 64 << 20;
+/// Bytes of a member besides its content: a header, and the rest of a block.
+pub const OVERHEAD: u64 = 1024;
 
 /// What becomes a member.
 #[derive(Debug, Clone)]
@@ -38,11 +41,12 @@ pub enum Kind {
 pub struct Writer<W: Write> {
     archive: Builder<W>,
     hashes: BTreeMap<String, String>,
+    progress: Progress,
 }
 
 impl<W: Write> Writer<W> {
-    pub fn new(to: W) -> Self {
-        Self { archive: Builder::new(to), hashes: BTreeMap::new() }
+    pub fn new(to: W, progress: Progress) -> Self {
+        Self { archive: Builder::new(to), hashes: BTreeMap::new(), progress }
     }
 
     /// Adds a member. One that has gone since it was listed is none.
@@ -52,13 +56,15 @@ impl<W: Write> Writer<W> {
     pub fn add(&mut self, source: &Source) -> anyhow::Result<()> {
         let Source { name, path, kind } = source;
         let what = || format!("cannot add {}", path.display());
+        self.progress.more(OVERHEAD);
         let mut header = Header::new_gnu();
         if *kind == Kind::File {
             let Some(file) = open(source).with_context(what)? else { return Ok(()) };
             let metadata = file.metadata().with_context(what)?;
             header.set_metadata(&metadata);
             // A file of a volume may grow or shrink meanwhile: the archive holds as much as the header says.
-            let mut exact = Hashing::new(file.chain(io::repeat(0)).take(metadata.len()));
+            let read = self.progress.reading(file.chain(io::repeat(0)));
+            let mut exact = Hashing::new(read.take(metadata.len()));
             self.archive.append_data(&mut header, name, &mut exact).with_context(what)?;
             self.hashes.insert(name.clone(), exact.hash());
             return Ok(());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, OF_STATE, Part};
 
-use super::archive::{Kind, Source};
+use super::archive::{Kind, OVERHEAD, Source};
 use crate::host::Host;
 
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files there
@@ -170,8 +170,7 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
 /// Bytes of all files.
 #[must_use]
 pub fn size(sources: &[Source]) -> u64 {
-    // A header and the rest of a block for each.
-    let of = |source: &Source| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + 1024;
+    let of = |source: &Source| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + OVERHEAD;
     sources.iter().map(of).sum()
 }
 

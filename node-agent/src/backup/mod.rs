@@ -29,6 +29,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
+use weaver_host::progress::Progress;
 
 use crate::host::Host;
 use crate::k3s_version::version_of;
@@ -43,7 +44,7 @@ use place::BackupFile;
 pub use schedule::schedule;
 use seal::Seal;
 pub use work::Refused;
-use work::{Nowhere, Scratch, full, make_private, refused};
+use work::{Nowhere, Scratch, counted, full, make_private, refused};
 
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
@@ -203,8 +204,11 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     if !refusals.is_empty() {
         bail!(Refused(refusals));
     }
-    datastore::copy(&live, &copy).map_err(full(&state_dir))?;
-    let Contents { revision, rows } = datastore::check(&copy)?;
+    let Contents { revision, rows } = {
+        let _progress = Progress::waiting("copying the datastore, and checking the copy");
+        datastore::copy(&live, &copy).map_err(full(&state_dir))?;
+        datastore::check(&copy)?
+    };
     let manifest = Manifest {
         format: FORMAT,
         node,
@@ -229,7 +233,8 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
                 .to_owned(),
         }]));
     }
-    let manifest = write(file, sources, manifest, &place, seal).map_err(full(&place.directory))?;
+    let progress = Progress::of_bytes(&format!("writing {}", place.path().display()), Some(needed));
+    let manifest = write(file, sources, manifest, &place, seal, progress).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;
     let thinned = keep.map(|keep| place.thin_out(&manifest.node, keep, since.as_deref().unwrap_or_default()));
@@ -248,8 +253,10 @@ fn write(
     manifest: Manifest,
     place: &BackupFile,
     seal: &Seal,
+    progress: Progress,
 ) -> anyhow::Result<Manifest> {
-    let mut writer = Writer::new(seal.close(Hashing::new(BufWriter::with_capacity(1 << 18, file)))?);
+    let to = seal.close(Hashing::new(BufWriter::with_capacity(1 << 18, file)))?;
+    let mut writer = Writer::new(to, progress);
     for source in sources {
         writer.add(&source)?;
     }
@@ -261,7 +268,7 @@ fn write(
     file.flush().and_then(|()| file.sync_all()).context("cannot write the archive to its disk")?;
     drop(file);
     place.read_back(&hash)?;
-    if let Some(again) = seal.open(place.written()?)? {
+    if let Some(again) = seal.open(counted(place.written()?, "checking each file"))? {
         let read = archive::read(again, &Nowhere)?;
         ensure!(read == manifest, "what was read back is not the manifest that was written");
     }

@@ -4,7 +4,7 @@
 //! file that the next backup to there removes. Failure: names the file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ pub use weaver_diagnostics::node_backup::target::{Disk, Target};
 use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
+use super::work::counted;
 use crate::facts::storage::space;
 
 /// Where a backup goes.
@@ -113,11 +114,11 @@ impl BackupFile {
     /// It is something else, or cannot be read.
     pub fn read_back(&self, written: &str) -> anyhow::Result<()> {
         let what = || format!("cannot read {} back", self.temporary.display());
-        let mut file = File::open(&self.temporary).with_context(what)?;
+        let file = self.written()?;
         // From the disk, and not from memory.
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).with_context(what)?;
         let mut hashing = Hashing::new(io::sink());
-        io::copy(&mut file.by_ref(), &mut hashing).with_context(what)?;
+        io::copy(&mut counted(file, "reading back from its disk"), &mut hashing).with_context(what)?;
         let (_, read) = hashing.into_parts();
         if read != written {
             bail!(

@@ -11,7 +11,7 @@ use super::archive::{self, Places};
 use super::datastore::{self, Contents};
 use super::journal::lock;
 use super::seal::Keys;
-use super::work::{Scratch, full};
+use super::work::{Scratch, counted, full};
 
 /// Takes the datastore out of a backup.
 struct OnlyDatastore(PathBuf);
@@ -56,7 +56,8 @@ pub fn open(file: &Path, keys: &Keys) -> anyhow::Result<Box<dyn Read>> {
     let what = || format!("cannot read the backup {}", file.display());
     // Looked at before it is opened: opening a pipe would wait for a writer.
     ensure!(fs::metadata(file).with_context(what)?.is_file(), "{}: it is not a regular file", what());
-    keys.open(File::open(file).with_context(what)?).with_context(|| file.display().to_string())
+    let read = counted(File::open(file).with_context(what)?, &format!("reading {}", file.display()));
+    keys.open(read).with_context(|| file.display().to_string())
 }
 
 fn shown(file: &Path, manifest: &Manifest) -> String {

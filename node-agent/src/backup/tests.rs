@@ -255,8 +255,9 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     }];
     let manifest = manifest();
     let device = File::options().write(true).open("/dev/full").unwrap();
-    let error = write(device, sources.into_iter(), manifest, &place, &Seal::Open)
-        .map_err(full(Path::new("/mnt/usb")));
+    let error =
+        write(device, sources.into_iter(), manifest, &place, &Seal::Open, Progress::waiting("archive"))
+            .map_err(full(Path::new("/mnt/usb")));
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.starts_with("there is no space left in /mnt/usb: free some"), "{error}");
     let place = BackupFile::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
@@ -372,7 +373,7 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
     symlink("elsewhere", root.join("directory")).unwrap();
     nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs::write(root.join("whole"), "of the pod").unwrap();
-    let mut writer = Writer::new(Vec::new());
+    let mut writer = Writer::new(Vec::new(), Progress::waiting("archive"));
     for name in ["data", "directory/data", "pipe", "gone", "whole"] {
         let (path, kind) = (root.join(name), archive::Kind::File);
         writer.add(&archive::Source { name: format!("k3s/storage/{name}"), path, kind }).unwrap();

@@ -1,6 +1,6 @@
 //! What a backup, a look at one and a restore have in common.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{Damage, Part};
 use weaver_host::durable_file::if_there;
+use weaver_host::progress::{Progress, Reading};
 
 use super::archive::Places;
 use crate::upgrade::say;
@@ -67,6 +68,12 @@ pub fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
             error
         }
     }
+}
+
+/// A file that is read to its end, with its progress.
+pub fn counted(file: File, what: &str) -> Reading<File> {
+    let length = file.metadata().ok().map(|metadata| metadata.len());
+    Progress::of_bytes(what, length).reading(file)
 }
 
 /// With its parents, for root alone.

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use http::{Request, Response, Uri, header};
 use http_body_util::BodyExt as _;
 use kube::{Client, Config, client::Body};
+use weaver_host::progress::Progress;
 
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
@@ -22,12 +23,16 @@ const TEXT: usize = 64 * 1024;
 /// # Errors
 /// It cannot be fetched whole, or taken.
 pub async fn fetch(address: &str, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let body = open(address).await.with_context(|| format!("cannot fetch {address}"))?;
-    let mut body = body.into_body();
+    let answer = open(address).await.with_context(|| format!("cannot fetch {address}"))?;
+    let length =
+        answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let progress = Progress::of_bytes(address, length);
+    let mut body = answer.into_body();
     while let Some(part) = body.frame().await {
         let part = part.with_context(|| format!("{address}: the download broke off"))?;
         if let Ok(bytes) = part.into_data() {
             take(&bytes)?;
+            progress.more(bytes.len() as u64);
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ use weaver_diagnostics::k3s_upgrade::plan::{Room, Unit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
+use weaver_host::progress::Progress;
 
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
@@ -212,8 +213,10 @@ pub async fn holds(
 ) -> anyhow::Result<()> {
     let until = Instant::now() + wait;
     let mut fine_since = None;
+    let progress = Progress::waiting("");
     loop {
         let missing = look().await;
+        progress.text(&if missing.is_empty() { "verifying".to_owned() } else { missing.join("; ") });
         if missing.is_empty() {
             if fine_since.get_or_insert_with(Instant::now).elapsed() >= settle {
                 return Ok(());

@@ -4,10 +4,11 @@ use std::io::Write as _;
 
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
+use weaver_host::progress::aside;
 
 /// Anyone who listens may be gone; what is under way is finished all the same.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = aside(|| writeln!(std::io::stdout(), "{line}"));
 }
 
 /// Says what stands against it; the exit code.

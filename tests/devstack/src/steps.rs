@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::Instant;
 
+pub use weaver_host::progress::Progress;
+use weaver_host::progress::aside;
+
 /// Prints each step when it is done, with the time it took.
 pub struct Steps {
     last: Instant,
@@ -24,7 +27,7 @@ impl Steps {
 
 /// Prints a line. That no one reads it (`make up | head`) is no reason to stop.
 pub fn say(text: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = aside(|| writeln!(std::io::stdout(), "{text}"));
 }
 
 fn line(seconds: f64, what: &str, detail: &str) -> String {
