@@ -114,6 +114,12 @@ pub async fn client() -> anyhow::Result<Client> {
     client_by(config().await?)
 }
 
+/// The same for a watch, which retries by itself and says so: what is retried within one request is not heard of for
+/// minutes.
+pub async fn watching() -> anyhow::Result<Client> {
+    weaver_client::connection::client(&config().await?)
+}
+
 /// How the person reaches the API server.
 pub async fn config() -> anyhow::Result<Config> {
     let path = kubeconfig();

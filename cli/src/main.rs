@@ -25,6 +25,7 @@ mod pause;
 mod registry;
 mod resource;
 mod review;
+mod screen;
 mod status;
 mod stdout;
 mod support_bundle;

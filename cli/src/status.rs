@@ -3,6 +3,8 @@
 //! All of it is read from the API with the rights of the person who types; what these do not show is said to be
 //! unknown.
 
+mod watch;
+
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -29,6 +31,9 @@ pub struct Options {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
+    /// Keep it up to date until Ctrl-C: in place on a terminal, else printed again after each change
+    #[arg(short, long)]
+    watch: bool,
 }
 
 /// A form of what is printed.
@@ -52,8 +57,26 @@ struct Status {
     tokens: Known<Counts>,
 }
 
+impl Status {
+    fn of(
+        lease: &anyhow::Result<Option<Lease>>,
+        paused: Known<Option<String>>,
+        syncs: Known<Counts>,
+        tokens: Known<Counts>,
+        now: Timestamp,
+    ) -> Self {
+        let found = lease.as_ref().ok().and_then(Option::as_ref);
+        let candidates = found.map(|lease| Record::of(lease).candidates).unwrap_or_default();
+        let leader = match lease {
+            Ok(_) => Known::Is(found.and_then(|lease| leader(lease, now))),
+            Err(error) => Known::Unknown { unknown: format!("{error:#}") },
+        };
+        Self { leader, candidates, paused, syncs, tokens }
+    }
+}
+
 /// What could be read, or why it could not.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Known<T> {
     Is(T),
@@ -88,7 +111,7 @@ pub struct Leader {
     pub late: bool,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Counts {
     all: usize,
     ready: usize,
@@ -96,17 +119,14 @@ struct Counts {
 }
 
 pub async fn run(options: &Options) -> anyhow::Result<()> {
+    if options.watch {
+        return watch::run(options.output).await;
+    }
     let client = connection::client().await?;
     let (lease, paused) = (lease(&client).await, paused(&client).await);
     let now = Timestamp::now();
-    let record = lease.as_ref().ok().and_then(Option::as_ref).map(Record::of);
-    let status = Status {
-        leader: lease.map(|lease| lease.and_then(|lease| leader(&lease, now))).into(),
-        candidates: record.map(|record| record.candidates).unwrap_or_default(),
-        paused: paused.into(),
-        syncs: counts(Kind::Sync).await.into(),
-        tokens: counts(Kind::Token).await.into(),
-    };
+    let (syncs, tokens) = (counts(Kind::Sync).await.into(), counts(Kind::Token).await.into());
+    let status = Status::of(&lease, paused.into(), syncs, tokens, now);
     let text = match options.output {
         Format::Table => table(&status, now),
         Format::Json => {
@@ -137,10 +157,12 @@ async fn counts(kind: Kind) -> anyhow::Result<Counts> {
 }
 
 fn counted(objects: &[DynamicObject]) -> Counts {
-    let is_true =
-        |object: &DynamicObject, kind| condition(object, kind).is_some_and(|found| found.status == "True");
     let count = |kind| objects.iter().filter(|object| is_true(object, kind)).count();
     Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
+}
+
+fn is_true(object: &DynamicObject, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|found| found.status == "True")
 }
 
 pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {

@@ -13,6 +13,7 @@ mod browser_card;
 mod ca_own_server;
 mod cli_apply;
 mod cli_edit;
+mod cli_terminal;
 mod cli_tokens;
 mod cli_verbs;
 mod cli_watch;

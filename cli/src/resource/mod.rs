@@ -6,6 +6,7 @@
 //! object and the next step.
 
 pub mod apply;
+mod board;
 pub mod create;
 pub mod delete;
 pub mod deletion;
@@ -35,7 +36,7 @@ pub enum Verb {
     Get(list::Get),
     /// List the objects of a namespace, or those selected
     List(list::List),
-    /// Print each change as it happens, until Ctrl-C
+    /// Show the objects as they change, until Ctrl-C: a table on a terminal, else a line for each change
     Watch(watch::Watch),
     /// Change an object in an editor, by a patch or from a file
     Edit(edit::Edit),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::kind::Kind;
 use super::store::Store;
+use crate::connection;
 use crate::stdout::failed;
 
 /// Where to look.
@@ -21,8 +22,16 @@ pub struct Scope {
 
 impl Scope {
     pub async fn store(&self, kind: Kind) -> anyhow::Result<Store> {
-        let store = Store::connect(kind, self.namespace.as_deref()).await?;
-        Ok(if self.all_namespaces { store.at(kind, None) } else { store })
+        Ok(self.of(Store::connect(kind, self.namespace.as_deref()).await?))
+    }
+
+    /// What is to be watched.
+    pub async fn watched(&self, kind: Kind) -> anyhow::Result<Store> {
+        Ok(self.of(Store::by(&connection::watching().await?, kind, self.namespace.as_deref())))
+    }
+
+    fn of(&self, store: Store) -> Store {
+        if self.all_namespaces { store.at(store.kind, None) } else { store }
     }
 }
 

@@ -35,9 +35,13 @@ pub struct Store {
 impl Store {
     /// In `namespace`, else in that of the kubeconfig's context.
     pub async fn connect(kind: Kind, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let client = connection::client().await?;
+        Ok(Self::by(&connection::client().await?, kind, namespace))
+    }
+
+    /// The same by this client.
+    pub fn by(client: &Client, kind: Kind, namespace: Option<&str>) -> Self {
         let namespace = namespace.map_or_else(|| client.default_namespace().to_owned(), str::to_owned);
-        Ok(Self::all(kind, &client).at(kind, Some(&namespace)))
+        Self::all(kind, client).at(kind, Some(&namespace))
     }
 
     /// All objects of the kind, in the cluster of this client.

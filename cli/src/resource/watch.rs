@@ -1,16 +1,18 @@
-//! `watch`: each change a line, as it happens.
+//! `watch`: on a terminal a table of what there is, drawn again in its place; else each change a line, as it happens.
 //!
 //! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the
 //! objects are then listed again, and only what has changed meanwhile is shown, deletions included. What is
-//! said to a broken watch goes to standard error, once for each new reason. Ends well on Ctrl-C and when no one
+//! said to a broken watch stands below the table, or goes to standard error, once for each new reason. Ends well on Ctrl-C and when no one
 //! reads any more; fails only where the very first list is refused.
 
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use futures::StreamExt as _;
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use kube::runtime::watcher;
@@ -19,10 +21,12 @@ use weaver_client::{Change, Why};
 use weaver_diagnostics::finding_text::clean_json;
 use weaver_host::platform::stdout_reader_gone;
 
+use super::board::Board;
 use super::kind::Kind;
 use super::list;
 use super::options::{Scope, Selectors};
 use super::output::{self, Format, line, row, titles, widths};
+use crate::screen::Screen;
 use crate::stdout::{note, print};
 
 #[derive(Args)]
@@ -103,10 +107,35 @@ impl Writer {
     }
 }
 
+/// How often a table is drawn at most, however much changes.
+const DRAW: Duration = Duration::from_millis(250);
+/// Without a change it is drawn again after so many of these, with the ages.
+const AGES: u32 = 20;
+
+/// The table of a terminal.
+struct Table {
+    screen: Screen,
+    board: Board,
+    /// Times that it need not have been drawn.
+    idle: u32,
+}
+
+impl Table {
+    /// Draws what has changed. Returns whether there still is a terminal.
+    fn draw(&mut self) -> anyhow::Result<bool> {
+        if self.idle > 0 && self.idle < AGES {
+            self.idle += 1;
+            return Ok(true);
+        }
+        self.idle = 1;
+        self.screen.draw(&self.board.lines(self.screen.size(), Timestamp::now()))
+    }
+}
+
 /// Watches until Ctrl-C, or until no one reads any more.
 pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let Watch { name, scope, selectors, output } = options;
-    let store = scope.store(kind).await?;
+    let store = scope.watched(kind).await?;
     if let Some(namespace) = store.namespace.as_deref()
         && store.has_namespace(namespace).await == Some(false)
     {
@@ -128,17 +157,33 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     // One for all rounds: a Ctrl-C while a change is printed is not missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
+    let screen = if output == Format::Table { Screen::of_stdout() } else { None };
+    let board = Board::new(kind, store.namespace.clone());
+    let mut table = screen.map(|screen| Table { screen, board, idle: 1 });
+    let mut draw = tokio::time::interval(DRAW);
     let (mut has_begun, mut last_error) = (false, String::new());
     loop {
         let batch = tokio::select! {
             batch = batches.next() => batch,
             done = &mut interrupted => {
+                table.map_or(Ok(()), |table| table.screen.leave())?;
                 return done.map(|()| ExitCode::SUCCESS).context("cannot wait for Ctrl-C");
             }
             () = &mut no_one => return Ok(ExitCode::SUCCESS),
+            _ = draw.tick(), if table.is_some() => {
+                if !table.as_mut().map_or(Ok(true), Table::draw)? {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                continue;
+            }
         };
         match batch {
             Some(Ok(changes)) => {
+                if let Some(table) = &mut table {
+                    (table.idle, has_begun) = (0, true);
+                    table.board.take(changes);
+                    continue;
+                }
                 if !has_begun && changes.is_empty() {
                     note!("{} yet; watching", list::none(kind, store.namespace.as_deref()));
                 }
@@ -154,7 +199,10 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             }
             Some(Err(error)) => {
                 let said = error.to_string();
-                if said != last_error {
+                if let Some(table) = &mut table {
+                    table.idle = 0;
+                    table.board.fails(&said);
+                } else if said != last_error {
                     note!("the watch failed and is retried: {said}");
                 }
                 last_error = said;

@@ -1,0 +1,141 @@
+//! `watch` on a terminal: what there is, as a table of the terminal's size. Pure; `crate::screen` draws it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+use weaver_api::conditions::READY;
+use weaver_client::Change;
+use weaver_client::conditions::condition;
+
+use super::kind::Kind;
+use super::list;
+use super::output::{line, row, titles, widths};
+use crate::screen::Size;
+
+/// All objects that are watched, as they are now.
+pub struct Board {
+    kind: Kind,
+    /// `None` stands for all.
+    namespace: Option<String>,
+    objects: BTreeMap<(String, String), DynamicObject>,
+    /// Why it may be old.
+    trouble: Option<String>,
+}
+
+impl Board {
+    pub const fn new(kind: Kind, namespace: Option<String>) -> Self {
+        Self { kind, namespace, objects: BTreeMap::new(), trouble: None }
+    }
+
+    /// What has changed; the watch works.
+    pub fn take(&mut self, changes: Vec<Change<DynamicObject>>) {
+        self.trouble = None;
+        for change in changes {
+            let object = change.object();
+            let key = (object.namespace().unwrap_or_default(), object.name_any());
+            match change {
+                Change::Added(object) | Change::Modified(object) => self.objects.insert(key, object),
+                Change::Deleted(_) => self.objects.remove(&key),
+            };
+        }
+    }
+
+    /// The watch does not work.
+    pub fn fails(&mut self, why: &str) {
+        self.trouble = Some(format!("the watch failed and is retried: {why}"));
+    }
+
+    /// The lines of a terminal of this size. Where not all objects fit, those that are not Ready come first.
+    pub fn lines(&self, size: Size, now: Timestamp) -> Vec<String> {
+        let fitting = size.lines().saturating_sub(1 + usize::from(self.trouble.is_some()));
+        let mut objects: Vec<&DynamicObject> = self.objects.values().collect();
+        let mut lines = Vec::new();
+        let mut more = None;
+        if objects.is_empty() {
+            lines.push(format!("{} yet; watching", list::none(self.kind, self.namespace.as_deref())));
+        } else if objects.len() > fitting {
+            objects.sort_by_key(|object| is_ready(object));
+            let hidden = objects.split_off(fitting.saturating_sub(1));
+            let unready = hidden.iter().filter(|object| !is_ready(object)).count();
+            let (noun, hidden) = (self.kind.noun(), hidden.len());
+            more = Some(format!("{hidden} more, {unready} of them not Ready: `weaver {noun} list`"));
+        }
+        if !self.objects.is_empty() {
+            let all = self.namespace.is_none();
+            let rows: Vec<_> = objects.iter().map(|object| row(self.kind, object, all, Some(now))).collect();
+            let titles = titles(self.kind, all, true);
+            let widths = widths(&titles, &rows);
+            let cells = std::iter::once(&titles).chain(&rows);
+            lines.extend(cells.map(|cells| line(cells, &widths).trim_end().to_owned()));
+        }
+        lines.extend(more.into_iter().chain(self.trouble.clone()));
+        lines
+    }
+}
+
+fn is_ready(object: &DynamicObject) -> bool {
+    condition(object, READY).is_some_and(|ready| ready.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sync(name: &str, ready: &str) -> DynamicObject {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "team-a", "creationTimestamp": "2026-11-22T11:59:00Z"},
+            "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "R\n\u{1b}[2J"}]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn lines(board: &Board, rows: usize) -> Vec<String> {
+        board.lines(Size { rows, columns: 80 }, "2026-11-22T12:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn a_table_has_what_is_there_now() {
+        let mut board = Board::new(Kind::Sync, Some("team-a".into()));
+        assert_eq!(lines(&board, 24), ["No ConfigMapSyncs found in namespace team-a yet; watching"]);
+        board.take(vec![Change::Added(sync("b", "True")), Change::Added(sync("a", "False"))]);
+        let titles = "NAME   READY   REASON   SYNCED   FAILED   CONFLICTS   AGE";
+        let first = "a      False   R  [2J                                 60s";
+        assert_eq!(lines(&board, 24), [titles, first, &first.replace("a      False", "b      True ")]);
+        board.take(vec![Change::Modified(sync("a", "True")), Change::Deleted(sync("b", "True"))]);
+        assert_eq!(lines(&board, 24), [titles, &first.replace("False", "True ")]);
+    }
+
+    #[test]
+    fn where_there_are_too_many_those_come_first_that_are_not_ready() {
+        let mut board = Board::new(Kind::Sync, None);
+        let ready = |index: usize| if index % 7 == 5 { "False" } else { "True" };
+        board.take((0..30).map(|index| Change::Added(sync(&format!("s{index:02}"), ready(index)))).collect());
+        let shown = lines(&board, 8);
+        assert_eq!(shown.len(), 7);
+        assert!(shown[0].starts_with("NAMESPACE"), "{shown:?}");
+        let names: Vec<_> = shown[1..6].iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+        assert_eq!(names, ["s05", "s12", "s19", "s26", "s00"]);
+        assert_eq!(shown[6], "25 more, 0 of them not Ready: `weaver sync list`");
+        assert_eq!(lines(&board, 32).len(), 31, "all of them fit");
+        assert_eq!(lines(&board, 4)[2], "29 more, 3 of them not Ready: `weaver sync list`");
+        assert!(lines(&board, 0).len() <= 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_watch_is_below_until_it_works_again() {
+        let mut board = Board::new(Kind::Token, Some("team-a".into()));
+        board.take(vec![Change::Added(sync("a", "True"))]);
+        board.fails("connection refused");
+        let shown = lines(&board, 24);
+        assert_eq!(
+            (shown.len(), shown[2].as_str()),
+            (3, "the watch failed and is retried: connection refused")
+        );
+        board.take(Vec::new());
+        assert_eq!(lines(&board, 24).len(), 2);
+    }
+}

@@ -1,0 +1,329 @@
+//! `weaver status --watch`: the status, for as long as it is looked at.
+//!
+//! ConfigMapSyncs and ServiceTokens are watched; the lease and the operator's namespace are read again every few seconds,
+//! at growing intervals while that fails. What cannot be read is said where it would be, with what was known before it
+//! failed, and is retried. Ends well on Ctrl-C and when no one reads any more.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, join};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::core::DynamicObject;
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt as _};
+use serde_json::Value;
+use weaver_api::conditions::{PAUSED, READY};
+use weaver_client::{Change, Why};
+use weaver_diagnostics::finding_text::{clean, clean_json};
+use weaver_host::backoff::{Backoff, jittered};
+use weaver_host::platform::stdout_reader_gone;
+
+use super::{Counts, Format, Known, Status, is_true, lease, paused, table};
+use crate::connection;
+use crate::resource::kind::Kind;
+use crate::resource::store::Store;
+use crate::screen::Screen;
+use crate::stdout::print;
+
+/// How often the lease is read, and how seldom while that fails.
+const LEASE: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_mins(1);
+/// How often it is looked whether there is something new to show.
+const SHOW: Duration = Duration::from_millis(500);
+
+/// What was read.
+enum News {
+    Leadership(Box<Leadership>),
+    Objects(Kind, Result<Vec<Change<DynamicObject>>, String>),
+}
+
+/// What the operator's namespace says.
+struct Leadership {
+    lease: anyhow::Result<Option<Lease>>,
+    paused: Known<Option<String>>,
+}
+
+/// Is an object Ready, and is it paused?
+type State = (bool, bool);
+
+/// The objects of a kind.
+#[derive(Default)]
+struct Tally {
+    states: BTreeMap<(Option<String>, String), State>,
+    /// Whether all of them were listed once.
+    is_complete: bool,
+    /// Why they may not be what there is.
+    trouble: Option<String>,
+}
+
+impl Tally {
+    fn take(&mut self, read: Result<Vec<Change<DynamicObject>>, String>) {
+        self.trouble = read.as_ref().err().cloned();
+        self.is_complete |= read.is_ok();
+        for change in read.unwrap_or_default() {
+            let object = change.object();
+            let key = (object.namespace(), object.name_any());
+            match &change {
+                Change::Added(object) | Change::Modified(object) => {
+                    self.states.insert(key, (is_true(object, READY), is_true(object, PAUSED)));
+                }
+                Change::Deleted(_) => {
+                    self.states.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// `None` until the first answer.
+    fn known(&self) -> Option<Known<Counts>> {
+        if !self.is_complete {
+            return self.trouble.clone().map(|unknown| Known::Unknown { unknown });
+        }
+        let count = |is: fn(&State) -> bool| self.states.values().filter(|state| is(state)).count();
+        let counts = Counts {
+            all: self.states.len(),
+            ready: count(|(ready, _)| *ready),
+            paused: count(|(_, paused)| *paused),
+        };
+        Some(Known::Is(counts))
+    }
+}
+
+/// All that was read so far.
+#[derive(Default)]
+struct Seen {
+    leadership: Option<Box<Leadership>>,
+    syncs: Tally,
+    tokens: Tally,
+}
+
+impl Seen {
+    fn take(&mut self, news: News) {
+        match news {
+            News::Leadership(leadership) => self.leadership = Some(leadership),
+            News::Objects(Kind::Sync, read) => self.syncs.take(read),
+            News::Objects(Kind::Token, read) => self.tokens.take(read),
+        }
+    }
+
+    /// `None` until each part was read, or could not be.
+    fn status(&self, now: Timestamp) -> Option<Status> {
+        let Leadership { lease, paused } = self.leadership.as_deref()?;
+        Some(Status::of(lease, paused.clone(), self.syncs.known()?, self.tokens.known()?, now))
+    }
+
+    /// What is old by now: the kinds that were read, and cannot be read any more.
+    fn trouble(&self) -> Vec<String> {
+        let kinds = [("syncs", &self.syncs), ("tokens", &self.tokens)];
+        let failing = kinds.into_iter().filter(|(_, tally)| tally.is_complete);
+        let said = failing.filter_map(|(what, tally)| Some((what, tally.trouble.as_ref()?)));
+        said.map(|(what, why)| format!("the watch of {what} failed and is retried: {}", clean(why))).collect()
+    }
+}
+
+/// Where it is shown.
+enum Shown {
+    Terminal(Screen),
+    /// In this form, again when it is not what was last printed.
+    Lines(Format, Option<Value>),
+}
+
+impl Shown {
+    /// Returns whether there still is a reader.
+    fn show(&mut self, seen: &Seen, now: Timestamp) -> anyhow::Result<bool> {
+        let Some(status) = seen.status(now) else { return Ok(true) };
+        let trouble = seen.trouble();
+        match self {
+            Self::Terminal(screen) => {
+                let text = table(&status, now);
+                screen.draw(&text.lines().map(str::to_owned).chain(trouble).collect::<Vec<_>>())
+            }
+            Self::Lines(format, last) => {
+                let mut is = without_times(&status)?;
+                is["trouble"] = trouble.clone().into();
+                if last.as_ref() == Some(&is) {
+                    return Ok(true);
+                }
+                let is_first = last.replace(is).is_none();
+                print(&block(&status, &trouble, *format, is_first, now)?)
+            }
+        }
+    }
+}
+
+/// What is printed of a status: one line of JSON, or lines after an empty one.
+fn block(
+    status: &Status,
+    trouble: &[String],
+    format: Format,
+    is_first: bool,
+    now: Timestamp,
+) -> anyhow::Result<String> {
+    if format == Format::Json {
+        let text = serde_json::to_string(status).context("writing the status as JSON")?;
+        return Ok(clean_json(&text) + "\n");
+    }
+    let between = if is_first { "" } else { "\n" };
+    let trouble = trouble.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+    Ok(format!("{between}{:<11}{now:.0}\n{}{trouble}", "at", table(status, now)))
+}
+
+/// The status without what changes where nothing does.
+fn without_times(status: &Status) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(status).context("comparing the status")?;
+    let drop = |of: Option<&mut Value>, field| of.and_then(Value::as_object_mut).map(|of| of.remove(field));
+    drop(value.get_mut("leader"), "renewedSecondsAgo");
+    for candidate in value["candidates"].as_array_mut().into_iter().flatten() {
+        drop(Some(candidate), "at");
+    }
+    Ok(value)
+}
+
+/// Shows the status until Ctrl-C, or until no one reads any more.
+pub async fn run(format: Format) -> anyhow::Result<()> {
+    let client = connection::watching().await?;
+    let objects = Kind::ALL.map(|kind| objects(kind, &client));
+    let mut news = stream::select_all(objects.into_iter().chain([leadership(client)]));
+    let mut no_one = pin!(stdout_reader_gone());
+    // One for all rounds, so that none is missed.
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
+    let mut show = tokio::time::interval(SHOW);
+    let screen = if format == Format::Table { Screen::of_stdout() } else { None };
+    let mut shown = screen.map_or(Shown::Lines(format, None), Shown::Terminal);
+    let mut seen = Seen::default();
+    loop {
+        tokio::select! {
+            Some(news) = news.next() => seen.take(news),
+            _ = show.tick() => if !shown.show(&seen, Timestamp::now())? {
+                return Ok(());
+            },
+            done = &mut interrupted => {
+                if let Shown::Terminal(screen) = shown {
+                    screen.leave()?;
+                }
+                return done.context("cannot wait for Ctrl-C");
+            }
+            () = &mut no_one => return Ok(()),
+        }
+    }
+}
+
+fn objects(kind: Kind, client: &Client) -> BoxStream<'static, News> {
+    let store = Store::all(kind, client);
+    let batches = store.objects.watch(watcher::Config::default());
+    let told = batches.map(move |batch| {
+        let why = |error| match error {
+            watcher::Error::InitialListFailed(error) => {
+                format!("{:#}", store.said(Why::from(error)).context(format!("listing {}s", kind.name())))
+            }
+            other => other.to_string(),
+        };
+        News::Objects(kind, batch.map_err(why))
+    });
+    told.boxed()
+}
+
+fn leadership(client: Client) -> BoxStream<'static, News> {
+    let reads =
+        stream::unfold((client, Backoff::new(LEASE), Duration::ZERO), async |(client, backoff, pause)| {
+            let mut backoff: Backoff = backoff;
+            tokio::time::sleep(pause).await;
+            let (lease, paused) = join!(lease(&client), paused(&client));
+            if lease.is_ok() {
+                backoff.reset();
+            }
+            let pause = jittered(backoff.next(LONGEST));
+            let read = Box::new(Leadership { lease, paused: paused.into() });
+            Some((News::Leadership(read), (client, backoff, pause)))
+        });
+    reads.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lease_of(holder: &str, renewed: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"annotations": {"weaver.example.com/candidates":
+                format!(r#"[{{"holder": "b_0_0_1_77_9", "priority": 0, "at": "{renewed}"}}]"#)}},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 60, "renewTime": renewed},
+        }))
+        .unwrap()
+    }
+
+    fn of(lease: anyhow::Result<Option<Lease>>) -> News {
+        News::Leadership(Box::new(Leadership { lease, paused: Known::Is(None) }))
+    }
+
+    fn sync(name: &str, ready: &str) -> DynamicObject {
+        let conditions = json!([{"type": "Ready", "status": ready, "reason": "R"}]);
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": conditions}}))
+            .unwrap()
+    }
+
+    fn at(seconds: u8) -> Timestamp {
+        format!("2026-01-01T00:00:{seconds:02}Z").parse().unwrap()
+    }
+
+    fn seen() -> Seen {
+        let mut seen = Seen::default();
+        let renewed = "2026-01-01T00:00:00.000000Z";
+        seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
+        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Added(sync("a", "False"))])));
+        assert!(seen.status(at(1)).is_none(), "half of it is not the status");
+        seen.take(News::Objects(Kind::Token, Err("forbidden\n\u{1b}[2J".into())));
+        seen
+    }
+
+    #[test]
+    fn what_was_counted_follows_what_changes_and_stays_while_nothing_can_be_read() {
+        let mut seen = seen();
+        let text = |seen: &Seen| table(&seen.status(at(9)).unwrap(), at(9));
+        assert!(text(&seen).contains("syncs      0 of 1 ready\n"), "{}", text(&seen));
+        assert!(text(&seen).contains("tokens     unknown: forbidden\\n\\u{1b}[2J\n"), "{}", text(&seen));
+        assert!(seen.trouble().is_empty(), "it is said once");
+        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Modified(sync("a", "True"))])));
+        seen.take(News::Objects(Kind::Sync, Err("connection refused".into())));
+        assert!(text(&seen).contains("syncs      1 of 1 ready\n"), "{}", text(&seen));
+        assert_eq!(seen.trouble(), ["the watch of syncs failed and is retried: connection refused"]);
+        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Deleted(sync("a", "True"))])));
+        assert!(text(&seen).contains("syncs      0 of 0 ready\n") && seen.trouble().is_empty());
+        seen.take(of(Err(anyhow::anyhow!("refused").context("reading the lease"))));
+        assert!(text(&seen).contains("leader     unknown: reading the lease: refused\n"), "{}", text(&seen));
+    }
+
+    #[test]
+    fn only_the_time_that_passes_is_no_news() {
+        let mut seen = seen();
+        let first = without_times(&seen.status(at(1)).unwrap()).unwrap();
+        let renewed = "2026-01-01T00:00:10.000000Z";
+        seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
+        assert_eq!(without_times(&seen.status(at(20)).unwrap()).unwrap(), first);
+        // The leader that does not renew any more is news, and so is another one.
+        let late = "2026-01-01T00:02:00Z".parse().unwrap();
+        assert_ne!(without_times(&seen.status(late).unwrap()).unwrap(), first);
+        seen.take(of(Ok(Some(lease_of("other_0_0_1_5_9", renewed)))));
+        assert_ne!(without_times(&seen.status(at(20)).unwrap()).unwrap(), first);
+    }
+
+    #[test]
+    fn blocks_say_when_they_were_so_and_json_is_a_line() {
+        let seen = seen();
+        let status = seen.status(at(7)).unwrap();
+        let text = block(&status, &["x".into()], Format::Table, true, at(7)).unwrap();
+        assert!(text.starts_with("at         2026-01-01T00:00:07Z\nleader     a, process 5,"), "{text}");
+        assert!(text.ends_with("\nx\n"), "{text}");
+        assert!(block(&status, &[], Format::Table, false, at(7)).unwrap().starts_with("\nat "));
+        let line = block(&status, &[], Format::Json, false, at(7)).unwrap();
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert!(line.lines().count() == 1 && read["syncs"]["all"] == 1, "{line}");
+    }
+}
