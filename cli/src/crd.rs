@@ -199,16 +199,23 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         return Ok(ExitCode::from(REFUSED));
     }
     let now = Timestamp::now();
-    let (place, certificates) = if let Some(service) = &cluster.service {
-        (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
+    let (place, made) = if let Some(service) = &cluster.service {
+        let made = secret::ensure(&client, service, now).await;
+        (format!("the Secret {service}"), made.map_err(|error| (error.is_refusal(), error.into())))
     } else {
         let names = vec![conversion::host(&cluster.webhook)?];
         let options =
             certificates::CertificateOptions { names, ..certificates::CertificateOptions::default() };
-        let certificates = ensure(&directory, &options, now).context(
-            "cannot write the certificates of the webhook: run this as root, or pass --certificates DIR",
-        )?;
-        (directory.display().to_string(), certificates)
+        let made = ensure(&directory, &options, now);
+        (directory.display().to_string(), made.map_err(|error| (error.is_refusal(), error.into())))
+    };
+    let certificates = match made {
+        Ok(certificates) => certificates,
+        Err((true, refusal)) => {
+            failed("refused", &refusal);
+            return Ok(ExitCode::from(REFUSED));
+        }
+        Err((false, error)) => return Err(unwritten(error, &cluster)),
     };
     let state = if certificates.changed { "is new" } else { "can stay" };
     say(format_args!(
@@ -233,6 +240,15 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Why there are no certificates, with what helps where they would be on this host.
+fn unwritten(error: anyhow::Error, cluster: &Cluster) -> anyhow::Error {
+    if cluster.service.is_some() {
+        return error;
+    }
+    error
+        .context("cannot write the certificates of the webhook: run this as root, or pass --certificates DIR")
 }
 
 /// Our own CA in a definition, where the webhook shows cert-manager's certificate, would break conversion.

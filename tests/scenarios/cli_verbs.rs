@@ -257,3 +257,18 @@ async fn the_versions_of_all_parts_are_those_that_run() {
     assert!(table.contains("configmapsyncs  v1beta1 (stored), v1alpha1\n"), "{table}");
     assert_eq!(done(&["version", "--client"]).await, format!("weaver  {own}\n"));
 }
+
+#[tokio::test]
+async fn a_ca_that_is_of_no_use_is_refused_before_anything_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = directory.path().join("ca.pem");
+    std::fs::write(&authority, "not a certificate\n").unwrap();
+    let place = directory.path().to_str().unwrap();
+    let output = program("weaver", &["crd", "install", "--certificates", place]).output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(10), "{said}");
+    assert!(said.starts_with("refused: ") && said.contains("cannot be used as the webhook's CA"), "{said}");
+    assert!(!said.contains("run this as root"), "it would change nothing: {said}");
+    assert_eq!(std::fs::read_to_string(&authority).unwrap(), "not a certificate\n");
+    assert!(!directory.path().join("leaf.pem").exists());
+}

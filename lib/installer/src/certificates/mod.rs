@@ -139,6 +139,14 @@ pub enum CertificateError {
     Refused { leaf: PathBuf, authority: PathBuf, reason: Reason },
 }
 
+impl CertificateError {
+    /// Would trying again be of no use until a person has put another CA there, or none?
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Authority { .. } | Self::Refused { .. })
+    }
+}
+
 /// Makes CA and certificate in `dir`, or renews the certificate, where that is due at `now`.
 ///
 /// Blocks while another installation holds the directory, no longer than `options.patience`.
