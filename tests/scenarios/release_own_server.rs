@@ -4,6 +4,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use serde_json::{Value, json};
 use weaver_api::v1alpha1;
 use weaver_tests::alone::Alone;
+use weaver_tests::cli::{ended, weaver_on};
 use weaver_tests::own::Own;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::eventually;
@@ -131,5 +132,82 @@ async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
     for namespace in [&foo, &bar] {
         world.lacks(namespace, "settings").await;
     }
+    world.finish().await;
+}
+
+/// An upgrade that has come as far as operator and `weaver`, and not to the definitions.
+#[tokio::test]
+async fn operator_and_weaver_of_today_work_on_the_definitions_of_the_last_release() {
+    let own = Own::start().await;
+    install_released(&own);
+    let alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let world = alone.world("skew");
+    let (team, foo) = world.synced().await;
+    let bar = world.target(&team, "bar").await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let weaver = async |words: &[&str]| ended(weaver_on(&alone.own, words)).await;
+
+    // What both releases know.
+    let create = ["sync", "create", "mine", "-n", &team, "--account", "sync", "--source", "settings"];
+    let said = weaver(&[&create[..], &["--to", &bar]].concat()).await;
+    assert!(said.done, "{said:?}");
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    world.condition(&team, "mine", "Ready", "True", "Synced").await;
+    let said =
+        weaver(&["sync", "edit", "mine", "-n", &team, "--patch", r#"{"spec": {"resyncSeconds": 610}}"#])
+            .await;
+    assert!(said.done, "{said:?}");
+    let said = weaver(&["sync", "list", "-n", &team]).await;
+    assert!(said.done && said.out.contains("\nmine   True    Synced"), "{said:?}");
+
+    // That the definitions are old is found.
+    let said = weaver(&["crd", "diff"]).await;
+    assert!(!said.done && said.out.contains("+                  selector:"), "{said:?}");
+    let said = weaver(&["doctor"]).await;
+    assert!(said.out.contains("weaver crd diff"), "{said:?}");
+
+    // What only this one knows is refused, with what to do, and never written without it.
+    let selecting = ["--source", "*", "--source-selector", "share=true", "--to", &bar];
+    let select = ["sync", "create", "many", "-n", &team, "--account", "sync"];
+    let generate =
+        ["token", "create", "many", "-n", &team, "--writer", "sync", "--generate", "3=bot-{{padded}}"];
+    let words: [(Vec<&str>, &str); 3] = [
+        ([&select[..], &selecting].concat(), "unknown field \"spec.source.selector\""),
+        (generate.to_vec(), "unknown field \"spec.generate\""),
+        (
+            vec![
+                "sync",
+                "edit",
+                "mine",
+                "-n",
+                &team,
+                "--patch",
+                r#"{"spec": {"targets": {"patterns": ["a-*"]}}}"#,
+            ],
+            "unknown field",
+        ),
+    ];
+    for (words, why) in &words {
+        let said = weaver(words).await;
+        assert!(!said.done && said.err.contains(why), "{words:?}: {said:?}");
+        assert!(
+            said.err.contains("`weaver crd diff` says whether the cluster's CRDs are of an older one"),
+            "{said:?}"
+        );
+    }
+    for kind in ["sync", "token"] {
+        assert!(!weaver(&[kind, "get", "many", "-n", &team]).await.done);
+    }
+
+    // With the definitions of this release it is accepted; what was made before stays as it is.
+    alone.own.install().await.unwrap();
+    let sync = world.syncs(&team).get("mine").await.unwrap();
+    let said = weaver(&[&select[..], &selecting].concat()).await;
+    assert!(said.done, "{said:?}");
+    let again = world.syncs(&team).get("mine").await.unwrap();
+    assert_eq!(
+        (sync.metadata.uid, sync.metadata.generation),
+        (again.metadata.uid, again.metadata.generation)
+    );
     world.finish().await;
 }

@@ -138,7 +138,10 @@ fn words(kind: Kind, status: &Status) -> String {
         ),
         Refusal::FieldUnknown => {
             let kind = kind.resource().plural;
-            format!("{said}; `weaver crd explain {kind}.spec` lists the fields")
+            format!(
+                "{said}; `weaver crd explain {kind}.spec` lists the fields of this release, `weaver crd diff` says whether \
+                 the cluster's CRDs are of an older one"
+            )
         }
         Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list` lists your rights"),
         _ => said,
