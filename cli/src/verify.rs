@@ -26,6 +26,8 @@ use crate::stdout::{Lines, failed, note, say};
 const SUMS: &str = "SHA256SUMS";
 const SIGNATURE: &str = ".minisig";
 const PROVENANCE: &str = "provenance.intoto.json";
+/// How the comment begins that packaging/release.sh has signed with the list; the version follows.
+const SIGNED: &str = "Config Weaver ";
 /// More than any list, signature, key or statement of a release has.
 const LIMIT: u64 = 4 << 20;
 
@@ -37,6 +39,9 @@ pub struct Verify {
     /// Public key of minisign: a file, or the key itself
     #[arg(long, value_name = "PUBKEY", value_hint = ValueHint::FilePath)]
     key: Option<String>,
+    /// Version that it has to be, as 0.2.0: the signature of an older release is as good as that of the newest
+    #[arg(long, value_name = "VERSION", requires = "key")]
+    release: Option<String>,
     /// The list [default: SHA256SUMS next to the file]
     #[arg(long, value_name = "SHA256SUMS", value_hint = ValueHint::FilePath)]
     sums: Option<PathBuf>,
@@ -63,7 +68,7 @@ pub fn run(options: &Verify) -> anyhow::Result<ExitCode> {
 }
 
 fn verify(options: &Verify) -> anyhow::Result<()> {
-    let Verify { files, key, sums } = options;
+    let Verify { files, key, release: wanted, sums } = options;
     let key = key.as_deref().map(read_key).transpose()?;
     let mut releases = BTreeMap::new();
     let mut bad = Vec::new();
@@ -78,7 +83,7 @@ fn verify(options: &Verify) -> anyhow::Result<()> {
         let release = match releases.entry(list) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let release = Release::read(new.key(), key.as_ref())?;
+                let release = Release::read(new.key(), key.as_ref(), wanted.as_deref())?;
                 new.insert(release)
             }
         };
@@ -150,7 +155,7 @@ struct Release {
 
 impl Release {
     /// Judges the list, and the provenance by it.
-    fn read(list: &Path, key: Option<&signature::Key>) -> anyhow::Result<Self> {
+    fn read(list: &Path, key: Option<&signature::Key>, wanted: Option<&str>) -> anyhow::Result<Self> {
         let bytes =
             read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
         if let Some(key) = key {
@@ -162,6 +167,7 @@ impl Release {
             let comment =
                 String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is no text; download it again"));
             let comment = comment.and_then(|text| signature::check(key, &text, &bytes));
+            let comment = comment.and_then(|comment| is_of(wanted, comment));
             let comment =
                 comment.with_context(|| format!("{}", path.display())).map_err(|why| verdict(&why))?;
             say(format_args!("{}: signed by the key {}: {comment}", list.display(), key.id));
@@ -247,6 +253,17 @@ impl Release {
         let commit = self.provenance.as_ref().and_then(|provenance| provenance.commit.as_ref());
         commit.map_or_else(String::new, |commit| format!(", built of commit {commit}"))
     }
+}
+
+/// The signed comment, if it names the release that is wanted.
+fn is_of(wanted: Option<&str>, comment: String) -> anyhow::Result<String> {
+    let Some(wanted) = wanted else { return Ok(comment) };
+    let number = wanted.strip_prefix('v').unwrap_or(wanted);
+    ensure!(
+        comment == format!("{SIGNED}{number}"),
+        "it is of another release, signed as `{comment}`, and {wanted} is wanted: the server has that one under this address"
+    );
+    Ok(comment)
 }
 
 /// Names of the files below `directory`, with `/` on every system.

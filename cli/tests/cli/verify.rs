@@ -86,6 +86,28 @@ fn a_file_that_is_called_like_the_key_does_not_stand_for_it() {
 }
 
 #[test]
+fn an_older_release_is_not_the_one_that_is_wanted() {
+    let owner = format!("{FIXTURES}/owner.pub");
+    for (wanted, expected) in [
+        ("0.2.0-rc.1", Some(0)),
+        ("v0.2.0-rc.1", Some(0)),
+        ("0.2.0", Some(10)),
+        ("0.2.0-rc.10", Some(10)),
+        ("", Some(10)),
+    ] {
+        let (status, said, noted) = Release::new().verify(&[ARCHIVE, "--key", &owner, "--release", wanted]);
+        assert_eq!(status, expected, "{wanted:?}: {said}{noted}");
+        let words = "it is of another release, signed as `Config Weaver 0.2.0-rc.1`, and ";
+        assert!(status == Some(0) || said.is_empty() && noted.contains(words), "{said}{noted}");
+    }
+    let (status, _, noted) = Release::new().verify(&[ARCHIVE, "--release", "0.2.0-rc.1"]);
+    assert!(
+        status == Some(2) && noted.contains("--key"),
+        "without a key anyone can say which it is: {noted}"
+    );
+}
+
+#[test]
 fn without_a_key_the_signature_is_said_not_to_be_checked() {
     let (status, said, noted) = Release::new().verify(&[ARCHIVE]);
     assert!(
