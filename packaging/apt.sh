@@ -3,6 +3,7 @@
 #
 #   packaging/apt.sh                 of those that `make deb` made, from out/ into out/apt
 #   packaging/apt.sh of DEBS OUT     of those in the directory DEBS, into the directory OUT
+#   packaging/apt.sh check           none: says what is wrong with the key and the dates, before hours are spent on packages
 #
 # KEY=FILE|ID is the key that signs: a file that `gpg --export-secret-keys` wrote, or a key of your own keyring. apt refuses the
 # repository VALID_DAYS (365) after its date, so that no one can serve an old one for ever. The same packages and key give the
@@ -17,8 +18,8 @@ out=out/apt
 if (($# == 3)) && [[ $1 == of ]]; then
   from=$2
   out=$3
-elif (($# != 0)); then
-  echo "usage: packaging/apt.sh [of DEBS OUT]" >&2
+elif (($# != 0)) && [[ $* != check ]]; then
+  echo "usage: packaging/apt.sh [check | of DEBS OUT]" >&2
   exit 2
 fi
 days=${VALID_DAYS:-365}
@@ -51,7 +52,7 @@ until=$((epoch + days * 86400))
 ((epoch <= now + 10)) || fail "SOURCE_DATE_EPOCH is in the future, and apt refuses such a repository: pass $now"
 shopt -s nullglob
 packages=("$from"/*.deb)
-((${#packages[@]} > 0)) || fail "there is no package in $from: \`make deb\` makes them"
+[[ $* == check ]] || ((${#packages[@]} > 0)) || fail "there is no package in $from: \`make deb\` makes them"
 tests/devstack/prerequisites.sh apt
 
 work=$(mktemp -d)
@@ -76,6 +77,7 @@ case $(sed -n 's/^sec:\(.\).*/\1/p' <<<"$keys") in
   r) fail "the key is revoked: make another" ;;
 esac
 fingerprint=$(sed -n 's/^fpr:::::::::\([0-9A-F]*\):.*/\1/p' <<<"$keys" | head -n 1)
+[[ $* != check ]] || exit 0
 # No signature is older than its key.
 born=$(sed -n 's/^\(sec\|ssb\):[^:]*:[^:]*:[^:]*:[^:]*:\([0-9]*\):.*/\2/p' <<<"$keys" | sort -n | tail -n 1)
 signed=$((epoch > born ? epoch : born))

@@ -60,6 +60,7 @@ grep -qE "^## ${notes//./\\.}( |\$)" CHANGELOG.md ||
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 [[ $epoch =~ ^[0-9]+$ ]] || fail "SOURCE_DATE_EPOCH is '$epoch': seconds since 1970"
 export SOURCE_DATE_EPOCH=$epoch LC_ALL=C.UTF-8 TZ=UTC
+[[ -z ${KEY-} ]] || packaging/apt.sh check || fail "KEY=$KEY cannot sign the apt repository, as said above"
 if [[ -z $programs ]]; then
   [[ -z $(git status --porcelain) ]] || fail "files are changed or new, so this is no commit's release: git status"
   [[ " $(git tag --points-at HEAD | tr '\n' ' ')" == *" v$version "* ]] ||

@@ -64,6 +64,10 @@ ends 1 "make version VERSION=99.0.0" env VERSION=99.0.0 packaging/release.sh
 ends 1 "is no file" release "$work/none" RELEASE_KEY=/nowhere
 ends 1 "no secret key of minisign" release "$work/none" "RELEASE_KEY=$work/owner.pub"
 ends 1 "begins with https://" release "$work/none" RELEASE_URL=example.com
+ends 1 "gpg has no secret key of that name" release "$work/none" KEY=stranger@example.com
+ends 1 "is no key" release "$work/none" "KEY=$work/owner.pub"
+ends 1 "as said above" env SOURCE_DATE_EPOCH=1 VERSION="$version" RELEASE_NOTES="$notes" KEY=dry-run@example.com \
+  packaging/release.sh of "$work/programs" /var/empty "$work/none"
 ends 1 "no package of" env VERSION="$version" RELEASE_NOTES="$notes" packaging/release.sh of "$work/programs" /var/empty "$work/none"
 ends 1 "no section" release "$work/none" RELEASE_NOTES=99.0.0
 [[ ! -e $work/none ]] || fail "a release that failed left something"
