@@ -49,6 +49,10 @@ bench: ## What operator and node agent cost, and how fast the operator is next t
 laptops: ## The tests of `weaver` for Windows, under wine; ten minutes
 	@tests/devstack/laptops.sh
 
+.PHONY: static
+static: ## Release program `weaver` for x86-64 Linux of any kind, static by musl, run in an empty root
+	@tests/devstack/static.sh
+
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
 	@tests/devstack/cross.sh

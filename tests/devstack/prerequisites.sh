@@ -2,7 +2,7 @@
 # What a recipe of the Makefile needs on this machine.
 #
 #   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb apt release
-#                                                        browser; windows wine (after rust)
+#                                                        browser; windows wine static (after rust)
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
@@ -265,6 +265,13 @@ check_windows() {
   check_targets x86_64-pc-windows-gnu
 }
 
+# What builds weaver without libraries of the system, and looks at it.
+check_static() {
+  have musl-gcc || packages+=(musl-tools)
+  have readelf || packages+=(binutils)
+  check_targets x86_64-unknown-linux-musl
+}
+
 check_wine() { have wine || packages+=(wine wine64); }
 
 # check_targets TRIPLE...: further targets of the toolchain that check_rust has looked at.
@@ -336,9 +343,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | browser | windows | wine) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | browser | windows | wine | static) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release browser windows wine" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release browser windows wine static" >&2
       exit 2
       ;;
   esac
