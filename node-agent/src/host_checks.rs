@@ -76,7 +76,7 @@ static CHECKS: [(Of, Run); 23] = [
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
     (Of::Unit, |at| some(journal::finding::<Record>(at.root))),
-    (Of::Unit, |at| some(backup::schedule(at.root).and_then(|schedule| schedule.judge()))),
+    (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),

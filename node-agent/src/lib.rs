@@ -86,7 +86,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
         },
         Command::Upgrade(args) => upgrade::upgrade(args).await,
         Command::Rollback(args) => upgrade::rollback(args).await,
-        Command::Backup(args) => backup::run(args).await,
+        Command::Backup(args) => backup::command::run(args).await,
         Command::Restore(args) => backup::restore::run(args).await,
         Command::Update(args) => update::update(args).await,
         Command::Page(args) => card_page::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),

@@ -7,12 +7,13 @@
 
 mod archive;
 pub mod args;
+pub mod command;
 mod datastore;
 pub mod journal;
 mod members;
 mod place;
 pub mod restore;
-mod schedule;
+pub mod schedule;
 mod seal;
 mod show;
 mod swap;
@@ -25,7 +26,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
-use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
@@ -33,18 +33,15 @@ use weaver_host::progress::Progress;
 
 use crate::host::Host;
 use crate::k3s_version::version_of;
-use crate::upgrade::say;
 
 use archive::{Hashing, Writer};
-use args::BackupArgs;
 use datastore::Contents;
 use journal::lock;
 use members::Layout;
 use place::BackupFile;
-pub use schedule::schedule;
 use seal::Seal;
 pub use work::Refused;
-use work::{Nowhere, Scratch, counted, full, make_private, refused};
+use work::{Nowhere, Scratch, counted, full, make_private};
 
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
@@ -84,54 +81,6 @@ pub struct Made {
     pub removed: Vec<String>,
     /// Why one was not.
     pub not_removed: Option<String>,
-}
-
-/// Runs `backup`; the exit code of the process.
-///
-/// # Errors
-/// It could not be made.
-pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
-    let host: Host = args.host.into();
-    let state_dir = args.state_dir;
-    let done = match (args.show, args.target) {
-        (Some(file), _) => {
-            let scratch = host.root.real(state_dir);
-            let keys = args.keys;
-            tokio::task::spawn_blocking(move || show::show(&file, &keys, &scratch))
-                .await
-                .context("reading a backup")?
-        }
-        (None, Some(target)) => {
-            ensure!(
-                args.keys.identity.is_none(),
-                "--identity reads a backup: to encrypt one, name its recipient (--recipient age1…)"
-            );
-            let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref());
-            let request = Request {
-                program: host.root.real(&args.program),
-                host,
-                state_dir,
-                target,
-                volumes: args.volumes,
-                keep: args.keep.map(usize::from),
-                since: None,
-                must_be_mounted: args.must_be_mounted,
-                seal: Seal::Open,
-            };
-            match args.when {
-                Some(when) => schedule::made(request, seal, when, &args.recipients).await,
-                None => to(Request { seal: seal?, ..request }).await.map(|made| told(&made)),
-            }
-        }
-        (None, None) => bail!("name a file or a directory"),
-    };
-    match done {
-        Ok(text) => {
-            say(&text);
-            Ok(exit_code::FINE)
-        }
-        Err(error) => refused(error, "Nothing was written."),
-    }
 }
 
 /// Makes a backup of this node.

@@ -6,6 +6,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use clap::Parser as _;
 use rusqlite::Connection;
 
+use weaver_diagnostics::exit_code;
+
+use super::command::run;
+use super::schedule::schedule;
 use super::*;
 use crate::args::{Args, Command};
 use crate::host_root::HostRoot;
