@@ -68,7 +68,7 @@ mod tests {
             (at("pi", 3), "", 3, vec![]),
             (at("pi", 3), "", 2, vec![at("pi", 1)]),
             (at("pi", 3), "", 1, vec![at("pi", 1), at("pi", 2)]),
-            // Flashed anew on the second.
+            // A new card since the second.
             (at("pi", 3), "20261102T000000Z", 1, vec![at("pi", 2)]),
             (at("pi", 3), "20261103T000000Z", 1, vec![]),
             // A clock that was set back.
