@@ -237,6 +237,9 @@ async fn main() -> ExitCode {
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => registry::run(verb).await,
         Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),
+        Verb::Status(options) if options.watch => {
+            status::watch::run(options.output).await.map(|()| ExitCode::SUCCESS)
+        }
         Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await,

@@ -3,7 +3,7 @@
 //! All of it is read from the API with the rights of the person who types; what these do not show is said to be
 //! unknown.
 
-mod watch;
+pub mod watch;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -30,10 +30,10 @@ use crate::stdout::print;
 pub struct Options {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    pub output: Format,
     /// Keep it up to date until Ctrl-C: in place on a terminal, else printed again after each change
     #[arg(short, long)]
-    watch: bool,
+    pub watch: bool,
 }
 
 /// A form of what is printed.
@@ -119,9 +119,6 @@ struct Counts {
 }
 
 pub async fn run(options: &Options) -> anyhow::Result<()> {
-    if options.watch {
-        return watch::run(options.output).await;
-    }
     let client = connection::client().await?;
     let (lease, paused) = (lease(&client).await, paused(&client).await);
     let now = Timestamp::now();

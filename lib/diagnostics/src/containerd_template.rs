@@ -192,7 +192,7 @@ impl Found<'_> {
                         "remove the table; or remove the line with the base and write the whole configuration yourself",
                     );
                 }
-            } else if *line > base && !has_table && is_assignment(text) {
+            } else if *line > base && !has_table && values::is_assignment(text) {
                 let what = "a line after the base without its own table header belongs to the last table of the base";
                 self.fault(Some(*line), what, "write the header of its table above it");
                 has_table = true;
@@ -280,13 +280,6 @@ fn actions(text: &str) -> Vec<(u64, String)> {
         rest = behind;
     }
     found
-}
-
-fn is_assignment(line: &str) -> bool {
-    let name = line.split_once('=').map(|(name, _)| name.trim());
-    name.is_some_and(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    })
 }
 
 /// Whether the actions are whole, and what they make of the base.

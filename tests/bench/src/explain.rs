@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::Instant;
 
-use crate::Args;
 use crate::figures::Figure;
 
 /// Bytes of the log.
@@ -19,17 +18,27 @@ const ONE_IN: usize = 100;
 const CORPUS: [&str; 2] =
     ["lib/diagnostics/src/recognise/corpus/known.txt", "lib/diagnostics/src/recognise/corpus/unrelated.txt"];
 
+/// Where things are.
+pub struct Place<'a> {
+    pub checkout: &'a Path,
+    /// Of the released programs.
+    pub programs: &'a Path,
+    pub out: &'a Path,
+    /// Another `weaver`.
+    pub other: Option<&'a Path>,
+}
+
 /// Megabytes in a second, in turn: of `weaver`, of `wc -l`, and of another `weaver` where one is named.
-pub fn speed(args: &Args, rounds: usize) -> Result<Vec<Figure>> {
-    let log = args.out.join("explain.log");
-    write(&args.source, &log)?;
-    let program = args.bin_dir.join("weaver");
+pub fn speed(place: &Place<'_>, rounds: usize) -> Result<Vec<Figure>> {
+    let log = place.out.join("explain.log");
+    write(place.checkout, &log)?;
+    let program = place.programs.join("weaver");
     let explain = |program: &Path| megabytes_a_second(Command::new(program).arg("explain"), &log);
     let (mut own, mut floor, mut other) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         own.push(explain(&program)?);
         floor.push(megabytes_a_second(Command::new("wc").arg("-l"), &log)?);
-        other.extend(args.baseline.as_deref().map(explain).transpose()?);
+        other.extend(place.other.map(explain).transpose()?);
     }
     fs::remove_file(&log).context("removing the log")?;
     let what = "weaver explain: reading a log";

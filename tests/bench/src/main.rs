@@ -105,7 +105,13 @@ async fn measure(args: Args) -> Result<()> {
     let rounds = usize::from(args.rounds);
     let asked = |part| args.only.is_none_or(|only| only == part);
     if asked(Part::Explain) {
-        report.add(explain::speed(&args, rounds)?);
+        let place = explain::Place {
+            checkout: &args.source,
+            programs: &args.bin_dir,
+            out: &args.out,
+            other: args.baseline.as_deref(),
+        };
+        report.add(explain::speed(&place, rounds)?);
     }
     if args.only == Some(Part::Explain) {
         return report.write(&args);

@@ -1,6 +1,12 @@
 //! Values that TOML does not take. Pure.
 
-use super::is_assignment;
+/// Whether the line gives a value to a name.
+pub(super) fn is_assignment(line: &str) -> bool {
+    let name = line.split_once('=').map(|(name, _)| name.trim());
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    })
+}
 
 /// The first line whose value is a word without quotes. Of values that span lines, and of what an action writes, nothing.
 pub(super) fn bare_word(lines: &[(u64, &str)]) -> Option<u64> {
