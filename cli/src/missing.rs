@@ -158,7 +158,8 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 pub struct Targets {
     /// Named and, as far as the person may list namespaces, selected ones.
     pub all: BTreeSet<String>,
-    /// Those that are selected and let no copies of this tenant in, or that the source's namespace lets none out to.
+    /// Those that let no copies of this tenant in, or that the source's namespace lets none out to; as far as the person may list
+    /// namespaces.
     pub closed: BTreeSet<String>,
     /// Are all of them known?
     pub is_complete: bool,
@@ -167,9 +168,6 @@ pub struct Targets {
 /// Those of a ConfigMapSync in the namespace `tenant`.
 pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> Targets {
     let mut targets = Targets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
-    if !spec.has_selection() {
-        return targets;
-    }
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.list_metadata(&ListParams::default()).await {
         Ok(list) => {
@@ -184,6 +182,8 @@ pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell
                 tell(&format!("targets that match {one} now: {count}"));
             }
         }
+        // Those that are named are known.
+        Err(_) if !spec.has_selection() => {}
         Err(error) => {
             targets.is_complete = false;
             tell(&format!("the selected namespaces could not be listed with your rights: {error}"));
@@ -193,9 +193,10 @@ pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell
 }
 
 impl Targets {
-    /// Adds a namespace that is there, if it is selected.
+    /// Adds a namespace that is there, if it is selected, and notes whether it is closed.
     fn look_at(&mut self, tenant: &str, spec: &ValidSync, name: String, traits: &Traits, source: &Traits) {
-        if traits.terminating || !selects(spec, &name, traits) {
+        let is_target = spec.targets.contains(&name) || selects(spec, &name, traits);
+        if traits.terminating || !is_target {
             return;
         }
         if !traits.accepts(tenant) || !source.offers(&name) {
@@ -289,13 +290,13 @@ mod tests {
             targets.look_at("team-a", &spec, name.to_owned(), &traits, &Traits::default());
         }
         assert_eq!(targets.all, names(["app-0", "app-1", "app-2", "app-3"]));
-        assert_eq!(targets.closed, names(["app-2"]));
+        assert_eq!(targets.closed, names(["app-0", "app-2"]), "one that is named may be closed, too");
         // The owner of the source has a say, too.
         let source = Traits { offer_to: Some("app-5".into()), ..Traits::default() };
         for name in ["app-5", "app-6"] {
             targets.look_at("team-a", &spec, name.to_owned(), &Traits::default(), &source);
         }
-        assert_eq!(targets.closed, names(["app-2", "app-6"]));
+        assert_eq!(targets.closed, names(["app-0", "app-2", "app-6"]));
     }
 
     #[test]

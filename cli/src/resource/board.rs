@@ -20,18 +20,20 @@ pub struct Board {
     /// `None` stands for all.
     namespace: Option<String>,
     objects: BTreeMap<(String, String), DynamicObject>,
+    /// Whether all that is there was listed once.
+    is_listed: bool,
     /// Why it may be old.
     trouble: Option<String>,
 }
 
 impl Board {
     pub const fn new(kind: Kind, namespace: Option<String>) -> Self {
-        Self { kind, namespace, objects: BTreeMap::new(), trouble: None }
+        Self { kind, namespace, objects: BTreeMap::new(), is_listed: false, trouble: None }
     }
 
     /// What has changed; the watch works.
     pub fn take(&mut self, changes: Vec<Change<DynamicObject>>) {
-        self.trouble = None;
+        (self.is_listed, self.trouble) = (true, None);
         for change in changes {
             let object = change.object();
             let key = (object.namespace().unwrap_or_default(), object.name_any());
@@ -44,7 +46,8 @@ impl Board {
 
     /// The watch does not work.
     pub fn fails(&mut self, why: &str) {
-        self.trouble = Some(format!("the watch failed and is retried: {why}"));
+        // One that works again says so only by the next change.
+        self.trouble = Some(format!("the watch failed and is retried, until a change is seen: {why}"));
     }
 
     /// The lines of a terminal of this size. Where not all objects fit, those that are not Ready come first.
@@ -53,7 +56,9 @@ impl Board {
         let mut objects: Vec<&DynamicObject> = self.objects.values().collect();
         let mut lines = Vec::new();
         let mut more = None;
-        if objects.is_empty() {
+        if !self.is_listed {
+            lines.push(format!("listing {}s", self.kind.name()));
+        } else if objects.is_empty() {
             lines.push(format!("{} yet; watching", list::none(self.kind, self.namespace.as_deref())));
         } else if objects.len() > fitting {
             objects.sort_by_key(|object| is_ready(object));
@@ -100,6 +105,8 @@ mod tests {
     #[test]
     fn a_table_has_what_is_there_now() {
         let mut board = Board::new(Kind::Sync, Some("team-a".into()));
+        assert_eq!(lines(&board, 24), ["listing ConfigMapSyncs"]);
+        board.take(Vec::new());
         assert_eq!(lines(&board, 24), ["No ConfigMapSyncs found in namespace team-a yet; watching"]);
         board.take(vec![Change::Added(sync("b", "True")), Change::Added(sync("a", "False"))]);
         let titles = "NAME   READY   REASON   SYNCED   FAILED   CONFLICTS   AGE";
@@ -133,7 +140,7 @@ mod tests {
         let shown = lines(&board, 24);
         assert_eq!(
             (shown.len(), shown[2].as_str()),
-            (3, "the watch failed and is retried: connection refused")
+            (3, "the watch failed and is retried, until a change is seen: connection refused")
         );
         board.take(Vec::new());
         assert_eq!(lines(&board, 24).len(), 2);

@@ -193,7 +193,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            Some(Err(watcher::Error::InitialListFailed(error @ kube::Error::Api(_)))) if !has_begun => {
+            Some(Err(watcher::Error::InitialListFailed(error))) if !has_begun && is_refusal(&error) => {
                 return Err(store.said(Why::from(error)))
                     .with_context(|| format!("watching {}s", kind.name()));
             }
@@ -210,6 +210,11 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             None => anyhow::bail!("the watch has ended: run it again"),
         }
     }
+}
+
+/// Whether it would be the same again: not of a server that is starting, or has too much to do.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
-//! The copies of a ConfigMapSync as they are, compared with what they are to be, with the rights of the person who types.
+//! The copies of a ConfigMapSync as they are, compared with what they are to be, with the rights of the user.
 //! Nothing is written.
 
 use std::collections::BTreeSet;
 
+use futures::{StreamExt as _, stream};
 use kube::Client;
 use kube::api::{Api, ListParams};
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::{ConfigMapSync, Selector};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Selector, SourceKind};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, owner, source_reference};
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::sources::{MAX_SOURCES, may_be_source, query};
+use weaver_copies::plan::{TakeOver, Takes};
+use weaver_copies::sources::{MAX_SOURCES, Wanted, may_be_source, query};
 
 use super::planned::{PlannedCopy, PlannedStep, Show};
 use crate::missing::{Targets, Tell};
@@ -21,8 +23,10 @@ use crate::missing::{Targets, Tell};
 /// So many more are listed than may be selected, since some may be copies.
 const PAGE: u32 = 100;
 
-/// Copies that are compared one after the other, and stale ones that are looked for.
+/// Copies that are compared, and stale ones of a kind that are looked for.
 const MAX_COMPARED: usize = 1_000;
+/// Copies that are read at once.
+const AT_ONCE: usize = 16;
 
 /// What is compared, and where to say what is found.
 pub struct Comparison<'a> {
@@ -41,16 +45,29 @@ impl Comparison<'_> {
             Sources::Selected(selector) => self.selected(selector).await,
         };
         let Some(names) = names else { return };
+        if self.spec.has_selection() {
+            (self.tell)(
+                "of the namespaces that are only selected, the operator passes over those in which the account has no right",
+            );
+        }
         let fitting = (MAX_COMPARED / self.targets.all.len().max(1)).max(1);
         if names.len() > fitting {
             (self.tell)(&format!("of these the first {fitting} are compared"));
         }
-        let mut is_complete = self.targets.is_complete;
-        for name in names.iter().take(fitting) {
-            is_complete &= self.copies_of(name).await;
+        if self.targets.all.len() > MAX_COMPARED {
+            (self.tell)(&format!(
+                "of {} namespaces the first {MAX_COMPARED} are compared",
+                self.targets.all.len()
+            ));
         }
-        if is_complete {
-            self.stale(&names).await;
+        let mut there: BTreeSet<String> = names.iter().map(|name| self.spec.copy_name(name)).collect();
+        for name in names.iter().take(fitting) {
+            if self.copies_of(name).await.is_gone() {
+                there.remove(&self.spec.copy_name(name));
+            }
+        }
+        if self.targets.is_complete {
+            self.stale(there).await;
         }
     }
 
@@ -84,8 +101,8 @@ impl Comparison<'_> {
         Some(names)
     }
 
-    /// Shows each copy of this source. Is it there to be copied?
-    async fn copies_of(&self, name: &str) -> bool {
+    /// Shows each copy of this source.
+    async fn copies_of(&self, name: &str) -> SourceSeen {
         let (spec, tell) = (self.spec, self.tell);
         let owner = owner(self.sync);
         let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
@@ -95,7 +112,7 @@ impl Comparison<'_> {
                  {SUBDOMAIN_MAX} are allowed",
                 copy_name.len()
             ));
-            return false;
+            return SourceSeen::Other;
         }
         let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
         match objects.get_opt(&place.name).await {
@@ -106,19 +123,27 @@ impl Comparison<'_> {
                         let metadata =
                             Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
                         let copy = Desired::new(owner, place.kind, &copy_name, metadata, content);
-                        for target in &self.targets.all {
-                            let step = self.step(&copy, target).await;
-                            (self.show)(PlannedCopy { copy: copy.place(target), step });
+                        let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
+                        let copy = &copy;
+                        let steps = stream::iter(targets).map(|target| async move {
+                            let step = self.step(copy, &target).await;
+                            PlannedCopy { copy: copy.place(&target), step }
+                        });
+                        let mut steps = std::pin::pin!(steps.buffered(AT_ONCE));
+                        while let Some(planned) = steps.next().await {
+                            (self.show)(planned);
                         }
-                        return true;
                     }
                     Err(clash) => tell(&clash.to_string()),
                 }
             }
-            Ok(None) => tell(&format!("source {place} does not exist")),
+            Ok(None) => {
+                tell(&format!("source {place} does not exist"));
+                return SourceSeen::Gone;
+            }
             Err(error) => tell(&format!("source {place} could not be read with your rights: {error}")),
         }
-        false
+        SourceSeen::Other
     }
 
     async fn step(&self, copy: &Desired, namespace: &str) -> PlannedStep {
@@ -127,40 +152,67 @@ impl Comparison<'_> {
         }
         let objects: Api<Object> = Api::namespaced_with(self.client.clone(), namespace, &copy.kind);
         match objects.get_opt(&copy.name).await {
-            Ok(found) => PlannedStep::of(copy, self.spec, found.as_ref()),
+            Ok(found) => {
+                let takes = Takes {
+                    upstreams: TakeOver::of(self.spec, &self.sync.metadata),
+                    unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+                };
+                PlannedStep::of(copy, takes, found.as_ref())
+            }
             Err(error) => PlannedStep::Unknown(format!("could not be read with your rights: {error}")),
         }
     }
 
-    /// Shows each copy that the spec does not ask for any more. Who may not list objects everywhere is not told of any.
-    async fn stale(&self, names: &[String]) {
-        let kind = self.spec.source_kind;
+    /// Shows each copy that is not wanted any more, by the operator's own decision; `names` are those of the copies of sources
+    /// that are there. Who may not list objects everywhere is told of none.
+    async fn stale(&self, names: BTreeSet<String>) {
+        let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
+        for kind in SourceKind::ALL {
+            self.stale_of(kind, &wanted).await;
+        }
+    }
+
+    async fn stale_of(&self, kind: SourceKind, wanted: &Wanted<'_>) {
         let Some(source) = self.sync.desired().and_then(|spec| spec.source.as_ref()) else { return };
         let owner = owner(self.sync);
-        let wanted: BTreeSet<String> = names.iter().map(|name| self.spec.copy_name(name)).collect();
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
         let query = format!("{SYNC_UID_LABEL}={}", owner.uid);
         let most = u32::try_from(MAX_COMPARED).unwrap_or(u32::MAX);
         let found = match objects.list_metadata(&ListParams::default().labels(&query).limit(most)).await {
             Ok(found) => found,
             Err(error) => {
-                (self.tell)(&format!("copies that would be deleted are not known: {error}"));
+                (self.tell)(&format!("{kind}s that would be deleted are not known: {error}"));
                 return;
             }
         };
         if !found.metadata.continue_.as_deref().unwrap_or_default().is_empty() {
             (self.tell)(&format!(
-                "of its copies the first {MAX_COMPARED} are looked at for what would be deleted"
+                "of its copies the first {MAX_COMPARED} {kind}s are looked at for what would be deleted"
             ));
         }
         for object in found.items {
             let Some(copy) = ObjectKey::of(kind, &object.metadata) else { continue };
-            if self.targets.all.contains(&copy.namespace) && wanted.contains(&copy.name) {
+            let of = object.metadata.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
+            if wanted.has(&copy, of.map(String::as_str)) {
                 continue;
             }
             if let Some(step) = PlannedStep::of_stale(&owner, source, &copy, &object.metadata) {
                 (self.show)(PlannedCopy { copy, step });
             }
         }
+    }
+}
+
+/// What a look at a source has shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum SourceSeen {
+    Gone,
+    /// It is there, or not known.
+    Other,
+}
+
+impl SourceSeen {
+    const fn is_gone(self) -> bool {
+        matches!(self, Self::Gone)
     }
 }

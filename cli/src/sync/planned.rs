@@ -5,13 +5,15 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, Owner};
-use weaver_api::v1beta1::{ConflictPolicy, Source};
-use weaver_api::validate::ValidSync;
+use weaver_api::v1beta1::Source;
 use weaver_copies::content::Difference;
 use weaver_copies::copy::Desired;
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, StaleCopy, Takes, by_object, stale_copy};
+
+/// Keys of one copy that are named; one more is kept, as a sign that there are others.
+pub const MAX_DIFFERENCES: usize = 60;
 
 /// Where to show what is found of each copy.
 pub type Show<'a> = &'a (dyn Fn(PlannedCopy) + Sync);
@@ -44,12 +46,15 @@ pub enum PlannedStep {
 
 impl PlannedStep {
     /// For a copy that the spec asks for, by what is there.
-    pub fn of(copy: &Desired, spec: &ValidSync, found: Option<&Object>) -> Self {
-        let takes = Takes { unmarked: spec.conflict_policy == ConflictPolicy::Adopt, ..Takes::default() };
-        let differences = || found.map(|found| copy.differences(found)).unwrap_or_default();
+    pub fn of(copy: &Desired, takes: Takes<'_>, found: Option<&Object>) -> Self {
+        let few = |mut all: Vec<Difference>| {
+            all.truncate(MAX_DIFFERENCES + 1);
+            all
+        };
+        let differences = || few(found.map(|found| copy.differences(found)).unwrap_or_default());
         match by_object(copy, takes, found) {
             CopyStep::Keep => Self::Keep,
-            CopyStep::Create => Self::Create(copy.additions()),
+            CopyStep::Create => Self::Create(few(copy.additions())),
             CopyStep::Update(Before::Ours, _) => Self::Update(differences()),
             CopyStep::Update(..) => Self::Adopt(differences()),
             CopyStep::Replace(_) => Self::Replace(differences()),
@@ -104,8 +109,9 @@ impl fmt::Display for PlannedCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.copy, self.step)?;
         if let PlannedStep::Update(all) | PlannedStep::Replace(all) = &self.step {
-            let keys: Vec<String> = all.iter().map(ToString::to_string).collect();
-            write!(f, ": {}", keys.join(", "))?;
+            let keys: Vec<String> = all.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect();
+            let more = if all.len() > MAX_DIFFERENCES { " and more" } else { "" };
+            write!(f, ": {}{more}", keys.join(", "))?;
         }
         Ok(())
     }
@@ -115,7 +121,7 @@ impl fmt::Display for PlannedCopy {
 mod tests {
     use serde_json::{Value, json};
     use weaver_api::v1beta1::{ConfigMapSyncSpec, SourceKind};
-    use weaver_api::validate::validate;
+    use weaver_api::validate::{ValidSync, validate};
     use weaver_copies::content::{Change, Content};
     use weaver_copies::copy::source_reference;
     use weaver_copies::metadata::Metadata;
@@ -163,12 +169,12 @@ mod tests {
     fn a_plan_names_the_keys_and_never_what_they_hold() {
         for kind in SourceKind::ALL {
             let copy = desired(kind, &json!({"a": "c2VjcmV0", "b": "Yg=="}));
-            let created = PlannedStep::of(&copy, &spec("Refuse"), None);
+            let created = PlannedStep::of(&copy, Takes::default(), None);
             assert_eq!(words(&created), ["+data.a", "+data.b"]);
             let mut found = copy.create("foo");
-            assert_eq!(PlannedStep::of(&copy, &spec("Refuse"), Some(&found)), PlannedStep::Keep);
+            assert_eq!(PlannedStep::of(&copy, Takes::default(), Some(&found)), PlannedStep::Keep);
             found.data = serde_json::from_value(json!({"b": "WA==", "c": "Yw=="})).unwrap();
-            let updated = PlannedStep::of(&copy, &spec("Refuse"), Some(&found));
+            let updated = PlannedStep::of(&copy, Takes::default(), Some(&found));
             assert_eq!(words(&updated), ["+data.a", "~data.b", "-data.c"]);
             let line = PlannedCopy { copy: copy.place("foo"), step: updated }.to_string();
             assert_eq!(line, format!("{kind} foo/settings: is a copy and differs: data.a, data.b, data.c"));
@@ -176,7 +182,7 @@ mod tests {
                 assert!(!format!("{line} {created:?}").contains(secret), "{secret}");
             }
             found.immutable = Some(true);
-            let replaced = PlannedStep::of(&copy, &spec("Refuse"), Some(&found));
+            let replaced = PlannedStep::of(&copy, Takes::default(), Some(&found));
             assert!(matches!(replaced, PlannedStep::Replace(_)), "{replaced:?}");
             assert_eq!(words(&replaced).last().unwrap(), "~immutable");
         }
@@ -186,9 +192,9 @@ mod tests {
     fn what_is_someone_elses_is_adopted_only_where_the_spec_says_so() {
         let copy = desired(SourceKind::ConfigMap, &json!({"a": "1"}));
         let theirs = object(SourceKind::ConfigMap, json!({"metadata": {}, "data": {"b": "2"}}));
-        let refused = PlannedStep::of(&copy, &spec("Refuse"), Some(&theirs));
+        let refused = PlannedStep::of(&copy, Takes::default(), Some(&theirs));
         assert!(matches!(refused, PlannedStep::Refuse(_)) && words(&refused).is_empty(), "{refused:?}");
-        let adopted = PlannedStep::of(&copy, &spec("Adopt"), Some(&theirs));
+        let adopted = PlannedStep::of(&copy, Takes { unmarked: true, ..Takes::default() }, Some(&theirs));
         assert!(matches!(adopted, PlannedStep::Adopt(_)), "{adopted:?}");
         assert_eq!(words(&adopted)[..2], ["+data.a", "-data.b"]);
     }

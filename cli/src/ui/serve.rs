@@ -36,7 +36,7 @@ use super::page::grant::Offer;
 use super::page::plan::Held;
 use super::page::sync::Comparison;
 use super::page::{self, Tab};
-use super::told::{PATIENCE, Told};
+use super::told::{Told, patience};
 use super::view::account::{Search, account, account_matrix};
 use super::view::event::{EventView, events};
 use super::view::health::{Health, Summary};
@@ -202,14 +202,15 @@ async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named)
     let found = app.live.syncs.borrow().get(&namespace, &name);
     let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
     let told = Told::default();
-    let done = timeout(PATIENCE, compare(&app, &found, &told)).await;
+    let patience = patience(usize::try_from(found.counts.desired).unwrap_or_default());
+    let done = timeout(patience, compare(&app, &found, &told)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
         Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
         Err(_) => {
             let why = format!(
                 "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
-                PATIENCE.as_secs()
+                patience.as_secs()
             );
             (None, Some(why), Offer::Nothing)
         }

@@ -8,7 +8,7 @@ use weaver_diagnostics::finding_text::clean;
 use crate::sync::planned::PlannedCopy;
 
 /// For what a page has to ask the API server for.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for so many objects, one after the other.
 pub fn patience(objects: usize) -> Duration {
