@@ -47,6 +47,9 @@ static LIMITS: Limits = Limits { per_address: 8, drain: Duration::from_secs(2), 
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
+/// However many look, a program that an upgrade has replaced is shown no longer than that.
+const LONGEST: Duration = Duration::from_hours(1);
+
 /// Of every answer.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -97,6 +100,7 @@ pub async fn run(args: PageArgs) -> anyhow::Result<()> {
         tokio::select! {
             signal = signals.next() => debug!("{signal}"),
             () = idle(&shared.looked, Duration::from_secs(args.idle_seconds)) => {}
+            () = sleep(LONGEST) => {}
         }
         // What arrives from now on waits at the socket, for the next of us.
         stop.cancel();

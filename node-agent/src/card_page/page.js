@@ -6,7 +6,7 @@ let shown = document.querySelector("main").innerHTML;
 async function look() {
   const live = document.getElementById("live");
   try {
-    const answer = await fetch("/", { cache: "no-store" });
+    const answer = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(10000) });
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     const [main, there] = [next.querySelector("main"), document.querySelector("main")];
     live.textContent = "";

@@ -49,7 +49,7 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str, has_pa
     out.extend(["full report: sudo cat ", &line(full_text), "\n"]);
     let address = has_page.then(|| html::address(page.host_name)).flatten();
     if let Some(address) = &address {
-        out.extend([format!("in a browser: {address}  http://\\4:{}/\n", html::PORT)]);
+        out.extend([format!("in a browser: {address}, or port {} of an address above\n", html::PORT)]);
     }
     out.push('\n');
     let rows = |text: &str| -> usize {
@@ -113,7 +113,10 @@ mod tests {
     #[test]
     fn the_address_of_the_page_comes_with_a_code_where_there_is_room() {
         let banner = shown_with(vec![], "raspi", None, true);
-        assert!(banner.contains("in a browser: http://raspi.local:9480/  http://\\4:9480/\n"), "{banner}");
+        assert!(
+            banner.contains("in a browser: http://raspi.local:9480/, or port 9480 of an address above\n"),
+            "{banner}"
+        );
         let code: Vec<_> = banner.lines().take_while(|line| !line.contains("Config Weaver")).collect();
         let modules = modules(&code);
         let expected = QrCode::with_error_correction_level("HTTP://RASPI.LOCAL:9480/", EcLevel::L).unwrap();

@@ -10,6 +10,7 @@ use maud::{DOCTYPE, Markup, html};
 use weaver_diagnostics::{
     finding::{Code, Finding, Severity},
     finding_text::{clean, clean_lines, cut},
+    host::names::LOCALHOST,
 };
 
 use super::page::Page;
@@ -34,14 +35,19 @@ const NAMES: usize = 20;
 /// Characters.
 const MESSAGE: usize = 1000;
 const LINE: usize = 300;
-const DIFF: usize = 2000;
 
 /// Where browsers of the same network find the page of this host; `None` without a name.
 #[must_use]
 pub fn address(host_name: &str) -> Option<String> {
+    on_the_network(host_name).map(|host| format!("http://{host}:{PORT}/"))
+}
+
+/// What others of the network call this host; `None` where its name is none, or each machine's own.
+fn on_the_network(host_name: &str) -> Option<String> {
     // A name of one label is found by mDNS.
     let domain = if host_name.contains('.') { "" } else { ".local" };
-    is_word(host_name).then(|| format!("http://{host_name}{domain}:{PORT}/"))
+    let is_name = is_word(host_name) && !host_name.eq_ignore_ascii_case(LOCALHOST);
+    is_name.then(|| format!("{host_name}{domain}"))
 }
 
 /// What is shown before anything was checked.
@@ -110,6 +116,7 @@ impl Page<'_> {
         let names = self.proven_names();
         // One that every machine knows, rather than one that needs a server of names.
         let name = names.iter().find(|name| name.contains('.')).or(names.first()).copied();
+        let reached = on_the_network(host).unwrap_or_else(|| "NODE".to_owned());
         let host = if is_word(host) { host } else { "NODE" };
         html! {
             @if !self.report.joins {
@@ -125,8 +132,10 @@ impl Page<'_> {
                     )))
                     p.quiet { "If Raspberry Pi Imager created a user, use that user instead of weaver-admin." }
                 } @else {
-                    p { "No name of the API server is proven yet. The node itself, with an ssh key of its owner:" }
-                    (code_block(&format!("ssh weaver-admin@{host}.local")))
+                    @let is_none_asked = self.report.gate == Gate::Open;
+                    p { "No name of the API server is " (if is_none_asked { "configured" } else { "proven yet" })
+                        ". The node itself, with an ssh key of its owner:" }
+                    (code_block(&format!("ssh weaver-admin@{reached}")))
                 }
             }
         }
@@ -158,7 +167,7 @@ fn shown(finding: &Finding) -> Markup {
                 span class={ "badge " (class) } { (finding.severity()) } " " code { (finding.code.id()) } " " (finding.name)
             }
             p { (cut(&finding.message, MESSAGE)) }
-            @if !finding.evidence.is_empty() {
+            @if is_public(finding) && !finding.evidence.is_empty() {
                 ul.seen aria-label="Seen" {
                     @for evidence in finding.evidence.iter().take(EVIDENCE) { li { (cut(&evidence.to_string(), LINE)) } }
                 }
@@ -166,10 +175,15 @@ fn shown(finding: &Finding) -> Markup {
             @if let Some(remedy) = &finding.remedy {
                 p.remedy { strong { "What helps: " } (first(&remedy.explain, MESSAGE)) }
                 @for command in remedy.commands.iter().take(COMMANDS) { (code_block(&cut(command, MESSAGE))) }
-                @if let Some(diff) = &remedy.diff { (code_block(&first(diff, DIFF))) }
             }
         }
     }
+}
+
+/// Whether what was seen may be shown to the network. Of files and logs it may be anything; that of a k3s which does not answer
+/// is a code with its title.
+fn is_public(finding: &Finding) -> bool {
+    finding.code == Code::K3sNotAnswering
 }
 
 /// The first characters of a text that may have lines.
@@ -240,23 +254,25 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_comes_first_with_its_evidence_and_remedy() {
+    fn a_failure_comes_first_with_its_remedy_and_nothing_of_a_file() {
         let warn = Finding::new(Code::NamesShadowed, "w");
+        let silent =
+            Finding::new(Code::K3sNotAnswering, "s").saw(Place::file("journal of k3s"), "H-01 title");
         let bad = Finding::new(Code::MemoryTooSmall, "451 MB")
-            .saw(Place::line("/proc/meminfo", 1), "MemTotal")
+            .saw(Place::line("/etc/rancher/k3s/config.yaml", 1), "token: hunter2")
             .remedy(Remedy {
                 diff: Some("-a\n+b".to_owned()),
                 ..Remedy::new("another board").command("free -m")
             });
-        let report = Report { findings: vec![warn, bad], k3s_blocked: Some(true), ..Report::unchecked() };
+        let report =
+            Report { findings: vec![warn, bad, silent], k3s_blocked: Some(true), ..Report::unchecked() };
         let page = made("raspi", &report);
         for part in [
             "verdict bad",
             "<code>N-12</code> memory-too-small",
-            "/proc/meminfo:1",
+            "journal of k3s: H-01 title",
             "another board",
             "<code>free -m</code>",
-            "-a\n+b",
             "not started, because",
             "ssh weaver-admin@raspi.local",
             "data-seconds=\"5\"",

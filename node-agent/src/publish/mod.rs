@@ -23,7 +23,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use weaver_diagnostics::weaver_toml::plan::PAGE_OFF;
+use weaver_diagnostics::weaver_toml::plan::{PAGE_ENVIRONMENT, PAGE_OFF};
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
@@ -130,7 +130,7 @@ impl Publisher {
         let report_json = node_report::Report { card: card.clone(), ..page.report.clone() };
         let report_json = serde_json::to_vec_pretty(&report_json)?;
         let text_path = self.runtime_dir.join("node-status.txt");
-        let banner = banner::banner(page, fault, &text_path.display().to_string(), self.shows_page());
+        let banner = banner::banner(page, fault, &text_path.display().to_string(), self.is_seen());
 
         let report = replace_changed(&self.runtime_dir.join("report.json"), &report_json, 0o640);
         let text = replace_changed(&text_path, page.text().as_bytes(), 0o640);
@@ -149,6 +149,11 @@ impl Publisher {
             show_banner(&self.root.real(AGETTY_RELOAD));
         }
         report.and(text).and(banner).and(browser).map(drop)
+    }
+
+    /// Whether a browser of the network may look: not where only some addresses are asked for.
+    fn is_seen(&self) -> bool {
+        self.shows_page() && !self.root.exists(PAGE_ENVIRONMENT)
     }
 
     fn shows_page(&self) -> bool {

@@ -16,9 +16,7 @@ use tokio::{
 use tracing::debug;
 use weaver_diagnostics::{
     finding::{Finding, Place},
-    finding_text::cut,
     recognise::{Context, Recogniser},
-    tokens::without_tokens,
 };
 
 use crate::systemctl::DEADLINE;
@@ -28,8 +26,6 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// Lines that are looked through, and bytes of them.
 const LINES: &str = "300";
 const BYTES: u64 = 1 << 20;
-/// Characters of a message.
-const MESSAGE: usize = 300;
 /// How k3s marks the line with which it ends.
 const FATAL: &[u8] = b"level=fatal";
 
@@ -82,13 +78,10 @@ fn last_known(text: &[u8]) -> Option<String> {
         let is_fatal = line.windows(FATAL.len()).any(|part| part == FATAL);
         *(if is_fatal { &mut last_fatal } else { &mut last }) = Some(finding);
     }
-    let finding = last_fatal.or(last)?;
-    Some(format!(
-        "{} {}: {}",
-        finding.code.id(),
-        finding.name,
-        cut(&without_tokens(&finding.message), MESSAGE)
-    ))
+    let code = last_fatal.or(last)?.code;
+    // Not its message: k3s' journal has the kubelet's lines, which name objects of the cluster, and the card's page is
+    // open to the network.
+    Some(format!("{} {}: {}", code.id(), code.row().name, code.row().title))
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn systemd_analyze_agrees() {
     let verified = analyze(&["verify", "--man=no"], &names);
     let said = String::from_utf8_lossy(&verified.stderr).into_owned();
     // Keys that Debian 13's systemd has, and an older one on the builder does not know.
-    let newer = ["'RestartSteps'", "'RestartMaxDelaySec'"];
+    let newer = ["'RestartSteps'", "'RestartMaxDelaySec'", "'PollLimitIntervalSec'", "'PollLimitBurst'"];
     let known = |line: &&str| !newer.iter().any(|key| line.contains(key));
     let about_ours: Vec<&str> =
         said.lines().filter(|line| names.iter().any(|name| line.contains(name))).filter(known).collect();

@@ -65,7 +65,10 @@ fn directory(text: &str) -> Result<String, Mistake> {
     } else {
         return Ok(text.to_owned());
     };
-    Err(Mistake::new(format!("the target {} {why}", shown(text)), TARGET))
+    // It may be an address with a password.
+    let target =
+        if text.contains("://") || text.contains('@') { String::new() } else { format!(" {}", shown(text)) };
+    Err(Mistake::new(format!("the target{target} {why}"), TARGET))
 }
 
 fn interval(text: &str) -> Result<When, Mistake> {
@@ -125,6 +128,7 @@ mod tests {
             ("target = \"/boot/firmware\"", "is on the card"),
             ("target = \"/home/me/usb\"", "the unit does not see"),
             ("target = \"/tmp\"", "the unit does not see"),
+            ("target = \"s3://AKIA:HUNTER2@b\"", "the target is not an absolute path"),
             ("target = 3", "`target` is a number, not a string"),
             ("keep = 3", "[backup] has no `target`"),
             ("target = \"/mnt/usb\"\nkeep = 0", "no backup would stay"),
