@@ -137,6 +137,8 @@ fn stopper(pid: &Arc<AtomicU32>) -> Hook {
 #[tokio::test]
 async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_good() {
     const TARGETS: usize = 80;
+    // Writes of one resource at once.
+    const UNDER_WAY: usize = 16;
     let pid = Arc::<AtomicU32>::default();
     let hook = stopper(&pid);
     let mut alone = Alone::start_with(|_| hook, &SHORT).await;
@@ -160,9 +162,9 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
     let audit = alone.own.audit();
     let made = targets.iter().map(|target| audit.requests(target, "create")).sum::<usize>();
-    // What was under way when it was stopped, 16 at most, may have been answered to no one, and be tried by the other.
-    assert!((TARGETS..=TARGETS + 16).contains(&made), "{made} creates for {TARGETS} copies");
-    let writers = audit::writers_in_turn(&audit);
+    // What was under way when it was stopped may have been answered to no one, and be tried by the other.
+    assert!((TARGETS..=TARGETS + UNDER_WAY).contains(&made), "{made} creates for {TARGETS} copies");
+    let writers = audit::writers_with_late(&audit, UNDER_WAY);
     assert_eq!(writers.len(), 2, "{writers:#?}");
     world.finish().await;
 }
