@@ -62,7 +62,7 @@ impl Comparison<'_> {
         }
         let mut there: BTreeSet<String> = names.iter().map(|name| self.spec.copy_name(name)).collect();
         for name in names.iter().take(fitting) {
-            if self.copies_of(name).await.is_gone() {
+            if self.copies_of(name).await == SourceSeen::Gone {
                 there.remove(&self.spec.copy_name(name));
             }
         }
@@ -164,7 +164,7 @@ impl Comparison<'_> {
     }
 
     /// Shows each copy that is not wanted any more, by the operator's own decision; `names` are those of the copies of sources
-    /// that are there. Who may not list objects everywhere is told of none.
+    /// that are there. Without the right to list objects everywhere none is shown.
     async fn stale(&self, names: BTreeSet<String>) {
         let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
         for kind in SourceKind::ALL {
@@ -209,10 +209,4 @@ enum SourceSeen {
     Gone,
     /// It is there, or not known.
     Other,
-}
-
-impl SourceSeen {
-    const fn is_gone(self) -> bool {
-        matches!(self, Self::Gone)
-    }
 }

@@ -145,7 +145,7 @@ async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> Ta
 }
 
 /// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. That it is there, or is named in
-/// an annotation, is told to those whom it grants a right; everybody else gets the API server's own answer.
+/// an annotation, is told to those whom it grants a right; all others get the API server's own answer.
 async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating};
     match target(job, namespace, CopyStep::Inspect, Mode::Look).await {
