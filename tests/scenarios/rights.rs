@@ -57,13 +57,7 @@ async fn a_source_that_may_not_be_read_is_named_with_its_role() {
 #[tokio::test]
 async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
     let world = World::new("no-minting").await;
-    let team = world.namespace("team").await;
-    world.account(&team).await;
-    world.grant_source(&team, &team, "settings").await;
-    let foo = world.target(&team, "foo").await;
-    world.config_map(&team, "settings", &[("a", "1")]).await;
-    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
-    let authorized = world.condition(&team, "sync", "Authorized", "False", "MintingForbidden").await;
+    let (team, foo, authorized) = world.without_minting().await;
     assert!(
         authorized.message.contains(&format!("weaver tenant allow {team} sync")),
         "{}",

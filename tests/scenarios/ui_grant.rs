@@ -90,13 +90,7 @@ async fn a_retry_that_is_refused_is_not_said_to_be_a_grant_in_part() {
 #[tokio::test]
 async fn where_only_the_operators_own_right_is_missing_the_page_says_so_and_grants_it() {
     let world = World::new("ui-minting").await;
-    let team = world.namespace("team").await;
-    world.account(&team).await;
-    world.grant_source(&team, &team, "settings").await;
-    let foo = world.target(&team, "foo").await;
-    world.config_map(&team, "settings", &[("a", "1")]).await;
-    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
-    world.condition(&team, "sync", "Authorized", "False", "MintingForbidden").await;
+    let (team, foo, _) = world.without_minting().await;
     let ui = Ui::entered(&[]).await;
     ui.shows(&format!("syncs?q={team}"), "MintingForbidden").await;
     let page = ui.page(&format!("syncs/{team}/sync/compare")).await;

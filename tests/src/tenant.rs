@@ -3,6 +3,7 @@
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -46,6 +47,19 @@ impl World {
         self.holds(&foo, "settings", &[("a", "1")]).await;
         self.condition(&team, "sync", "Ready", "True", "Synced").await;
         (team, foo)
+    }
+
+    /// A tenant with every right, as whose account the operator may not act: its ConfigMapSync `sync` says so. Returns
+    /// the two namespaces, and what it says.
+    pub async fn without_minting(&self) -> (String, String, Condition) {
+        let team = self.namespace("team").await;
+        self.account(&team).await;
+        self.grant_source(&team, &team, "settings").await;
+        let foo = self.target(&team, "foo").await;
+        self.config_map(&team, "settings", &[("a", "1")]).await;
+        self.sync(&team, "sync", self.spec(&team, &[&foo])).await;
+        let authorized = self.condition(&team, "sync", "Authorized", "False", "MintingForbidden").await;
+        (team, foo, authorized)
     }
 
     /// The usual spec: `settings` of the tenant's namespace to `targets`.
