@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use console::truncate_str;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
@@ -11,8 +12,11 @@ use weaver_client::conditions::condition;
 
 use super::kind::Kind;
 use super::list;
-use super::output::{line, row, titles, widths};
+use super::output::{GAP, line, row, titles, widths};
 use crate::screen::Size;
+
+/// Characters of a name that are always shown.
+const SHORTEST: usize = 12;
 
 /// All objects that are watched, as they are now.
 pub struct Board {
@@ -46,8 +50,7 @@ impl Board {
 
     /// The watch does not work.
     pub fn fails(&mut self, why: &str) {
-        // One that works again says so only by the next change.
-        self.trouble = Some(format!("the watch failed and is retried, until a change is seen: {why}"));
+        self.trouble = Some(format!("the watch failed and is retried: {why}"));
     }
 
     /// The lines of a terminal of this size. Where not all objects fit, those that are not Ready come first.
@@ -69,14 +72,36 @@ impl Board {
         }
         if !self.objects.is_empty() {
             let all = self.namespace.is_none();
-            let rows: Vec<_> = objects.iter().map(|object| row(self.kind, object, all, Some(now))).collect();
+            let mut rows: Vec<_> =
+                objects.iter().map(|object| row(self.kind, object, all, Some(now))).collect();
             let titles = titles(self.kind, all, true);
+            let named = if all { 2 } else { 1 };
+            let natural = widths(&titles, &rows);
+            shorten(&mut rows, named, &natural, size.columns);
             let widths = widths(&titles, &rows);
             let cells = std::iter::once(&titles).chain(&rows);
             lines.extend(cells.map(|cells| line(cells, &widths).trim_end().to_owned()));
         }
         lines.extend(more.into_iter().chain(self.trouble.clone()));
         lines
+    }
+}
+
+/// Shortens the names, which are the first cells of each row, until the rest fits next to them: the longest first, and none
+/// to less than a few characters.
+fn shorten(rows: &mut [Vec<String>], names: usize, widths: &[usize], columns: usize) {
+    let mut widths = widths.to_vec();
+    let all = |widths: &[usize]| widths.iter().sum::<usize>() + GAP.len() * widths.len();
+    while all(&widths) > columns
+        && let Some(widest) = widths.iter_mut().take(names).max()
+        && *widest > SHORTEST
+    {
+        *widest -= 1;
+    }
+    for row in rows {
+        for (cell, width) in row.iter_mut().zip(&widths).take(names) {
+            *cell = truncate_str(cell, *width, "…").into_owned();
+        }
     }
 }
 
@@ -133,6 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn long_names_leave_room_for_what_is_said_of_them() {
+        let mut board = Board::new(Kind::Sync, None);
+        board.take(vec![Change::Added(sync(&"n".repeat(63), "False")), Change::Added(sync("a", "True"))]);
+        let shown = lines(&board, 24);
+        assert!(shown.iter().all(|line| line.chars().count() < 80), "{shown:?}");
+        assert!(
+            shown[2].starts_with("team-a      nnnnnnnn") && shown[2].contains("…   False   "),
+            "{shown:?}"
+        );
+        let tiny = board.lines(Size { rows: 24, columns: 10 }, "2026-11-22T12:00:00Z".parse().unwrap());
+        assert!(tiny[2].starts_with("team-a      nnnnnnnnnnn…   False"), "{tiny:?}");
+    }
+
+    #[test]
     fn what_is_wrong_with_the_watch_is_below_until_it_works_again() {
         let mut board = Board::new(Kind::Token, Some("team-a".into()));
         board.take(vec![Change::Added(sync("a", "True"))]);
@@ -140,7 +179,7 @@ mod tests {
         let shown = lines(&board, 24);
         assert_eq!(
             (shown.len(), shown[2].as_str()),
-            (3, "the watch failed and is retried, until a change is seen: connection refused")
+            (3, "the watch failed and is retried: connection refused")
         );
         board.take(Vec::new());
         assert_eq!(lines(&board, 24).len(), 2);

@@ -165,8 +165,9 @@ fn block(
     now: Timestamp,
 ) -> anyhow::Result<String> {
     if format == Format::Json {
-        let text = serde_json::to_string(status).context("writing the status as JSON")?;
-        return Ok(clean_json(&text) + "\n");
+        let mut value = serde_json::to_value(status).context("writing the status as JSON")?;
+        value["trouble"] = trouble.into();
+        return Ok(clean_json(&value.to_string()) + "\n");
     }
     let between = if is_first { "" } else { "\n" };
     let trouble = trouble.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
@@ -322,8 +323,11 @@ mod tests {
         assert!(text.starts_with("at         2026-01-01T00:00:07Z\nleader     a, process 5,"), "{text}");
         assert!(text.ends_with("\nx\n"), "{text}");
         assert!(block(&status, &[], Format::Table, false, at(7)).unwrap().starts_with("\nat "));
-        let line = block(&status, &[], Format::Json, false, at(7)).unwrap();
+        let line = block(&status, &["x".into()], Format::Json, false, at(7)).unwrap();
         let read: Value = serde_json::from_str(&line).unwrap();
-        assert!(line.lines().count() == 1 && read["syncs"]["all"] == 1, "{line}");
+        assert!(
+            line.lines().count() == 1 && read["syncs"]["all"] == 1 && read["trouble"][0] == "x",
+            "{line}"
+        );
     }
 }

@@ -114,9 +114,9 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
     /// The changes of all objects that the configuration selects, for as long as the stream is read.
     ///
     /// The first batch is what is there when the watch begins, possibly nothing; each later one is what has
-    /// changed since, in order. An error is not the end: after it the watch is resumed, or begun again where
-    /// the API server has forgotten its place (410), at growing intervals. No change is lost by that but those
-    /// that cancel out, and none is repeated.
+    /// changed since, in order. An error is not the end: after it all is listed again, at growing intervals, and the
+    /// batch of that list, possibly empty, says that the watch works again. No change is lost by that but those that
+    /// cancel out, and none is repeated.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt as _;
@@ -140,12 +140,12 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
     ) -> impl Stream<Item = watcher::Result<Vec<Change<K>>>> + Send + use<K> {
         let api = self.api().clone();
         let begin = move || watching(api.clone(), config.clone()).boxed();
-        // Where the answer to the request itself is a 410, as of some aggregated API servers, kube would send
-        // the same request again and again (kube-rs/kube#1042).
+        // kube would resume the watch without a word of it; and where the answer to the request itself is a 410, as of
+        // some aggregated API servers, send the same request again and again (kube-rs/kube#1042).
         let events = stream::unfold((begin, None), |(begin, running)| async move {
             let mut running = running.unwrap_or_else(&begin);
             let event = running.next().await?;
-            let running = (!is_expired(&event)).then_some(running);
+            let running = event.is_ok().then_some(running);
             Some((event, (begin, running)))
         });
         let batches = events.default_backoff().scan(Changes::default(), |changes, event| {
@@ -153,10 +153,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
         });
         batches.filter_map(ready)
     }
-}
-
-fn is_expired<T>(event: &watcher::Result<T>) -> bool {
-    matches!(event, Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410)
 }
 
 #[cfg(test)]
