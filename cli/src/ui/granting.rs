@@ -13,7 +13,7 @@ use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 
-use super::app::{App, NO_SYNC, html as answer, shown};
+use super::app::{App, html as answer, shown};
 use super::confirm::{Agreed, VALID};
 use super::own_rights;
 use super::page::Tab;
@@ -49,7 +49,7 @@ pub async fn confirmation_page(
 ) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
     let found = app.live.syncs.borrow().get(&namespace, &name);
-    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
+    let Some(found) = found else { return app.no_sync() };
     let told = Told::default();
     let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
     let proposal = match timeout(limit, propose(&app, &namespace, &name, &told)).await {
@@ -109,7 +109,7 @@ pub async fn granted_page(
         Agreed::Now(parts) => parts,
         Agreed::Before => {
             let why = html! {
-                p { "This was confirmed before, as by a second click: what it showed was granted then, or is being granted." }
+                p { "This was confirmed before, as by a second click, and is granted once. The page of the sync says what is still missing." }
                 p { a.button href=(path) { "See how it is now" } }
             };
             return app.failed(StatusCode::CONFLICT, Tab::Syncs, "Confirmed already", &why);

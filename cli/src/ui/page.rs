@@ -207,7 +207,7 @@ fn badge(class: &str, words: &str) -> Markup {
 }
 
 /// That what follows may be old, or that nothing is known.
-fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
+pub fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
     html! {
         @if let Some(error) = error {
             p.trouble role="alert" {

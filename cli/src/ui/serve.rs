@@ -29,7 +29,7 @@ use weaver_host::http_server::Caller;
 use weaver_host::page_style::{ICON, STYLE};
 
 use super::access::Admission;
-use super::app::{App, NO_SYNC, html as answer, shown};
+use super::app::{App, html as answer, shown};
 use super::granting;
 use super::page::explain::Recognised;
 use super::page::grant::Offer;
@@ -180,7 +180,7 @@ async fn sync_page(State(app): State<App>, Path((namespace, name)): Named) -> Re
         let snapshot = app.live.syncs.borrow();
         (snapshot.get(&namespace, &name), snapshot.error.clone())
     };
-    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
+    let Some(found) = found else { return app.no_sync() };
     let about = format!("involvedObject.uid={}", found.summary.uid);
     let said = said(&app, &namespace, &about).await;
     shown(page::sync::sync(&app.frame(), &found, &said, error.as_deref()))
@@ -200,7 +200,7 @@ async fn said(app: &App, namespace: &str, about: &str) -> Result<Vec<EventView>,
 async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
     let found = app.live.syncs.borrow().get(&namespace, &name);
-    let Some(found) = found else { return app.absent(Tab::Syncs, NO_SYNC) };
+    let Some(found) = found else { return app.no_sync() };
     let told = Told::default();
     let patience = patience(usize::try_from(found.counts.desired).unwrap_or_default());
     let done = timeout(patience, compare(&app, &found, &told)).await;
@@ -268,7 +268,8 @@ async fn account_page(State(app): State<App>, Path((namespace, name)): Named) ->
         (snapshot.all(), snapshot.error.clone())
     };
     let Some(found) = account(&syncs, &namespace, &name) else {
-        return app.absent(Tab::Accounts, "No ConfigMapSync uses an account of this name.");
+        let why = "No ConfigMapSync uses an account of this name.";
+        return app.not_in(Tab::Accounts, &app.live.syncs, "ConfigMapSyncs", why);
     };
     shown(page::accounts::account(&app.frame(), &found, error.as_deref()))
 }
@@ -291,7 +292,9 @@ async fn node_page(State(app): State<App>, Path(name): Path<String>) -> Response
         (snapshot.get("", &name), snapshot.error.clone())
     };
     // Nothing is asked for by a name that the API server has not said itself.
-    let Some(found) = found else { return app.absent(Tab::Nodes, "No node of this name has reported.") };
+    let Some(found) = found else {
+        return app.not_in(Tab::Nodes, &app.live.nodes, "NodeReports", "No node of this name has reported.");
+    };
     let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
     let said = said(&app, "default", &about).await;
     shown(page::boot::node(&app.frame(), &found, &said, error.as_deref()))

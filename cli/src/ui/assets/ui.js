@@ -46,7 +46,7 @@ async function load() {
   // What has the port after weaver ui has ended does not know of which run this page is.
   if (!main || !document.body.dataset.run || next.body.dataset.run !== document.body.dataset.run) {
     document.getElementById("live").textContent = "Not shown any more (" + answer.status + "): load the page again.";
-    return true;
+    return null;
   }
   if (isBusy()) {
     return false;
@@ -86,14 +86,17 @@ function follow(address) {
     }
     clearTimeout(waiting);
     [waiting, loading, again] = [null, true, false];
-    let done = true;
+    let done = true; // null: there is nothing more to follow
     try {
       done = await load();
     } catch {
       // The next change tries again; that the program has ended is said below.
     }
     loading = false;
-    if (!done || again) {
+    if (done === null) {
+      source?.close();
+      document.removeEventListener("visibilitychange", seen);
+    } else if (!done || again) {
       waiting = setTimeout(reload, 2000);
     }
   };
@@ -106,7 +109,7 @@ function follow(address) {
     });
   };
   // A browser has few connections for one host: a page that is not seen needs none.
-  document.addEventListener("visibilitychange", () => {
+  const seen = () => {
     if (document.hidden) {
       source?.close();
       source = null;
@@ -115,7 +118,8 @@ function follow(address) {
     } else if (!source) {
       begin();
     }
-  });
+  };
+  document.addEventListener("visibilitychange", seen);
   if (!document.hidden) {
     begin();
   }

@@ -138,7 +138,7 @@ pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>
                 li { a href=(frame.sync_path(namespace, sync)) { (sync) } }
             } }
             @if account.syncs.len() > SHOWN {
-                p { a href={ (frame.prefix) "syncs?q=" (encoded(&format!("{namespace}/"))) } { "All " (account.syncs.len()) } }
+                p { a href={ (frame.prefix) "syncs?q=" (encoded(&format!("{namespace}/"))) } { "All syncs of " (namespace) } }
             }
         }
         section aria-labelledby="rights" {
@@ -228,7 +228,7 @@ mod tests {
         // One account of a thousand ConfigMapSyncs.
         let one: Vec<_> = (0..1_000).map(|at| Arc::new(sync(&format!("s-{at}"), "True", &targets))).collect();
         let page = account(&frame(), &found(&one, "team-a", "copier").unwrap(), None).into_string();
-        assert!(page.len() < 100_000 && page.contains("All 1000"), "{}", page.len());
+        assert!(page.len() < 100_000 && page.contains("All syncs of team-a"), "{}", page.len());
     }
 
     #[test]
