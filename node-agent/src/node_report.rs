@@ -17,6 +17,9 @@ pub struct Report {
     pub reason: String,
     /// The node joins a server: its gate never opens, and our kinds are not its to install.
     pub joins: bool,
+    /// Its server has accepted it, and its k3s runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
     /// The last check's findings.
     pub findings: Vec<Finding>,
     /// The operator, where this agent runs it.
@@ -111,6 +114,7 @@ impl Report {
             gate: Gate::Shut,
             reason: "no check has finished yet".to_owned(),
             joins: false,
+            joined: false,
             findings: Vec::new(),
             operator: None,
             webhook: None,

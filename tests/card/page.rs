@@ -82,6 +82,15 @@ fn who_looks_from_outside_sees_the_node_and_without_one_no_memory_is_taken() {
     });
     assert_eq!(shown(&machine, "Result"), "success");
     assert!(get(port, "/").unwrap().0.contains("<h1>raspi</h1>"), "and it comes back");
+
+    // What an agent said is not shown when it is no longer there.
+    machine.run("systemctl stop weaver-node-agent").unwrap();
+    assert!(get(port, "/").unwrap().0.contains("No check has finished"));
+    machine.run("systemctl start weaver-node-agent").unwrap();
+    until("the page of the next agent", || {
+        let (page, _) = get(port, "/")?;
+        Ok(if page.contains("<h1>raspi</h1>") { Ok(()) } else { Err(page) })
+    });
 }
 
 #[test]

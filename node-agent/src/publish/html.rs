@@ -50,13 +50,13 @@ fn on_the_network(host_name: &str) -> Option<String> {
     is_name.then(|| format!("{host_name}{domain}"))
 }
 
-/// What is shown before anything was checked.
+/// What is shown while no agent speaks for the node: before its first check has finished, and after it has ended.
 #[must_use]
 pub fn starting() -> String {
     let content = html! {
         h1 { "This node is starting" }
-        p.verdict.warn { "The first check has not finished yet." }
-        p { "This page shows when it has. If it stays like this, put the card into another computer and read NODE-STATUS.txt on
+        p.verdict.warn { "No check has finished since the node agent started." }
+        p { "This page shows when one has. If it stays like this, put the card into another computer and read NODE-STATUS.txt on
              its first partition, or read the journal on the console:" }
         (code_block("sudo journalctl -b -u weaver-boot-config -u weaver-preflight -u weaver-node-agent"))
     };
@@ -78,11 +78,11 @@ impl Page<'_> {
             if finding.severity() == Severity::Ok { good.push(article) } else { others.push(article) }
         }
         let left_off = sorted.len() - good.len() - others.len();
-        let is_settled = self.report.gate == Gate::Open || self.report.joins;
-        let class = match (self.failures().next(), self.report.gate) {
-            (Some(_), _) => "bad",
-            (None, Gate::Open) => "ok",
-            (None, Gate::Shut) => "warn",
+        let is_fine = self.report.gate == Gate::Open || self.report.joined;
+        let class = match self.failures().next() {
+            Some(_) => "bad",
+            None if is_fine => "ok",
+            None => "warn",
         };
         let content = html! {
             h1 { (host) }
@@ -108,7 +108,7 @@ impl Page<'_> {
             p { (Self::product()) ". Nothing can be changed here. More on the node: "
                 code { "sudo weaver-node-agent check" } }
         };
-        whole(&host, if is_settled { LATER } else { SOON }, &content, &footer).into_string()
+        whole(&host, if is_fine { LATER } else { SOON }, &content, &footer).into_string()
     }
 
     /// How to reach the node.
@@ -283,9 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_joined_serves_no_names_and_is_at_rest() {
-        let page = made("worker", &Report { joins: true, ..Report::unchecked() });
-        assert!(!page.contains("Reach it") && page.contains("data-seconds=\"30\""), "{page}");
+    fn a_node_that_joins_serves_no_names_and_is_fine_once_it_has_joined() {
+        for (joined, part, seconds) in [
+            (false, "verdict warn", "data-seconds=\"5\""),
+            (true, "verdict ok\">fine: this node has joined its server<", "data-seconds=\"30\""),
+        ] {
+            let page = made("worker", &Report { joins: true, joined, ..Report::unchecked() });
+            assert!(!page.contains("Reach it") && page.contains(part) && page.contains(seconds), "{page}");
+        }
     }
 
     #[test]
@@ -314,7 +319,7 @@ mod tests {
             }
             assert!(page.contains("<html lang=\"en\">") && page.contains("data-seconds=\"5\""), "{page}");
         }
-        assert!(starting().contains("has not finished yet"));
+        assert!(starting().contains("No check has finished"));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Page<'_> {
         let failures: Vec<_> = self.failures().map(|f| format!("{} {}", f.code.id(), f.name)).collect();
         let verdict = match (&failures[..], exit_code::of(&self.report.findings)) {
             ([], _) if self.report.gate == Gate::Open => "fine: every configured name is proven".to_owned(),
+            ([], _) if self.report.joined => "fine: this node has joined its server".to_owned(),
             ([], _) => format!("no problem was found, but not everything is proven: {}", self.report.reason),
             (_, exit_code::REBOOT_NEEDED) => {
                 format!("failed, a reboot fixes it: {}", failures.join(", "))

@@ -26,8 +26,9 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// Lines that are looked through, and bytes of them.
 const LINES: &str = "300";
 const BYTES: u64 = 1 << 20;
-/// How k3s marks the line with which it ends.
+/// How k3s marks the line with which it ends, and that with which it begins.
 const FATAL: &[u8] = b"level=fatal";
+const BEGINS: &[u8] = b"Starting k3s ";
 
 #[derive(Debug)]
 pub struct K3sLog {
@@ -69,19 +70,24 @@ impl K3sLog {
     }
 }
 
-/// The last line with which k3s ended, or the last one of any kind, of those that are known.
+/// Of the lines that are known, the last one with which k3s ended, or the last one of any kind, of its last start; where
+/// that has none, the one with which an earlier start ended.
 fn last_known(text: &[u8]) -> Option<String> {
     let recogniser = Recogniser::new().ok()?;
-    let (mut context, mut last, mut last_fatal) = (Context::default(), None, None);
+    let (mut context, mut last, mut last_fatal, mut earlier) = (Context::default(), None, None, None);
     for line in text.split(|byte| *byte == b'\n') {
+        let has = |part: &[u8]| line.windows(part.len()).any(|words| words == part);
+        if has(BEGINS) {
+            (last, earlier) = (None, last_fatal.take().or(earlier));
+        }
         let Some(finding) = recogniser.judge_in(&mut context, line, || Place::file("k3s")) else { continue };
-        let is_fatal = line.windows(FATAL.len()).any(|part| part == FATAL);
-        *(if is_fatal { &mut last_fatal } else { &mut last }) = Some(finding);
+        *(if has(FATAL) { &mut last_fatal } else { &mut last }) = Some(finding);
     }
-    let code = last_fatal.or(last)?.code;
+    let which = if last_fatal.is_none() && last.is_none() { "an earlier start ended with " } else { "" };
+    let code = last_fatal.or(last).or(earlier)?.code;
     // Not its message: k3s' journal has the kubelet's lines, which name objects of the cluster, and the card's page is
     // open to the network.
-    Some(format!("{} {}: {}", code.id(), code.row().name, code.row().title))
+    Some(format!("{which}{} {}: {}", code.id(), code.row().name, code.row().title))
 }
 
 #[cfg(test)]
@@ -93,19 +99,27 @@ mod tests {
 
     const FLANNEL: &str =
         "level=fatal msg=\"flannel exited: failed to get default interface: unable to find default route\"";
+    const STARTING: &str = "level=info msg=\"Starting k3s v1.36.3+k3s1 (3a5f)\"";
     const CGROUP: &str = "level=error msg=\"failed to find memory cgroup (v2)\"";
 
     #[test]
     fn the_last_line_that_is_known_counts_and_first_that_with_which_it_ended() {
         for (lines, want) in [
             (&[][..], None),
-            (&["", "level=info msg=\"Starting k3s\"", "\u{fffd}\u{0}"], None),
+            (&["", STARTING, "\u{fffd}\u{0}"], None),
             (&[CGROUP, "level=info msg=x"], Some("N-01 ")),
             (&[FLANNEL, "level=info msg=x", CGROUP], Some("H-01 ")),
             (&[CGROUP, FLANNEL], Some("H-01 ")),
+            (&[FLANNEL, STARTING, CGROUP], Some("N-01 ")),
+            (&[CGROUP, STARTING, "level=info msg=x"], None),
+            (&[FLANNEL, STARTING, STARTING], Some("an earlier start ended with H-01 ")),
         ] {
             let said = last_known(lines.join("\n").as_bytes());
-            assert_eq!(said.as_deref().map(|said| &said[..5]), want, "{lines:?}: {said:?}");
+            let begins = match (&said, want) {
+                (Some(said), Some(want)) => said.starts_with(want),
+                (said, want) => said.is_none() && want.is_none(),
+            };
+            assert!(begins, "{lines:?}: {said:?}");
         }
         assert_eq!(last_known(&[0xff; 1000]), None);
         let secret = format!("{FLANNEL} K10abc::server:hunter2");

@@ -20,7 +20,7 @@ use super::{
     kernel_log,
     phase::{Delivery, GateState, Phase},
     renewal::Renewal,
-    status::Status,
+    status::{Checked, Status},
     units::{Round, Units},
     watchdog::Heartbeat,
 };
@@ -263,7 +263,13 @@ impl Keeper {
                 // It is no cause to hold back k3s or the operator: what it tells has happened.
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::Shared::findings);
                 findings.extend(kernel.map(|finding| runs.typed_there(finding)));
-                self.status.set_round(findings, units.k3s_is_blocked(), gate, reason);
+                self.status.set_round(Checked {
+                    findings,
+                    k3s_blocked: units.k3s_is_blocked(),
+                    joined: matches!(self.phase, Phase::Joined) && units.k3s_runs(),
+                    gate,
+                    reason,
+                });
             }
         }
         if gate == Gate::Open {

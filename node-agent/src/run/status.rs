@@ -46,6 +46,17 @@ pub struct Status {
     pub counts: Counts,
 }
 
+/// How a round of checks ended under systemd.
+#[derive(Debug)]
+pub struct Checked {
+    pub findings: Vec<Finding>,
+    pub k3s_blocked: bool,
+    /// Whether this node has joined its server.
+    pub joined: bool,
+    pub gate: Gate,
+    pub reason: String,
+}
+
 impl Status {
     /// A gate that is shut because nothing was checked yet.
     pub fn new(path: PathBuf) -> Self {
@@ -119,12 +130,14 @@ impl Status {
 
     /// How a round ended, under systemd: all at once, so that no state in
     /// between costs the boot partition a write.
-    pub fn set_round(&self, mut findings: Vec<Finding>, k3s_blocked: bool, gate: Gate, reason: String) {
+    pub fn set_round(&self, checked: Checked) {
+        let Checked { mut findings, k3s_blocked, joined, gate, reason } = checked;
         findings.extend(self.in_cluster.borrow().clone());
         self.change(|report| {
             change_findings(report, findings);
             change_gate(report, gate, reason);
             report.k3s_blocked = Some(k3s_blocked);
+            report.joined = joined;
         });
         self.checked.send_replace(true);
     }
