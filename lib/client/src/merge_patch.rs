@@ -7,27 +7,8 @@ use serde_json::{Map, Value, json};
 /// The object with the patch applied to it.
 #[must_use]
 pub fn merged(mut object: Value, patch: &Value) -> Value {
-    merge(&mut object, patch);
+    json_patch::merge(&mut object, patch);
     object
-}
-
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    for (field, value) in fields {
-        if value.is_null() {
-            if let Some(target) = target.as_object_mut() {
-                target.remove(field);
-            }
-        } else {
-            merge(&mut target[field.as_str()], value);
-        }
-    }
 }
 
 /// The patch that turns `before` into `after`; `{}` where they are equal.
