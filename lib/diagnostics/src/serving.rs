@@ -190,6 +190,9 @@ pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> 
     Proof { proven: observations.iter().all(|(_, o)| o.outcome == Outcome::Proven), findings }
 }
 
+/// How evidence says that a name is configured.
+const CONFIGURED: &str = "tls-san ";
+
 /// The wanted names whose handshake ended so, with the text of the first.
 fn select<'a>(
     observations: &'a [ObservedName],
@@ -208,7 +211,13 @@ fn list(chosen: &[&ObservedName]) -> String {
 fn with_origins(finding: Finding, chosen: &[&ObservedName]) -> Finding {
     chosen
         .iter()
-        .fold(finding, |finding, (w, _)| finding.saw(w.origin.clone(), format!("tls-san {}", w.name)))
+        .fold(finding, |finding, (w, _)| finding.saw(w.origin.clone(), format!("{CONFIGURED}{}", w.name)))
+}
+
+/// The names that are proven, by what [`judge`] has found.
+pub fn proven_names(findings: &[Finding]) -> impl Iterator<Item = &str> {
+    let proofs = findings.iter().filter(|finding| finding.code == Code::ServingNamesOk);
+    proofs.flat_map(|finding| &finding.evidence).filter_map(|evidence| evidence.saw.strip_prefix(CONFIGURED))
 }
 
 fn proven(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
@@ -230,7 +239,7 @@ fn not_served(endpoint: &str, observations: &[ObservedName], causes: &Causes) ->
                 wanted.name
             );
             let finding = Finding::new(Code::NameNotServed, message)
-                .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
+                .saw(wanted.origin.clone(), format!("{CONFIGURED}{}", wanted.name))
                 .remedy(plan(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)));
             let file = &wanted.origin.file;
             match causes.written.get(file) {

@@ -11,6 +11,7 @@ use weaver_diagnostics::{
     finding::{Code, Finding, Severity},
     finding_text::{clean, clean_lines, cut},
     host::names::LOCALHOST,
+    serving,
 };
 
 use super::page::Page;
@@ -143,10 +144,7 @@ impl Page<'_> {
 
     /// The names that the last check has proven.
     fn proven_names(&self) -> Vec<&str> {
-        let proofs = self.report.findings.iter().filter(|finding| finding.code == Code::ServingNamesOk);
-        let evidence = proofs.flat_map(|finding| &finding.evidence);
-        let names = evidence.filter_map(|evidence| evidence.saw.strip_prefix("tls-san "));
-        names.filter(|name| is_word(name)).take(NAMES).collect()
+        serving::proven_names(&self.report.findings).filter(|name| is_word(name)).take(NAMES).collect()
     }
 }
 

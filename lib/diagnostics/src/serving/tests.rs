@@ -53,6 +53,7 @@ fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_plan() {
         &Causes::default(),
     );
     assert!(!proof.proven);
+    assert_eq!(proven_names(&proof.findings).collect::<Vec<_>>(), ["pi"]);
     let found = proof.findings.iter().find(|f| f.code == Code::NameNotServed).unwrap();
     assert_eq!(found.severity(), Severity::Fail);
     assert!(found.message.contains("raspi is configured and not served"));
