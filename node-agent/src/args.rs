@@ -240,7 +240,7 @@ pub struct RunArgs {
     /// Shortest interval between checks; grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,
-    /// Longest interval between checks while the gate is open.
+    /// Longest interval between checks of the names while the gate is open, and of the CRDs.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub recheck_seconds: u64,
     /// Requested lifetime of the operator's token.

@@ -52,7 +52,7 @@ mod own_server {
             ];
             let places: Vec<_> = places.map(|(flag, place)| format!("{flag} {}", place.display())).into();
             let agent = format!(
-                "#!/bin/sh\nverb=$1; shift\nexec {} \"$verb\" {} --probe-timeout 3 $EXTRA \"$@\"\n",
+                "#!/bin/sh\nverb=$1; shift\nexec {} \"$verb\" {} --probe-timeout 3 --settle 1 $EXTRA \"$@\"\n",
                 given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent").display(),
                 places.join(" ")
             );

@@ -29,7 +29,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(name: &str) -> Self {
-        let alone = Alone::start(|_| Hooks::none()).await;
+        let alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
         let world = alone.world(name);
         let (team, foo) = world.synced().await;
         world.grant_writer(&team, "tokens").await;

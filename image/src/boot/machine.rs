@@ -265,7 +265,7 @@ impl Machine {
     /// When it does not within `limit`.
     pub fn power_off(&mut self, limit: Duration) -> Result<()> {
         // The connection may break before ssh has its answer.
-        let asked = self.attempt("systemctl poweroff --no-block", COMMAND);
+        let asked = self.attempt("systemctl poweroff --no-block", COMMAND.min(limit));
         match self.running.end(limit)? {
             Some(End::PowerOff) => Ok(()),
             Some(other) => Err(self.failed(&format!("the machine ended by {other:?}, not by switching off"))),

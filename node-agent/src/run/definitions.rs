@@ -3,7 +3,7 @@
 //! Nothing here waits for the gate: stored objects must stay readable while a name is not proven. The
 //! webhook's CA and certificate are made first, so that the webhook can start; the rest is the installer's
 //! order. A definition that someone changes is looked at within seconds, and whatever happens every
-//! [`RECHECK`]. What goes wrong is in the report.
+//! [`RunArgs::recheck_seconds`]. What goes wrong is in the report.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -46,8 +46,6 @@ const WEBHOOK_GROUP: &str = "weaver-webhook";
 const NO_GROUP: &str = "the group weaver-webhook does not exist, so only the owner of the webhook's key can \
 read it, and weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, \
 which creates the group; the agent gives it the key within a minute";
-/// Pause between two looks where nothing seems to have changed.
-const RECHECK: Duration = Duration::from_secs(30);
 /// Pauses after a failure that may pass by itself: the first, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// The longest pause after one that a person has to cure. Each try to rewrite
@@ -77,6 +75,7 @@ pub async fn keep(
     served: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let recheck = Duration::from_secs(args.recheck_seconds);
     let work = async move {
         let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE));
         let (mut before, mut silent_since) = (None, None);
@@ -100,10 +99,10 @@ pub async fn keep(
                     if !wrote {
                         settle.reset();
                     }
-                    sleep(settle.next(RECHECK)).await;
+                    sleep(settle.next(recheck)).await;
                     tokio::select! {
                         () = changed(client) => {}
-                        () = sleep(jittered(RECHECK)) => {}
+                        () = sleep(jittered(recheck)) => {}
                     }
                 }
                 Err(failure) => {

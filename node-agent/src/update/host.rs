@@ -20,7 +20,7 @@ use crate::facts::storage::space;
 use crate::host_args::RUNTIME_DIR;
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
-use crate::upgrade::node::{Node, SETTLE, holds};
+use crate::upgrade::node::{Node, holds};
 
 const DEFINITIONS: &str = "usr/share/weaver/crds";
 const SYSTEMD: &str = "/run/systemd/system";
@@ -63,7 +63,7 @@ impl Host {
             // It fails where no program k3s is.
             node: Node::of(&args.node).ok(),
             wait: Duration::from_secs(args.node.wait),
-            settle: SETTLE,
+            settle: Duration::from_secs(args.node.settle),
             root,
         }
     }

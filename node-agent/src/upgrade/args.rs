@@ -49,6 +49,9 @@ pub struct NodeArgs {
     /// Time limit for k3s to be verified, for the upgrade and again for the rollback.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub wait: u64,
+    /// How long all must hold: a k3s that ends right after its start is seen to be away before.
+    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(..=DAY), hide = true)]
+    pub settle: u64,
     /// Path of the installed k3s; under --root.
     #[arg(long, value_name = "PATH", default_value = "/usr/local/bin/k3s", value_parser = absolute, hide = true)]
     pub program: PathBuf,

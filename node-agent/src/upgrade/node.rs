@@ -28,8 +28,6 @@ use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
-/// So long all must be so: a k3s that ends right after its start is seen to be away before.
-pub const SETTLE: Duration = Duration::from_secs(4);
 /// For one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Characters of a reason.
@@ -61,7 +59,7 @@ impl Node {
             systemctl: Systemctl::new(args.systemctl.clone()),
             patience: args.host.probe_patience(),
             wait: Duration::from_secs(args.wait),
-            settle: SETTLE,
+            settle: Duration::from_secs(args.settle),
         })
     }
 

@@ -60,7 +60,7 @@ impl Host {
 
     fn update(&self, flags: &[&str]) -> (Option<i32>, String) {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
-        agent.args(["update", "--wait", "1", "--root"]).arg(self.path("root"));
+        agent.args(["update", "--wait", "1", "--settle", "0", "--root"]).arg(self.path("root"));
         agent.arg("--programs").arg(self.path("bin")).arg("--systemctl").arg(self.path("bin/systemctl"));
         agent.env("LANGUAGE", "de");
         let output = agent.args(flags).stdin(Stdio::null()).output().unwrap();
