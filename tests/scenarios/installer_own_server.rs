@@ -190,6 +190,7 @@ async fn another_scope_is_refused_with_the_number_of_objects_and_the_way_out() {
 
 #[tokio::test]
 async fn someone_elses_definition_of_the_same_name_is_left_alone() {
+    let own = Own::start().await;
     for (what, edit, words) in [
         (
             "kind",
@@ -208,10 +209,15 @@ async fn someone_elses_definition_of_the_same_name_is_left_alone() {
             "v2",
         ),
     ] {
-        let own = Own::start().await;
         foreign(&own, edit).await;
         let error = refused(&own).await;
         assert!(error.contains(words), "{what}: {error}");
+        let name = "servicetokens.weaver.example.com";
+        definitions(&own).delete(name, &DeleteParams::default()).await.unwrap();
+        eventually("it is gone", || async {
+            definitions(&own).get_opt(name).await.unwrap().map_or(Ok(()), |crd| Err(crd.metadata.finalizers))
+        })
+        .await;
     }
 }
 
