@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Proves the Debian packages: made twice they have the same bytes, lintian has nothing to say, and in a clean root of Debian 13
 # with an owner's k3s they are installed, upgraded, downgraded, removed and purged, which leaves k3s as it was; then once more
-# in the booted root, where the units run. Of the same packages a release is made and checked. The programs are of the dev
-# profile. What is made is removed at the end.
+# in the booted root, where the units run; in both `weaver node update` installs them from apt repositories, good ones and
+# others. Of the same packages a release is made and checked. The programs are of the dev profile. What is made is removed at
+# the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,10 +12,13 @@ tests/devstack/prerequisites.sh rust cc cross go curl image deb apt release
 . tests/devstack/path.sh
 # shellcheck source=tests/devstack/apt.sh
 . tests/devstack/apt.sh
+# shellcheck source=tests/devstack/updates.sh
+. tests/devstack/updates.sh
 
 work=$(mktemp -d)
 init=
-trap '[[ -z $init ]] || as_root kill -KILL "$init"; as_root rm -rf --one-file-system "$work"' EXIT
+server=
+trap '[[ -z $server ]] || kill "$server" 2>/dev/null || :; [[ -z $init ]] || as_root kill -KILL "$init"; as_root rm -rf --one-file-system "$work"' EXIT
 chmod 0755 "$work"
 root=$work/root
 programs=${CARGO_TARGET_DIR:-target}/debug
@@ -22,6 +26,7 @@ host=$(dpkg --print-architecture)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 version=${version/-/\~}
 newer=$version+newer
+bad=$version+newer2
 
 fail() {
   echo "packages: $*" >&2
@@ -239,6 +244,7 @@ on_a_running_host() {
   eventually "systemctl is-active k3s | grep -q activating"
   quiet "apt-get purge -qq -y config-weaver weaver"
   is "" "ls -d /run/weaver /var/lib/weaver 2>/dev/null; systemctl --failed --no-legend"
+  by_update_on_a_running_host
   as_root kill -KILL "$init"
   init=
 }
@@ -252,9 +258,14 @@ lintian --allow-root --tag-display-limit 0 --fail-on error,warning \
 tests/devstack/release.sh "$programs" "$work/old"
 as_root mkdir "$root/debs"
 as_root cp -r "$work/old" "$work/new" "$root/debs"
+repositories
 on_a_host_with_k3s
+as_root cp -a "$work/apt" "$root/apt"
+by_update
 as_root cp -a "$root" "$work/running"
-on_a_card
+on_a_card &
+card=$!
 root=$work/running
 on_a_running_host
+wait $card
 echo "packages: ok, $((SECONDS - begun)) s"

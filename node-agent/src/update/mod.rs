@@ -263,7 +263,7 @@ fn cut_off(last: &UpdateRecord, resume: Resume) -> String {
         Resume::Install => format!("some packages were replaced: {to} is installed to the end"),
         Resume::Prove => format!("{to} is installed but was not verified: verifying it now"),
         Resume::GoBack => format!("{to} failed: restoring {from}"),
-        Resume::ProveOld => format!("{from} is installed again and was not verified: it is proven now"),
+        Resume::ProveOld => format!("{from} is installed again but was not verified: verifying it now"),
     };
     format!("An update of Config Weaver from {from} to {to}, begun {}, was interrupted; {state}.", last.begun)
 }
