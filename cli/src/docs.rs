@@ -4,14 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use weaver_book::{PARTS, find, pages};
 use weaver_diagnostics::catalogue;
 use weaver_host::table::table;
 
 use crate::stdout::print;
 
-const SUMMARY: &str = include_str!("../../docs/SUMMARY.md");
-/// Path below `docs/` and text of each page, in the order of the book.
-const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 /// Characters of a line that a search shows.
 const SHOWN: usize = 100;
 
@@ -27,7 +25,7 @@ pub struct Docs {
 pub fn run(options: &Docs) -> Result<ExitCode> {
     let text = match (&options.page, &options.search) {
         (Some(wanted), _) => match find(wanted) {
-            Some(text) => text.to_owned(),
+            Some(page) => page.text.to_owned(),
             None => bail!("{}", unknown(wanted)),
         },
         (None, Some(text)) => match hits(text) {
@@ -40,24 +38,11 @@ pub fn run(options: &Docs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A page's name, which is the end of its path.
-fn name(path: &str) -> &str {
-    let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
-    file.strip_suffix(".md").unwrap_or(file)
-}
-
-fn find(wanted: &str) -> Option<&'static str> {
-    let wanted = wanted.strip_suffix(".md").unwrap_or(wanted);
-    let is_wanted = |path: &str| name(path) == wanted || path.strip_suffix(".md") == Some(wanted);
-    PAGES.iter().find(|(path, _)| is_wanted(path)).map(|(_, text)| *text)
-}
-
 fn unknown(wanted: &str) -> String {
     if let Some(code) = catalogue::find(wanted) {
         return format!("'{wanted}' is a code, not a page; `weaver explain {}` prints its entry", code.id());
     }
-    let nearest =
-        PAGES.iter().map(|(path, _)| (strsim::damerau_levenshtein(name(path), wanted), name(path))).min();
+    let nearest = pages().map(|page| (strsim::damerau_levenshtein(page.name(), wanted), page.name())).min();
     let near = nearest.filter(|(distance, _)| *distance <= wanted.chars().count() / 3);
     let meant = near.map(|(_, name)| format!("; did you mean {name}?")).unwrap_or_default();
     format!(
@@ -67,43 +52,36 @@ fn unknown(wanted: &str) -> String {
 
 /// Name and title of each page, by the parts of the book.
 fn contents() -> String {
-    let width = PAGES.iter().map(|(path, _)| name(path).len()).max().unwrap_or_default();
+    let width = pages().map(|page| page.name().len()).max().unwrap_or_default();
     let mut lines = Vec::new();
-    for line in SUMMARY.lines() {
-        // `- [Title](path.md)`; the first page is in no list.
-        if let Some((title, path)) = line.strip_suffix(')').and_then(|link| link.split_once("](")) {
-            lines.push(format!("  {:<width$}  {}", name(path), title.trim_start_matches(['-', ' ', '['])));
-        } else if let Some(part) = line.strip_prefix("# ") {
-            lines.extend([String::new(), part.to_owned()]);
+    for (part, pages) in PARTS {
+        if !part.is_empty() {
+            lines.extend([String::new(), (*part).to_owned()]);
         }
+        lines.extend(pages.iter().map(|page| format!("  {:<width$}  {}", page.name(), page.title)));
     }
-    lines[1..].join("\n") + "\n"
+    lines.join("\n") + "\n"
 }
 
 fn hits(wanted: &str) -> Vec<Vec<String>> {
     let wanted = wanted.to_lowercase();
-    let lines = PAGES.iter().flat_map(|(path, text)| text.lines().map(move |line| (name(path), line)));
+    let lines = pages().flat_map(|page| page.text.lines().map(move |line| (page.name(), line)));
     let found = lines.filter(|(_, line)| line.to_lowercase().contains(&wanted));
     found.map(|(page, line)| vec![page.to_owned(), line.trim().chars().take(SHOWN).collect()]).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use weaver_book::Page;
 
     use super::*;
 
     #[test]
-    fn each_page_is_listed_once_and_found_by_its_name_and_its_path() {
-        assert!(PAGES.len() > 50);
-        let names: BTreeSet<_> = PAGES.iter().map(|(path, _)| name(path)).collect();
-        assert_eq!(names.len(), PAGES.len(), "a name stands for two pages");
+    fn each_page_is_listed_once() {
         let contents = contents();
-        for (path, text) in PAGES {
-            assert_eq!(find(name(path)), Some(*text), "{path}");
-            assert_eq!(find(path), Some(*text), "{path}");
-            let lines = contents.lines().filter(|line| line.split_whitespace().next() == Some(name(path)));
-            assert_eq!(lines.count(), 1, "{path}\n{contents}");
+        for name in pages().map(Page::name) {
+            let lines = contents.lines().filter(|line| line.split_whitespace().next() == Some(name));
+            assert_eq!(lines.count(), 1, "{name}\n{contents}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! `page`: shows the last report to browsers, `http://NAME:9480/`. A program of its own, under a user of its own, which
-//! systemd starts when someone looks and which ends when no one does any more.
+//! systemd starts when someone looks and which ends when no one does any more. Below `/docs/` it has the book of this build.
 //!
 //! Guarantees: it reads one file, which the agent has written for everyone, and parses none of it; it takes nothing from
 //! a request but method and path, and repeats neither; clients have the limits of [`weaver_host::http_server`]; where a
@@ -19,10 +19,10 @@ use std::{
 use anyhow::Context as _;
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::{self, Request, State},
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::{Html, IntoResponse as _, Response},
     routing::get,
 };
 use tokio::{
@@ -31,6 +31,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
+use weaver_book::pages;
 use weaver_host::{
     http_server::{self, Limits},
     page_style::{ICON, STYLE},
@@ -39,6 +40,8 @@ use weaver_host::{
 };
 
 use crate::publish::html;
+
+mod docs;
 
 /// People with a browser each; a slow one keeps its connection while others wait for theirs.
 static LIMITS: Limits = Limits { per_address: 8, drain: Duration::from_secs(2), ..Limits::PAGES };
@@ -126,6 +129,8 @@ async fn idle(looked: &Notify, longest: Duration) {
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(page))
+        .route("/docs/", get(async || Html(docs::contents())))
+        .route("/docs/{*path}", get(documentation))
         .route("/style.css", get(async || text("text/css; charset=utf-8", STYLE)))
         .route(
             "/page.js",
@@ -147,6 +152,14 @@ async fn around(State(shared): State<Arc<Shared>>, request: Request, next: Next)
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer
+}
+
+async fn documentation(extract::Path(path): extract::Path<String>) -> Response {
+    match pages().find(|page| page.path == path) {
+        Some(page) => Html(docs::page(page)).into_response(),
+        None => (StatusCode::NOT_FOUND, "There is no such page of the documentation: open /docs/\n")
+            .into_response(),
+    }
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {

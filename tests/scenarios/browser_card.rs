@@ -64,6 +64,17 @@ async fn the_cards_page_is_fit_for_eyes_keyboards_and_screen_readers_and_follows
         browser.screenshot(&format!("card-{}", look.name), &[]).await;
         wrong.extend(found.into_iter().map(|one| format!("{}: {one}", look.name)));
     }
+    // The entry of a code, in the book of this build; looked at as on a phone, which was the last.
+    for (link, part) in
+        [("docs/reference/codes.md#n-12-memory-too-small", "memory-too-small"), ("docs/", "Troubleshoot")]
+    {
+        browser.open(&format!("{address}{link}")).await;
+        browser.shows(part).await;
+        wrong.extend(browser.violations().await);
+        wrong.extend(browser.console().await);
+        let overflow = browser.overflow().await;
+        wrong.extend((overflow > 0).then(|| format!("{link}: {overflow} pixels wider than the screen")));
+    }
     assert!(wrong.is_empty(), "{wrong:#?}");
 
     browser.runs_scripts(false).await;

@@ -61,7 +61,7 @@ pub fn starting() -> String {
              its first partition, or read the journal on the console:" }
         (code_block("sudo journalctl -b -u weaver-boot-config -u weaver-preflight -u weaver-node-agent"))
     };
-    whole("Starting", SOON, &content, &html! {}).into_string()
+    whole("Starting", Some(SOON), &content, &html! {}).into_string()
 }
 
 impl Page<'_> {
@@ -106,10 +106,10 @@ impl Page<'_> {
             @if left_off > 0 { p.quiet { (left_off) " more are in NODE-STATUS.txt." } }
         };
         let footer = html! {
-            p { (Self::product()) ". Nothing can be changed here. More on the node: "
+            p { (Self::product()) ". Nothing can be changed here. " a href="/docs/" { "Documentation" } ". More on the node: "
                 code { "sudo weaver-node-agent check" } }
         };
-        whole(&host, if is_fine { LATER } else { SOON }, &content, &footer).into_string()
+        whole(&host, Some(if is_fine { LATER } else { SOON }), &content, &footer).into_string()
     }
 
     /// How to reach the node.
@@ -162,7 +162,11 @@ fn shown(finding: &Finding) -> Markup {
     html! {
         article class={ "finding " (class) } {
             h3 {
-                span class={ "badge " (class) } { (finding.severity()) } " " code { (finding.code.id()) } " " (finding.name)
+                span class={ "badge " (class) } { (finding.severity()) } " "
+                a href={ "/docs/reference/codes.md#" (finding.code.id().to_lowercase()) "-" (finding.name) } {
+                    code { (finding.code.id()) }
+                }
+                " " (finding.name)
             }
             p { (cut(&finding.message, MESSAGE)) }
             @if is_public(finding) && !finding.evidence.is_empty() {
@@ -193,7 +197,8 @@ fn code_block(text: &str) -> Markup {
     html! { pre tabindex="0" { code { (text) } } }
 }
 
-fn whole(title: &str, seconds: u8, content: &Markup, footer: &Markup) -> Markup {
+/// A page that is looked at again after so many `seconds`; or one that does not change.
+pub fn whole(title: &str, seconds: Option<u8>, content: &Markup, footer: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -204,9 +209,9 @@ fn whole(title: &str, seconds: u8, content: &Markup, footer: &Markup) -> Markup 
                 title { (clean(title)) " · Config Weaver" }
                 link rel="icon" type="image/svg+xml" href="/icon.svg";
                 link rel="stylesheet" href="/style.css";
-                script src="/page.js" defer {}
+                @if seconds.is_some() { script src="/page.js" defer {} }
             }
-            body data-seconds=(seconds) {
+            body data-seconds=[seconds] {
                 header { strong { "Config Weaver" } }
                 main { (content) }
                 footer { p #live role="status" {} (footer) }
@@ -267,7 +272,7 @@ mod tests {
         let page = made("raspi", &report);
         for part in [
             "verdict bad",
-            "<code>N-12</code> memory-too-small",
+            "<a href=\"/docs/reference/codes.md#n-12-memory-too-small\"><code>N-12</code></a> memory-too-small",
             "journal of k3s: H-01 title",
             "another board",
             "<code>free -m</code>",

@@ -110,12 +110,18 @@ fn who_came_before_the_program_is_answered_and_a_change_is_seen() {
 }
 
 #[test]
-fn style_and_icon_come_from_the_program() {
+fn style_icon_and_documentation_come_from_the_program() {
     let card = Card::shown(&[]);
     for (path, kind, part) in [
         ("/style.css", "content-type: text/css", "prefers-color-scheme: dark"),
         ("/page.js", "content-type: text/javascript", "use strict"),
         ("/icon.svg", "content-type: image/svg+xml", "<svg"),
+        ("/docs/", "content-type: text/html; charset=utf-8", "/docs/how-to/troubleshoot.md"),
+        (
+            "/docs/how-to/troubleshoot.md",
+            "content-type: text/html; charset=utf-8",
+            "<h2 id=\"it-worked-when\">",
+        ),
     ] {
         let answer = card.get(path);
         assert!(
@@ -144,6 +150,11 @@ fn nothing_can_be_sent_nothing_else_be_read_and_nothing_is_repeated() {
         ("GET", "//etc/passwd", "404"),
         ("GET", "/style.css/../../run/weaver/operator.token", "404"),
         ("GET", "/page.html", "404"),
+        ("GET", "/docs/smuggled", "404"),
+        ("GET", "/docs/../../etc/passwd", "404"),
+        ("GET", "/docs/%2e%2e/etc/passwd", "404"),
+        ("GET", "/docs/%ff", "400 "),
+        ("POST", "/docs/how-to/update.md", "405"),
         ("GET", "/%00", "404"),
         ("GET", "/<script>smuggled</script>", "4"),
         ("GET", "http://smuggled/", "200"),
