@@ -10,6 +10,7 @@ use crate::{
     boot_config::BootConfigArgs,
     card_page::PageArgs,
     host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
+    publish::announce::Choice,
     update::args::UpdateArgs,
     upgrade::args::{RollbackArgs, UpgradeArgs},
 };
@@ -237,6 +238,9 @@ pub struct RunArgs {
     /// Address and port of the metrics endpoint, without authentication, or `none`.
     #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none")]
     pub metrics: MetricsAddress,
+    /// Announce the node by mDNS, where avahi is installed; auto: if anyone may look at the card's page.
+    #[arg(long, env = "WEAVER_ANNOUNCE", value_enum, value_name = "auto|yes|no", default_value_t = Choice::Auto, hide_possible_values = true)]
+    pub announce: Choice,
     /// Shortest interval between checks; grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,
@@ -319,6 +323,7 @@ mod tests {
             &["run", "--systemd", "--webhook", "/bin/true"],
             &["run", "--systemctl", "/bin/true"],
             &["run", "--metrics", "9446"],
+            &["run", "--announce", "maybe"],
             &["fly"],
         ] {
             let args = std::iter::once("weaver-node-agent").chain(wrong.iter().copied());

@@ -1,11 +1,13 @@
 //! `page`: shows the last report to browsers, `http://NAME:9480/`. A program of its own, under a user of its own, which
 //! systemd starts when someone looks and which ends when no one does any more. Below `/docs/` it has the book of this build.
 //!
-//! Guarantees: it reads one file, which the agent has written for everyone, and parses none of it; it takes nothing from
+//! Guarantees: it reads two files, which the agent has written for everyone, and parses none of them; it takes nothing from
 //! a request but method and path, and repeats neither; clients have the limits of [`weaver_host::http_server`]; where a
 //! part of the card's addresses is asked for, connections to the others are closed.
 //!
-//! Failure: without the file, or with one that is no page of ours by its size, it says that the node is starting.
+//! Failure: without the file, or with one that is no page of ours by its size, it says that the node is starting. The state
+//! in a word (`/state`, for `weaver find`) is that of an agent that lives: one that has not touched its file for minutes
+//! says nothing any more.
 
 use std::{
     fs::File,
@@ -32,6 +34,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 use weaver_book::pages;
+use weaver_diagnostics::announcement::{STATE_PATH, State as NodeState};
 use weaver_host::{
     http_server::{self, Limits},
     page_style::{ICON, STYLE},
@@ -49,6 +52,9 @@ static LIMITS: Limits = Limits { per_address: 8, drain: Duration::from_secs(2), 
 /// Everything comes from this program, nothing is in the page itself, and nothing can be sent.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/// How old the state may be: an agent that lives touches its file each half minute.
+const SILENCE: Duration = Duration::from_mins(5);
 
 /// However many look, a program that an upgrade has replaced is shown no longer than that.
 const LONGEST: Duration = Duration::from_hours(1);
@@ -131,6 +137,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/", get(page))
         .route("/docs/", get(async || Html(docs::contents())))
         .route("/docs/{*path}", get(documentation))
+        .route(STATE_PATH, get(state))
         .route("/style.css", get(async || text("text/css; charset=utf-8", STYLE)))
         .route(
             "/page.js",
@@ -165,6 +172,22 @@ async fn documentation(extract::Path(path): extract::Path<String>) -> Response {
 async fn page(State(shared): State<Arc<Shared>>) -> Response {
     let page = read(&shared.file).unwrap_or_else(|| html::starting().into_bytes());
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
+}
+
+async fn state(State(shared): State<Arc<Shared>>) -> Response {
+    match fresh_state(&shared.file.with_extension("state")) {
+        Some(state) => text("text/plain; charset=utf-8", state.word()),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "The node agent says nothing.\n").into_response(),
+    }
+}
+
+/// What the agent says, if it said so lately. A clock that was set back makes nothing old.
+fn fresh_state(file: &Path) -> Option<NodeState> {
+    let file = File::open(file).ok()?;
+    let age = file.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed().unwrap_or_default();
+    let mut word = Vec::new();
+    file.take(64).read_to_end(&mut word).ok()?;
+    NodeState::read(&word).filter(|_| age <= SILENCE)
 }
 
 /// The page, if it is there and whole. It is in memory, so no thread waits for a disk.

@@ -10,6 +10,7 @@
 //! tokens are, a finding repeats nothing but names, ports, paths and the
 //! contexts judged. Of a kernel command line it shows whole lines, as a diff.
 
+pub mod announcement;
 pub mod catalogue;
 pub mod cmdline_repair;
 pub mod config_txt;

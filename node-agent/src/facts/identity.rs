@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use sha2::{Digest as _, Sha256};
 use weaver_diagnostics::finding::Place;
 use weaver_diagnostics::host::names::{HOST_NAME, Identity};
 use weaver_diagnostics::k3s_config::Effective;
@@ -23,6 +24,14 @@ const FETCHED_CA: &str = "agent/server-ca.crt";
 /// Of a server: what it signs the kubelets' certificates with.
 const OWN_CA: &str = "server/tls/client-ca.crt";
 const OWN_CERTIFICATES: &str = "server/tls";
+/// Of a server: what its kubeconfigs have.
+const SERVER_CA: &str = "server/tls/server-ca.crt";
+
+/// The SHA-256 of a server's CA, as `sha256sum` of its file prints it; `None` before k3s' first start.
+pub(crate) fn ca_fingerprint(root: &HostRoot, data_dir: &Path) -> Option<String> {
+    let file = root.read_if_possible(data_dir.join(SERVER_CA))?;
+    Some(format!("{:x}", Sha256::digest(file.text.as_bytes())))
+}
 
 /// The name that the node registered with and the one that it would start with; `None` before its first start.
 pub(crate) fn identity(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<Identity> {

@@ -19,6 +19,8 @@ use crate::node_report::Gate;
 
 /// Where it is, for the program that shows it: anyone may read it.
 pub const FILE: &str = "/run/weaver-page.html";
+/// Next to it, the state in a word.
+pub const STATE_FILE: &str = "/run/weaver-page.state";
 /// Bytes, at most.
 pub const LIMIT: usize = 512 * 1024;
 /// Port of the page; its socket says the same.
@@ -114,9 +116,7 @@ impl Page<'_> {
 
     /// How to reach the node.
     fn ways_in(&self, host: &str) -> Markup {
-        let names = self.proven_names();
-        // One that every machine knows, rather than one that needs a server of names.
-        let name = names.iter().find(|name| name.contains('.')).or(names.first()).copied();
+        let (names, name) = (self.proven_names(), self.best_name());
         let reached = on_the_network(host).unwrap_or_else(|| "NODE".to_owned());
         let host = if is_word(host) { host } else { "NODE" };
         html! {
@@ -140,6 +140,12 @@ impl Page<'_> {
                 }
             }
         }
+    }
+
+    /// Of the proven names one that every machine knows, rather than one that needs a server of names.
+    pub(super) fn best_name(&self) -> Option<&str> {
+        let names = self.proven_names();
+        names.iter().find(|name| name.contains('.')).or(names.first()).copied()
     }
 
     /// The names that the last check has proven.

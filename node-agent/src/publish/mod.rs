@@ -1,12 +1,13 @@
 //! Publishes the node's report, for preflight and for the agent alike:
 //! `report.json` and `node-status.txt` in the runtime directory, the console's
-//! banner, the page on the boot partition, and the one for a browser where it is shown.
+//! banner, the page on the boot partition, the one for a browser where it is shown, and what avahi announces.
 //!
 //! Guarantees: one writer at a time, by a lock file; each file is replaced
 //! whole, and only when it changes; where the boot partition cannot be written
 //! all the rest is, with the reason. No secret goes in: findings hold none.
 //! A failure is the caller's to log and to try again; nothing is judged here.
 
+pub mod announce;
 pub mod banner;
 pub mod card;
 pub mod html;
@@ -23,10 +24,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use weaver_diagnostics::weaver_toml::plan::{PAGE_ENVIRONMENT, PAGE_OFF};
+use weaver_diagnostics::weaver_toml::plan::{ANNOUNCEMENT, PAGE_ENVIRONMENT, PAGE_OFF};
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
+    announce::{Announcer, Wanted},
     card::{BootPartition, Publication},
     ledger::WriteLedger,
     page::Page,
@@ -67,6 +69,12 @@ pub enum PublishError {
         #[from]
         source: WriteError,
     },
+    /// What is to be announced cannot be written.
+    #[error(
+        "{source}: {}; if avahi-daemon was installed just now, type: sudo systemctl restart weaver-node-agent",
+        cause(source)
+    )]
+    Announce { source: WriteError },
     /// The report cannot be put into JSON.
     #[error("cannot write the report as JSON: {0}; this is a fault of this program")]
     Json(#[from] serde_json::Error),
@@ -83,6 +91,7 @@ pub struct Publisher {
     card: BootPartition,
     /// How it ended with the boot partition the last time.
     card_said: Option<node_report::Card>,
+    announcer: Option<Announcer>,
 }
 
 impl Publisher {
@@ -91,7 +100,13 @@ impl Publisher {
     pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
         let ledger = WriteLedger::new(state_dir.join("card-writes"));
         let card = BootPartition::new(root.clone(), boot_dir, ledger);
-        Self { runtime_dir, root: root.clone(), card, card_said: None }
+        Self { runtime_dir, root: root.clone(), card, card_said: None, announcer: None }
+    }
+
+    /// Announces the node as well.
+    #[must_use]
+    pub fn announcing(self, announcer: Announcer) -> Self {
+        Self { announcer: Some(announcer), ..self }
     }
 
     /// Publishes the report; the outcome is that of the boot partition.
@@ -141,14 +156,19 @@ impl Publisher {
             .and_then(|()| replace_changed(&banner_path, banner.as_bytes(), 0o644));
         let browser = if self.shows_page() {
             // Anyone may read it, over the network too.
-            replace_changed(&self.root.real(html::FILE), page.html().as_bytes(), 0o644)
+            let html = replace_changed(&self.root.real(html::FILE), page.html().as_bytes(), 0o644);
+            let state = format!("{}\n", page.state().word());
+            html.and(replace_changed(&self.root.real(html::STATE_FILE), state.as_bytes(), 0o644))
         } else {
             Ok(false)
         };
+        let announced = self.announcer.as_ref().map_or(Ok(()), |announcer| {
+            announce(&self.root, announcer.wanted(&self.root, page, self.is_seen()))
+        });
         if matches!(banner, Ok(true)) {
             show_banner(&self.root.real(AGETTY_RELOAD));
         }
-        report.and(text).and(banner).and(browser).map(drop)
+        report.and(text).and(banner).and(browser).and(announced)
     }
 
     /// Whether a browser of the network may look: not where only some addresses are asked for.
@@ -158,6 +178,22 @@ impl Publisher {
 
     fn shows_page(&self) -> bool {
         self.root.exists(PAGE_SOCKET) && !self.root.exists(PAGE_OFF)
+    }
+}
+
+/// Has avahi announce that. It reads the file as a user of its own.
+fn announce(root: &HostRoot, wanted: Wanted) -> Result<(), PublishError> {
+    let path = root.real(ANNOUNCEMENT);
+    match wanted {
+        Wanted::NoAvahi => Ok(()),
+        Wanted::Nothing => durable_file::if_there(fs::remove_file(&path))
+            .map_err(|source| PublishError::Place { path, source }),
+        Wanted::File(text) => {
+            replace_changed(&path, text.as_bytes(), 0o644).map(drop).map_err(|error| match error {
+                PublishError::Write { source } => PublishError::Announce { source },
+                other => other,
+            })
+        }
     }
 }
 

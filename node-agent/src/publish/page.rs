@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
+    announcement::State,
     catalogue::Part,
     exit_code,
     finding::{Code, Finding, Severity},
@@ -92,6 +93,17 @@ impl Page<'_> {
             _ => format!("failed: {}", failures.join(", ")),
         };
         finding_text::cut(&verdict, LINE)
+    }
+
+    /// The state in a word.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match (self.failures().next(), self.report.gate) {
+            (Some(_), _) => State::Fail,
+            (None, Gate::Open) => State::Ok,
+            (None, Gate::Shut) if self.report.joins => State::Ok,
+            (None, Gate::Shut) => State::Starting,
+        }
     }
 
     /// The gate, and why it is as it is.

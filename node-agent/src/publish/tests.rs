@@ -90,6 +90,7 @@ fn the_page_for_browsers_is_there_where_it_is_shown_and_anyone_may_read_it() {
     fs::remove_file(case.path("etc/weaver/page-off")).unwrap();
     publish(&mut case);
     assert!(case.text(page).contains("no check has finished yet"), "{}", case.text(page));
+    assert_eq!(case.text("run/weaver-page.state"), "starting\n");
     assert_eq!(fs::metadata(case.path(page)).unwrap().permissions().mode() & 0o777, 0o644);
 }
 

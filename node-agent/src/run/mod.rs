@@ -50,8 +50,13 @@ use weaver_host::{metrics_page, signals::Signals};
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Heartbeat};
 use crate::{
-    args::RunArgs, host::Host, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK,
-    publish::Publisher, systemctl::Systemctl,
+    args::RunArgs,
+    host::Host,
+    host_root::HostRoot,
+    node_report::Gate,
+    preflight_gate::AGENT_LOCK,
+    publish::{Publisher, announce::Announcer, html},
+    systemctl::Systemctl,
 };
 
 /// How long a new agent waits for the lock: preflight holds it for a moment, to
@@ -132,8 +137,9 @@ fn start(
         tasks.spawn(serve_metrics(address, status(), stop()));
     }
     if args.systemd {
-        tasks.spawn(status::publish_on_change(status(), publisher(&args), stop()));
-        tasks.spawn(watchdog::tell(heartbeat.clone(), keeper::longest_silence(&args), stop()));
+        tasks.spawn(status::publish_on_change(status(), publisher(&args, host.clone()), stop()));
+        let state_file = host.root.real(html::STATE_FILE);
+        tasks.spawn(watchdog::tell(heartbeat.clone(), keeper::longest_silence(&args), state_file, stop()));
     } else {
         tasks.spawn(status::write_on_change(status(), stop()));
     }
@@ -172,10 +178,11 @@ async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationTo
     }
 }
 
-fn publisher(args: &RunArgs) -> Publisher {
+fn publisher(args: &RunArgs, host: Host) -> Publisher {
     let root = HostRoot::new(args.host.root.clone());
     let state_dir = root.real(&args.state_dir);
-    Publisher::new(&root, args.runtime_dir.clone(), args.host.boot_dir.clone(), &state_dir)
+    let publisher = Publisher::new(&root, args.runtime_dir.clone(), args.host.boot_dir.clone(), &state_dir);
+    publisher.announcing(Announcer::new(host, args.announce))
 }
 
 /// Names of the children.

@@ -2,9 +2,14 @@
 //!
 //! What the watchdog proves: the runtime runs, and the keeper of the gate has
 //! begun a round within its bound. A keeper that hangs is restarted by systemd;
-//! what it found bad, or an API server that does not answer, is no hang.
+//! what it found bad, or an API server that does not answer, is no hang. The file of the state is touched with each
+//! sign of life, so that the card's page knows what an agent said that has ended since.
 
-use std::time::Duration;
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 use sd_notify::NotifyState;
 use tokio::{
@@ -34,19 +39,34 @@ impl Heartbeat {
 /// Says that the agent is ready once the keeper has begun; then feeds the
 /// watchdog, where systemd has one, at half of its time while the keeper was at
 /// work within `bound`.
-pub async fn tell(heartbeat: Heartbeat, bound: Duration, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn tell(
+    heartbeat: Heartbeat,
+    bound: Duration,
+    state_file: PathBuf,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let limit = sd_notify::watchdog_enabled();
     let work = async {
         let said = |state| drop(sd_notify::notify(&[state]));
         heartbeat.0.subscribe().wait_for(Option::is_some).await?;
         said(NotifyState::Ready);
-        feed(&heartbeat, bound, limit, || said(NotifyState::Watchdog)).await;
+        let fed = || {
+            touch(&state_file);
+            said(NotifyState::Watchdog);
+        };
+        feed(&heartbeat, bound, limit, fed).await;
         anyhow::Ok(())
     };
     tokio::select! {
         ended = work => ended,
         () = stop.cancelled() => Ok(()),
     }
+}
+
+/// Where there is none, the host shows no page. It is in memory, so nothing waits for a disk.
+fn touch(state_file: &Path) {
+    let _ =
+        File::options().write(true).open(state_file).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 async fn feed(heartbeat: &Heartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {

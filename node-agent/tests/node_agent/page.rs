@@ -110,6 +110,29 @@ fn who_came_before_the_program_is_answered_and_a_change_is_seen() {
 }
 
 #[test]
+fn the_state_is_that_of_an_agent_that_lives() {
+    let card = Card::shown(&[]);
+    let state = card.dir.path().join("page.state");
+    let silent = "HTTP/1.1 503";
+    assert!(card.get("/state").starts_with(silent), "no one has said anything");
+    fs::write(&state, "fail\n").unwrap();
+    let answer = card.get("/state");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\nfail"), "{answer}");
+    for other in ["", "<script>", "ok\nok", &"x".repeat(1 << 20)] {
+        fs::write(&state, other).unwrap();
+        assert!(card.get("/state").starts_with(silent), "{other:.9}");
+    }
+    fs::write(&state, "ok\n").unwrap();
+    let file = fs::File::options().write(true).open(&state).unwrap();
+    let now = std::time::SystemTime::now();
+    file.set_modified(now - Duration::from_mins(6)).unwrap();
+    assert!(card.get("/state").starts_with(silent), "the agent has ended");
+    // A Pi's clock is set while it boots, and may be set back.
+    file.set_modified(now + Duration::from_hours(24)).unwrap();
+    assert!(card.get("/state").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
 fn style_icon_and_documentation_come_from_the_program() {
     let card = Card::shown(&[]);
     for (path, kind, part) in [

@@ -7,7 +7,7 @@ use std::{
     os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
     path::Path,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::support::{
@@ -145,6 +145,34 @@ fn has(report: &Value, code: &str) -> bool {
 fn evidence(report: &Value, code: &str) -> String {
     let all = report["findings"].as_array().unwrap();
     all.iter().find(|f| f["code"] == code).map(|f| f["evidence"].to_string()).unwrap_or_default()
+}
+
+#[test]
+fn avahi_announces_the_node_and_its_state_is_fresh_while_the_agent_lives() {
+    const ANNOUNCED: &str = "/etc/avahi/services/weaver.service";
+    const STATE: &str = "/run/weaver-page.state";
+    let scene = Scene::new();
+    scene.put("/usr/lib/systemd/system/weaver-page.socket", "");
+    scene.put("/etc/avahi/services/owner.service", "");
+    let mut agent = scene.start_with(|agent| {
+        agent.env("WATCHDOG_USEC", "400000");
+    });
+    agent.wait("announcement", |scene| scene.shown(ANNOUNCED).contains("served=box.example<"));
+    let announced = scene.shown(ANNOUNCED);
+    assert!(announced.contains("<port>9480</port>") && announced.contains(">ca="), "{announced}");
+    agent.wait("state", |scene| scene.shown(STATE) == "ok\n");
+    let file = fs::File::options().write(true).open(scene.host.path(STATE)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    agent.wait("sign of life", |scene| {
+        let modified = fs::metadata(scene.host.path(STATE)).and_then(|state| state.modified());
+        modified.is_ok_and(|modified| modified > SystemTime::UNIX_EPOCH)
+    });
+    drop(agent);
+    let mut second = scene.start_with(|agent| {
+        agent.env("WEAVER_ANNOUNCE", "no");
+    });
+    second.wait("end of the announcement", |scene| !scene.host.path(ANNOUNCED).exists());
+    assert!(scene.host.path("/etc/avahi/services/owner.service").exists(), "that is not ours");
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub const BACKUP: &str = "/etc/weaver/backup.env";
 pub const PAGE_OFF: &str = "/etc/weaver/page-off";
 /// The addresses at which the page is shown.
 pub const PAGE_ENVIRONMENT: &str = "/etc/weaver/page.env";
+/// What makes avahi announce the card; the node agent writes it, which knows the CA of k3s.
+pub const ANNOUNCEMENT: &str = "/etc/avahi/services/weaver.service";
 /// The apt source of the updates.
 pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
@@ -144,7 +146,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(NETPLAN, 0o600, netplan::networks(config, host)),
         other.map(room_for_wifi),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
-        file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
+        file(AGENT_ENVIRONMENT, 0o644, agent_environment(config)),
         file(BACKUP, 0o644, backup(config)),
         file(PAGE_OFF, 0o644, page_off(config)),
         file(PAGE_ENVIRONMENT, 0o644, page_environment(&config.status.listen)),
@@ -159,6 +161,8 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         |path: &str| kept.iter().any(|(setting, file)| **setting == SecretSetting::Keep && *file == path);
     let source_stays = |path: &str| config.update.is_some() && matches!(path, UPDATE_SOURCE | UPDATE_KEY);
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
+    // At once: avahi starts with the network, long before the agent has looked.
+    let own = own.chain((!announces(config)).then(|| ANNOUNCEMENT.to_owned()));
     let removed = own
         .filter(|path| !files.iter().any(|file| file.path == *path))
         .filter(|path| !is_kept(path) && !source_stays(path))
@@ -289,13 +293,24 @@ fn backup(config: &Config) -> Option<String> {
     )))
 }
 
-fn agent_environment(seconds: u16) -> String {
-    format!("{HEADER}WEAVER_CLOCK_WAIT={seconds}\n")
+fn agent_environment(config: &Config) -> Option<String> {
+    let wait = config.clock_wait.map(|seconds| format!("WEAVER_CLOCK_WAIT={seconds}\n"));
+    let word = |is_on| if is_on { "yes" } else { "no" };
+    let announce = config.status.announce.map(|is_on| format!("WEAVER_ANNOUNCE={}\n", word(is_on)));
+    let lines: String = wait.into_iter().chain(announce).collect();
+    (!lines.is_empty()).then(|| with_header(&lines))
+}
+
+fn joins(config: &Config) -> bool {
+    matches!(config.role, RoleSetting::Agent(_))
+}
+
+fn announces(config: &Config) -> bool {
+    config.status.announces(joins(config), config.hostname.is_some())
 }
 
 fn page_off(config: &Config) -> Option<String> {
-    let joins = matches!(config.role, RoleSetting::Agent(_));
-    let is_on = config.status.is_on(joins, config.hostname.is_some());
+    let is_on = config.status.is_on(joins(config), config.hostname.is_some());
     (!is_on).then(|| format!("{HEADER}# With this file weaver-page.socket does not start.\n"))
 }
 

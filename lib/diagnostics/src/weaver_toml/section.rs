@@ -37,6 +37,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("backup", "recipient", "recipient = \"age1…\""),
     ("status", "page", "page = false"),
     ("status", "listen", "listen = [\"192.168.1.20\"]"),
+    ("status", "announce", "announce = false"),
 ];
 
 /// A text and where it stands.

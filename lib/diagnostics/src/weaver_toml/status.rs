@@ -1,4 +1,4 @@
-//! `[status]`: the card's page, which shows the state of the node in a browser.
+//! `[status]`: the card's page, which shows the state of the node in a browser, and whether the card announces itself.
 
 use std::net::IpAddr;
 
@@ -17,6 +17,8 @@ pub struct StatusPage {
     pub page: Option<bool>,
     /// The only addresses of the card at which it is shown; none: at all of them.
     pub listen: Vec<IpAddr>,
+    /// Whether the card announces itself in its network, where that is said.
+    pub announce: Option<bool>,
 }
 
 impl StatusPage {
@@ -25,10 +27,17 @@ impl StatusPage {
     pub fn is_on(&self, joins: bool, has_name: bool) -> bool {
         self.page.unwrap_or(has_name || !joins)
     }
+
+    /// Whether the card announces itself: where nothing is said, as long as anyone may look at its page.
+    #[must_use]
+    pub fn announces(&self, joins: bool, has_name: bool) -> bool {
+        self.announce.unwrap_or(self.listen.is_empty() && self.is_on(joins, has_name))
+    }
 }
 
 pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> StatusPage {
     let page = section.truth("page", faults);
+    let announce = section.truth("announce", faults);
     let mut listen = Vec::new();
     let texts = section.texts("listen", faults);
     let is_empty = texts.is_empty();
@@ -44,7 +53,7 @@ pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> StatusPage
         let remedy = "remove the line for all addresses, or write page = false for none";
         faults.add_at(section.place_of("listen").as_ref(), "`listen` names no address", remedy);
     }
-    StatusPage { page, listen }
+    StatusPage { page, listen, announce }
 }
 
 fn address(text: &str) -> Result<IpAddr, Mistake> {
@@ -93,6 +102,10 @@ mod tests {
         for (text, says) in [
             ("page = \"no\"", "2: `page` is a string, not true or false; write it like page = false"),
             ("page = 0", "not true or false"),
+            (
+                "announce = \"no\"",
+                "2: `announce` is a string, not true or false; write it like announce = false",
+            ),
             ("pages = false", "did you mean `page`?"),
             ("listen = \"10.0.0.1\"", "`listen` is a string, not a list; write it like listen = ["),
             ("listen = []", "2: `listen` names no address; remove the line"),
@@ -126,8 +139,23 @@ mod tests {
             (Some(false), true, true, false),
             (Some(false), false, true, false),
         ] {
-            let status = StatusPage { page, listen: Vec::new() };
+            let status = StatusPage { page, ..StatusPage::default() };
             assert_eq!(status.is_on(joins, has_name), on, "{page:?} {joins} {has_name}");
+            assert_eq!(status.announces(joins, has_name), on, "as the page: {page:?} {joins} {has_name}");
+        }
+    }
+
+    #[test]
+    fn who_announces_itself() {
+        for (text, on) in [
+            ("", true),
+            ("page = false", false),
+            ("listen = [\"127.0.0.1\"]", false),
+            ("announce = false", false),
+            ("page = false\nannounce = true", true),
+            ("listen = [\"127.0.0.1\"]\nannounce = true", true),
+        ] {
+            assert_eq!(read(text).unwrap().announces(false, true), on, "{text}");
         }
     }
 }

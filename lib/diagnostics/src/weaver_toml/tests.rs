@@ -43,6 +43,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.update.unwrap().key, "config-weaver.asc");
     assert_eq!(config.backup.unwrap().target, "/mnt/usb");
     assert_eq!((config.status.page, config.status.listen.len()), (Some(false), 1));
+    assert_eq!(config.status.announce, Some(false));
 }
 
 #[test]

@@ -85,6 +85,28 @@ fn the_page_is_turned_off_and_narrowed() {
 }
 
 #[test]
+fn an_announcement_that_is_not_wanted_goes_before_avahi_starts() {
+    for (text, variable, is_removed) in [
+        ("", None, false),
+        ("hostname = \"raspi\"\n", None, false),
+        ("[status]\nannounce = true\n", Some("WEAVER_ANNOUNCE=yes\n"), false),
+        ("[status]\nannounce = false\n", Some("WEAVER_ANNOUNCE=no\n"), true),
+        ("[status]\npage = false\n", None, true),
+        ("[status]\nlisten = [\"127.0.0.1\"]\n", None, true),
+        ("[status]\npage = false\nannounce = true\n", Some("WEAVER_ANNOUNCE=yes\n"), false),
+    ] {
+        let plan = of(text, &KnownHost::default());
+        assert_eq!(plan.removed.iter().any(|path| path == ANNOUNCEMENT), is_removed, "{text}");
+        match variable {
+            Some(line) => assert_eq!(content(&plan, AGENT_ENVIRONMENT), format!("{HEADER}{line}"), "{text}"),
+            None => assert!(plan.removed.iter().any(|path| path == AGENT_ENVIRONMENT), "{text}"),
+        }
+    }
+    let both = of("[time]\nwait_seconds = 5\n[status]\nannounce = false\n", &KnownHost::default());
+    assert!(content(&both, AGENT_ENVIRONMENT).ends_with("WEAVER_CLOCK_WAIT=5\nWEAVER_ANNOUNCE=no\n"));
+}
+
+#[test]
 fn a_source_of_updates_waits_for_its_key_and_goes_with_its_section() {
     let text = "[update]\nsource = \"https://example.com/apt\"\nkey = \"a.asc\"\n";
     let host = KnownHost { update_key: Some("a key\n".to_owned()), ..KnownHost::default() };
