@@ -7,6 +7,7 @@
 mod account;
 pub mod arguments;
 mod authority;
+mod choose;
 mod deliver;
 mod every;
 mod export;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use weaver_diagnostics::exit_code::USAGE;
 
 use crate::stdout::{Lines, failed};
 use every::{ExportAll, export_all};
@@ -55,7 +57,11 @@ pub enum Verb {
     /// is an earlier export of the same server with the same CA; if the CA has changed, the message says how to
     /// check it. Keeps a backup of the kubeconfig next to it.
     ///
-    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
+    /// Without HOST, offers the cards that `weaver find` lists; where there is no terminal to choose on, prints
+    /// them with what to type. If the CA is another than the announced one, it is refused.
+    ///
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage, or no terminal to choose on; 10 refused, the
+    /// message says what to do.
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
     /// Merge an exported kubeconfig into the one that kubectl reads
@@ -83,7 +89,10 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let done = match verb {
         Verb::Export(arguments) => export(&arguments).await,
         Verb::ExportAll(arguments) => export_all(&arguments).await,
-        Verb::Fetch(arguments) => fetch(&arguments).await,
+        Verb::Fetch(arguments) => match arguments.target().await? {
+            Some(target) => fetch(&arguments, &target).await,
+            None => return Ok(USAGE.into()),
+        },
         Verb::Merge(arguments) => merge(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };

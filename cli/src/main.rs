@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod examples;
 mod explain;
+mod find;
 mod generated;
 mod grant;
 mod ingress;
@@ -90,6 +91,14 @@ enum Verb {
     /// Exit status: 0 input read to its end; 1 input could not be read; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Explain(explain::Explain),
+    /// Find the cards in this network, and their state
+    ///
+    /// Cards announce themselves by mDNS where anyone may look at their page. Nothing of it is a proof: anyone in the
+    /// network can announce anything. The state is what the card's page says now. Needs no kubeconfig.
+    ///
+    /// Exit status: 0 found; 1 none found, or could not ask; 2 wrong usage; 10 two cards have one name.
+    #[command(verbatim_doc_comment)]
+    Find(find::Find),
     /// Check Ingresses for Traefik
     Ingress {
         #[command(subcommand)]
@@ -228,6 +237,7 @@ async fn main() -> ExitCode {
         Verb::Docs(options) => docs::run(&options),
         Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
+        Verb::Find(options) => find::run(&options).await,
         Verb::Ingress { verb } => ingress::run(verb),
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,

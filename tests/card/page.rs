@@ -110,3 +110,35 @@ fn a_card_that_shows_no_page_closes_its_port() {
     let inside = machine.run(&format!("bash -c \"{inside}\"")).unwrap();
     assert!(inside.contains("<h1>raspi</h1>"), "{inside}");
 }
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn the_card_announces_itself_and_is_found() {
+    let mut machine = machine().unwrap();
+    // QEMU's network for users passes no multicast: the card is looked for on the card, through avahi's own answers.
+    let find = "weaver find -o json --timeout 5 2>/dev/null || true";
+    let found = until("the card among the cards that are found", || {
+        let found = machine.run(find)?;
+        Ok(if found.contains("\"state\": \"ok\"") { Ok(found) } else { Err(found) })
+    });
+    let ca = machine.run("sha256sum < /var/lib/rancher/k3s/server/tls/server-ca.crt").unwrap();
+    let ca = ca.split_whitespace().next().unwrap();
+    for part in ["\"name\": \"raspi\"", "\"port\": 9480", &format!("\"ca\": \"{ca}\""), API_NAME] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+    let log = machine.run("journalctl -b -u avahi-daemon --no-pager").unwrap();
+    assert!(log.contains("/services/weaver.service) successfully established"), "{log}");
+
+    // What boot-config writes for `announce = false`, and the agent's next start.
+    let off = "echo WEAVER_ANNOUNCE=no >> /etc/weaver/node-agent.env && systemctl restart weaver-node-agent";
+    machine.run(off).unwrap();
+    until("the end of the announcement", || {
+        let there =
+            machine.run("ls /etc/avahi/services; weaver find --timeout 2 -o json 2>/dev/null || true")?;
+        Ok(if there.contains("\"cards\": []") && !there.contains("weaver.service") {
+            Ok(())
+        } else {
+            Err(there)
+        })
+    });
+}

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 use weaver_diagnostics::kubeconfig_export::authority::NewAuthority;
 
@@ -25,6 +27,27 @@ If not, do not use the new kubeconfig: it is not from this node.",
     )
 }
 
+/// Whether the CA that came over ssh is the one that was announced by mDNS. That it is proves nothing, since anyone could
+/// announce it: it only keeps the user from fetching from another card than the one that was chosen.
+///
+/// # Errors
+/// It is another one.
+pub fn is_announced(ca_data: &str, announced: &str, from: &str) -> Result<(), String> {
+    let sent = BASE64_STANDARD.decode(ca_data).map(|file| sha256(&file)).unwrap_or_default();
+    if sent == announced {
+        return Ok(());
+    }
+    Err(format!(
+        "{from} has another CA than the card that was announced with its address; nothing was written
+  SHA-256 of the CA that was announced: {announced}
+  SHA-256 of the CA that was sent:      {sent}
+Another machine in this network may pretend to be the card. On the card, print that of its CA:
+    sudo sha256sum {K3S_CA}
+If it prints the second, because its CA was rotated just now, fetch by its address:
+    weaver kubeconfig fetch {from}"
+    ))
+}
+
 fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
@@ -32,6 +55,18 @@ fn sha256(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ca_that_was_announced_otherwise_is_refused_and_one_that_was_is_not_trusted_for_it() {
+        let sent = BASE64_STANDARD.encode("abc");
+        let right = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(is_announced(&sent, right, "pi@10.0.0.2"), Ok(()));
+        let refused = is_announced(&sent, &"0".repeat(64), "pi@10.0.0.2").unwrap_err();
+        for want in ["announced: 000", &format!("sent:      {right}\n"), "fetch pi@10.0.0.2"] {
+            assert!(refused.contains(want), "{want}: {refused}");
+        }
+        assert!(is_announced("not base64", right, "pi").is_err());
+    }
 
     #[test]
     fn the_fingerprints_are_those_that_the_command_prints() {

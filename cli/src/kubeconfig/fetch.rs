@@ -19,16 +19,20 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::shell::quoted;
 use weaver_diagnostics::text_file::TextFile;
+use weaver_diagnostics::weaver_toml::plan::ADMIN;
 use weaver_host::platform::SSH_MISSING;
 use weaver_tenant::Account;
 
 use super::account::account;
 use super::arguments::{entry_name, host};
+use super::authority;
+use super::choose::{self, Target};
 use super::deliver::merged;
 use super::file::{Merging, default_kubeconfig};
 use super::handshake::{self, anchors};
 use super::refusal::{REFUSED, refusal};
 use super::remote::{self, Failed, Limits};
+use crate::find::Search;
 use crate::stdout::note;
 
 /// Exit status of ssh where the connection itself failed.
@@ -36,9 +40,14 @@ const SSH_FAILED: i32 = 255;
 
 #[derive(Args)]
 pub struct Fetch {
-    /// SSH destination: HOST, USER@HOST, or a Host of your ssh configuration
+    /// SSH destination: HOST, USER@HOST, or a Host of your ssh configuration [default: a card that is found]
     #[arg(value_name = "[USER@]HOST", value_parser = destination)]
-    from: String,
+    from: Option<String>,
+    /// User to log in as on a card that is found
+    #[arg(long, value_name = "NAME", value_parser = user, default_value = ADMIN, conflicts_with = "from")]
+    user: String,
+    #[command(flatten)]
+    search: Search,
     /// DNS name or address by which this machine reaches the API server [default: HOST]
     #[arg(long, value_parser = host)]
     name: Option<ServingName>,
@@ -69,6 +78,11 @@ fn destination(text: &str) -> Result<String, &'static str> {
     if is_plain { Ok(text.to_owned()) } else { Err("write HOST or USER@HOST") }
 }
 
+/// A part of such a place.
+fn user(text: &str) -> Result<String, &'static str> {
+    destination(text).ok().filter(|text| !text.contains('@')).ok_or("write the name of a user of the card")
+}
+
 /// A name as k3d takes it, and never a flag.
 fn k3d_cluster(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -79,9 +93,20 @@ fn k3d_cluster(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
-    let place = arguments.from.rsplit_once('@').map_or(&*arguments.from, |(_, place)| place);
-    let name = arguments.name.clone().map_or_else(
+impl Fetch {
+    /// What was named, or chosen among the cards that were found; none where it could not be chosen.
+    pub async fn target(&self) -> anyhow::Result<Option<Target>> {
+        match &self.from {
+            Some(from) => Ok(Some(Target { from: from.clone(), name: None, ca: None })),
+            None => choose::target(&self.search, &self.user).await,
+        }
+    }
+}
+
+pub async fn fetch(arguments: &Fetch, target: &Target) -> anyhow::Result<()> {
+    let from = &*target.from;
+    let place = from.rsplit_once('@').map_or(from, |(_, place)| place);
+    let name = arguments.name.clone().or_else(|| target.name.clone()).map_or_else(
         || {
             host(place).map_err(|why| {
                 refusal(format!("{place} is not a valid name to connect to: {why}; pass --name"))
@@ -91,8 +116,11 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     )?;
     let path =
         arguments.merge.clone().or_else(default_kubeconfig).context("name a kubeconfig with --merge")?;
-    let text = TextFile::new(format!("what {} sent", arguments.from), exported(arguments, &name).await?);
+    let text = TextFile::new(format!("what {from} sent"), exported(arguments, from, &name).await?);
     let source = Source::read(&text).map_err(refusal)?;
+    if let Some(announced) = &target.ca {
+        authority::is_announced(&source.ca_data, announced, from).map_err(refusal)?;
+    }
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
     let wanted = ExportRequest {
         host: &name,
@@ -127,8 +155,7 @@ fn is_as_asked(source: &Source, name: &ServingName) -> Result<(), String> {
 }
 
 /// What the export on the other machine printed; its notes and refusals are shown as they come.
-async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
-    let from = &arguments.from;
+async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::Result<String> {
     let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
     let account = arguments.as_account.iter();
     let account = account.map(|account| format!(" --as-account {}/{}", account.namespace, account.name));

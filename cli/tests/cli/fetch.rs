@@ -1,10 +1,16 @@
 //! `weaver kubeconfig fetch` as a person runs it: an `ssh` of the test's own runs the command here, as a Pi would.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::pty::openpty;
+use sha2::{Digest as _, Sha256};
+
+use crate::find::Network;
 use crate::support::tls_server::{Ca, TlsServer, closed_port};
 use crate::support::{CERTIFICATE, KEY, k3s_kubeconfig};
 use tempfile::TempDir;
@@ -57,6 +63,94 @@ impl Scene {
     fn config(&self) -> Option<String> {
         fs::read_to_string(self.path("config")).ok()
     }
+}
+
+/// Chooses `answer` on a terminal: exit status, and what was seen there.
+fn chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
+    let ends = openpty(None, None).unwrap();
+    let far = || Stdio::from(ends.slave.try_clone().unwrap());
+    let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"))
+        .args(["kubeconfig", "fetch", "--timeout", "3"])
+        .env("PATH", format!("{}:/usr/bin:/bin", scene.dir.path().display()))
+        .env("KUBECONFIG", scene.path("config"))
+        .env("WEAVER_MDNS_PORT", network.port.to_string())
+        .stdin(far())
+        .stdout(far())
+        .stderr(far())
+        .spawn()
+        .unwrap();
+    let mut near = fs::File::from(ends.master);
+    // It waits in the terminal until it is asked for.
+    near.write_all(answer.as_bytes()).unwrap();
+    let code = weaver.wait().unwrap().code().unwrap();
+    drop(ends.slave);
+    let mut seen = Vec::new();
+    // The end of a terminal is an error.
+    let _ = near.read_to_end(&mut seen);
+    (code, String::from_utf8(seen).unwrap())
+}
+
+/// On a busy machine the first answer may be too late.
+fn until_chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
+    let begun = Instant::now();
+    loop {
+        let (code, seen) = chosen(scene, network, answer);
+        if !seen.contains("no card answered") {
+            return (code, seen);
+        }
+        assert!(begun.elapsed() < Duration::from_mins(2), "{seen}");
+    }
+}
+
+#[test]
+fn a_card_that_is_found_is_chosen_on_the_terminal() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["localhost"]));
+    let scene = Scene::new(&ca, &format!("https://{}", server.address));
+    let network = Network::new();
+    let announced = sha256(&ca.pem());
+    network.announce(
+        "raspi",
+        1,
+        &[("txtvers", "1"), ("name", "raspi"), ("served", "localhost"), ("ca", &announced)],
+    );
+    for wrong in ["2\n", "\n", "raspi\n"] {
+        let (code, seen) = until_chosen(&scene, &network, wrong);
+        assert_eq!((code, scene.config()), (1, None), "{seen}");
+        assert!(seen.contains("nothing was changed: that is none of the numbers"), "{seen}");
+    }
+    let (code, seen) = until_chosen(&scene, &network, "1\n");
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("1  raspi  127.0.0.1") && seen.contains("-- weaver-admin@127.0.0.1"), "{seen}");
+    assert!(!seen.contains(KEY) && scene.config().unwrap().contains(KEY), "{seen}");
+}
+
+#[test]
+fn an_announced_ca_is_no_anchor_and_another_one_is_refused() {
+    let (ca, other) = (Ca::new(), Ca::new());
+    let server = TlsServer::start(ca.leaf(&["localhost"]));
+    let network = Network::new();
+    let records = |ca: &Ca| {
+        [("txtvers", "1".to_owned()), ("served", "localhost".to_owned()), ("ca", sha256(&ca.pem()))]
+    };
+    let announce = |instance: &str, ca: &Ca| {
+        let records = records(ca);
+        network.announce(instance, 1, &records.each_ref().map(|(key, value)| (*key, value.as_str())));
+    };
+    // The hash of another card's CA.
+    announce("card", &other);
+    let scene = Scene::new(&ca, &format!("https://{}", server.address));
+    let (code, seen) = until_chosen(&scene, &network, "1\n");
+    assert_eq!((code, scene.config()), (10, None), "{seen}");
+    assert!(seen.contains("another CA than the card that was announced"), "{seen}");
+    // The hash of its own, by one who sends that CA too: the server of that name proves another.
+    let scene = Scene::new(&other, &format!("https://{}", server.address));
+    let (code, seen) = until_chosen(&scene, &network, "1\n");
+    assert_eq!((code, scene.config()), (10, None), "{seen}");
+}
+
+fn sha256(text: &str) -> String {
+    format!("{:x}", Sha256::digest(text))
 }
 
 fn mode(path: &Path) -> u32 {

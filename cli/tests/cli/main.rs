@@ -7,6 +7,8 @@ mod crd_lint;
 mod explain;
 #[cfg(unix)]
 mod fetch;
+#[cfg(unix)]
+mod find;
 mod kubeconfig;
 mod laptop;
 mod merge;

@@ -1,0 +1,115 @@
+//! `weaver find`: the cards of this network, which announce themselves by mDNS, and their state, which their pages say.
+//!
+//! Guarantees: nothing is sent but the question of mDNS and, to a card that announces a page, one GET without any
+//! credential; answers are bounded in number, size and time. Anyone in the network can announce anything, so nothing of
+//! it is trusted: `weaver kubeconfig fetch` proves what it gets, and only compares it with what was announced.
+
+mod browse;
+pub mod card;
+mod state;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use weaver_diagnostics::announcement::SERVICE;
+use weaver_diagnostics::exit_code::KNOWN_BAD;
+use weaver_diagnostics::finding_text::clean_json;
+use weaver_host::table::table;
+
+use crate::status::Format;
+use crate::stdout::{Lines, document, failed, note, print};
+use card::Card;
+
+/// Cards that are shown.
+const MOST: usize = 100;
+
+#[derive(Args)]
+pub struct Find {
+    #[command(flatten)]
+    search: Search,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// How to look for cards.
+#[derive(Args)]
+pub struct Search {
+    /// How long to wait for cards to answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+    timeout: u64,
+    /// UDP port of mDNS, for tests
+    #[arg(long, env = "WEAVER_MDNS_PORT", value_name = "PORT", default_value_t = 5353, hide = true)]
+    mdns_port: u16,
+}
+
+/// What answered.
+pub struct Found {
+    /// By name.
+    pub cards: Vec<Card>,
+    /// Whether more than [`MOST`] did.
+    is_cut: bool,
+}
+
+impl Search {
+    /// Waits for the whole time: there is no telling how many are still to answer.
+    pub async fn cards(&self) -> anyhow::Result<Found> {
+        let time = Duration::from_secs(self.timeout);
+        let heard = browse::services(self.mdns_port, time, MOST + 1).await?;
+        let is_cut = heard.len() > MOST;
+        let mut cards: Vec<_> = heard.into_iter().take(MOST).filter_map(Card::read).collect();
+        state::ask(&mut cards).await;
+        cards.sort_by(|a, b| (&a.name, &a.addresses).cmp(&(&b.name, &b.addresses)));
+        Ok(Found { cards, is_cut })
+    }
+
+    /// What to check where none answered.
+    pub fn none(&self) -> anyhow::Error {
+        let lines = [
+            &*format!("no card answered within {} s ({SERVICE} by mDNS); check that", self.timeout),
+            "the card is on, and in the same network: mDNS does not pass a router",
+            "the access point passes multicast: guest networks and `client isolation` do not",
+            "the firewall of this machine lets UDP port 5353 in, and no program keeps that port for itself",
+            "this is not WSL, a container or a VPN, which have a network of their own",
+            "the card announces itself: not with `announce = false`, and only with avahi-daemon; `weaver docs find-a-card`",
+            "or use its address, which the router lists: weaver kubeconfig fetch weaver-admin@ADDRESS",
+        ];
+        Lines(lines.map(str::to_owned).to_vec()).into()
+    }
+}
+
+impl Found {
+    /// Says what is to be known of the list.
+    pub fn tell(&self) {
+        for clash in card::clashes(&self.cards) {
+            note!("note: {clash}");
+        }
+        if self.is_cut {
+            note!(
+                "note: more than {MOST} announcements: the others are left out; someone may be forging them"
+            );
+        }
+    }
+}
+
+pub async fn run(options: &Find) -> anyhow::Result<ExitCode> {
+    let found = options.search.cards().await?;
+    match options.output {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&card::json(&found.cards))?;
+            document(&(clean_json(&json) + "\n"))?;
+        }
+        Format::Table if found.cards.is_empty() => {}
+        Format::Table => {
+            print(&table(&card::rows(&found.cards), "  "))?;
+        }
+    }
+    if found.cards.is_empty() {
+        failed("error", &options.search.none());
+        return Ok(ExitCode::FAILURE);
+    }
+    found.tell();
+    let clash = !card::clashes(&found.cards).is_empty();
+    Ok(if clash { KNOWN_BAD.into() } else { ExitCode::SUCCESS })
+}

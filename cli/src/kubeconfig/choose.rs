@@ -1,0 +1,130 @@
+//! Which card `weaver kubeconfig fetch` logs in to where none is named: one of those that announce themselves, as the user
+//! chooses on the terminal.
+//!
+//! An announcement is no proof: ssh proves the card by its host key, the export its name, and a CA that is another than the
+//! announced one is refused.
+
+use std::io::{self, IsTerminal as _};
+
+use anyhow::{Context as _, bail};
+use weaver_diagnostics::san::ServingName;
+use weaver_host::table::table;
+
+use crate::find::Search;
+use crate::find::card::{self, Card};
+use crate::stdout::{note, print};
+
+/// Where to log in, and what was announced there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// As ssh takes it.
+    pub from: String,
+    /// By which the API server is reached; none where that is the address.
+    pub name: Option<ServingName>,
+    /// SHA-256 of the CA file.
+    pub ca: Option<String>,
+}
+
+/// The one that the user chooses; none where there is no terminal to choose on, and the list is printed.
+pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<Target>> {
+    let mut found = search.cards().await?;
+    // One that joins a server has no kubeconfig to give.
+    found.cards.retain(|card| !card.announced.joins);
+    let cards = &found.cards;
+    if cards.is_empty() {
+        return Err(search.none());
+    }
+    let targets: Vec<_> = cards.iter().map(|card| of(card, user)).collect();
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        let commands: String = targets.iter().map(|target| command(target) + "\n").collect();
+        print(&format!("{}\n{commands}", table(&card::rows(cards), "  ")))?;
+        found.tell();
+        note!("error: no terminal to choose on, and nothing was changed: run one of these commands");
+        return Ok(None);
+    }
+    print(&table(&numbered(cards), "  "))?;
+    found.tell();
+    print(&format!("Fetch from which, 1 to {}? ", targets.len()))?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("reading your answer")?;
+    match chosen(&answer, targets) {
+        Some(target) => Ok(Some(target)),
+        None => bail!("nothing was changed: that is none of the numbers"),
+    }
+}
+
+fn of(card: &Card, user: &str) -> Target {
+    let name: Option<ServingName> = card.announced.served.as_deref().and_then(|name| name.parse().ok());
+    // kubectl finds no name of mDNS; the address is always in the certificate.
+    let name = name.filter(|name| !name.is_mdns() && !matches!(name, ServingName::Wildcard(_)));
+    Target { from: format!("{user}@{}", card.address()), name, ca: card.announced.ca.clone() }
+}
+
+fn command(target: &Target) -> String {
+    let name = target.name.iter().map(|name| format!(" --name {name}"));
+    format!("weaver kubeconfig fetch {}{}", target.from, name.collect::<String>())
+}
+
+fn numbered(cards: &[Card]) -> Vec<Vec<String>> {
+    let number = |at: usize| if at == 0 { String::new() } else { at.to_string() };
+    let rows = card::rows(cards).into_iter().enumerate();
+    rows.map(|(at, row)| std::iter::once(number(at)).chain(row).collect()).collect()
+}
+
+fn chosen(answer: &str, targets: Vec<Target>) -> Option<Target> {
+    let number: usize = answer.trim().parse().ok()?;
+    targets.into_iter().nth(number.checked_sub(1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find::card::{Address, Service};
+    use std::net::SocketAddr;
+
+    fn card(ip: &str, served: &str) -> Card {
+        let records = [("txtvers", "1".to_owned()), ("served", served.to_owned()), ("ca", "0a".repeat(32))];
+        let address = Address {
+            at: SocketAddr::new(ip.parse().unwrap(), 0),
+            interface: Some(("eth0".into(), 2)),
+            is_own: false,
+        };
+        let records = records.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())).collect();
+        Card::read(Service { addresses: vec![address], records, ..Service::default() }).unwrap()
+    }
+
+    #[test]
+    fn what_is_typed_for_a_card() {
+        for (ip, served, want) in [
+            ("10.0.0.2", "raspi.lan", "pi@10.0.0.2 --name raspi.lan"),
+            ("10.0.0.2", "raspi.local", "pi@10.0.0.2"),
+            ("10.0.0.2", "", "pi@10.0.0.2"),
+            ("10.0.0.2", "$(reboot)", "pi@10.0.0.2"),
+            ("10.0.0.2", "--force", "pi@10.0.0.2"),
+            ("fd00::2", "192.168.1.20", "pi@fd00::2 --name 192.168.1.20"),
+        ] {
+            let target = of(&card(ip, served), "pi");
+            assert_eq!(command(&target), format!("weaver kubeconfig fetch {want}"));
+            assert_eq!(target.ca.as_deref(), Some(&*"0a".repeat(32)));
+        }
+    }
+
+    #[test]
+    fn only_a_number_of_the_list_chooses() {
+        let targets: Vec<_> = ["10.0.0.2", "10.0.0.3"].map(|ip| of(&card(ip, ""), "pi")).to_vec();
+        for (answer, want) in
+            [("1\n", Some("pi@10.0.0.2")), (" 2 \r\n", Some("pi@10.0.0.3")), ("0", None), ("3", None)]
+        {
+            assert_eq!(
+                chosen(answer, targets.clone()).map(|target| target.from).as_deref(),
+                want,
+                "{answer:?}"
+            );
+        }
+        for answer in ["", "\n", "yes", "-1", "1 2", "99999999999999999999"] {
+            assert_eq!(chosen(answer, targets.clone()), None, "{answer:?}");
+        }
+        let rows = numbered(&[card("10.0.0.2", "")]);
+        assert_eq!((rows[0][0].as_str(), rows[0][1].as_str(), rows[1][0].as_str()), ("", "NAME", "1"));
+    }
+}
