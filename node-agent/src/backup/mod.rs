@@ -29,8 +29,10 @@ use jiff::Timestamp;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
+use weaver_diagnostics::node_backup::name;
 use weaver_host::progress::Progress;
 
+use crate::facts::identity;
 use crate::host::Host;
 use crate::k3s_version::version_of;
 
@@ -128,7 +130,9 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         host.node_name().context("cannot determine the name of this node: does the host have a hostname?")?;
     let state_dir = host.root.real(state_dir);
     let now = Timestamp::now();
-    let place = BackupFile::of(target, &node, &now.strftime(STAMP).to_string(), seal.is_closed())?;
+    let ca = identity::ca_fingerprint(&host.root, &layout.data_dir);
+    let owner = name::owner(&node, ca.as_deref());
+    let place = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || place.is_directory,
         "--keep counts the backups in a directory, and {} is none: make it, or mount what belongs there",
@@ -186,7 +190,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let manifest = write(file, sources, manifest, &place, seal, progress).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;
-    let thinned = keep.map(|keep| place.thin_out(&manifest.node, keep, since.as_deref().unwrap_or_default()));
+    let thinned = keep.map(|keep| place.thin_out(&owner, keep, since.as_deref().unwrap_or_default()));
     let (removed, not_removed) = match thinned {
         Some(Err(error)) => (Vec::new(), Some(format!("{error:#}"))),
         Some(Ok(removed)) => (removed, None),

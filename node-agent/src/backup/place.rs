@@ -34,11 +34,11 @@ impl BackupFile {
     ///
     /// # Errors
     /// There is neither.
-    pub fn of(target: &Path, node: &str, stamp: &str, is_encrypted: bool) -> anyhow::Result<Self> {
+    pub fn of(target: &Path, owner: &str, stamp: &str, is_encrypted: bool) -> anyhow::Result<Self> {
         let shown = target.display();
         if target.is_dir() {
-            let name = name::of(node, stamp, is_encrypted);
-            let temporary = target.join(format!(".weaver-backup-{node}.part"));
+            let name = name::of(owner, stamp, is_encrypted);
+            let temporary = target.join(format!(".weaver-backup-{owner}.part"));
             return Ok(Self { directory: target.to_owned(), name, is_directory: true, temporary });
         }
         ensure!(
@@ -152,9 +152,9 @@ impl BackupFile {
     ///
     /// # Errors
     /// One cannot be removed.
-    pub fn thin_out(&self, node: &str, keep: usize, since: &str) -> anyhow::Result<Vec<String>> {
+    pub fn thin_out(&self, owner: &str, keep: usize, since: &str) -> anyhow::Result<Vec<String>> {
         let names = names(&self.directory)?;
-        let surplus = name::surplus(&names, node, &self.name, since, keep);
+        let surplus = name::surplus(&names, owner, &self.name, since, keep);
         for name in &surplus {
             let path = self.directory.join(name);
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;

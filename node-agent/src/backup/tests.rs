@@ -114,6 +114,12 @@ impl Scene {
         }
     }
 
+    /// As its backups are named.
+    pub fn owner(&self) -> String {
+        let ca = identity::ca_fingerprint(&HostRoot::new(self.at("/")), Path::new("/var/lib/rancher/k3s"));
+        name::owner("raspi", Some(&ca.unwrap()))
+    }
+
     /// A backup of this host in one file.
     pub async fn backup(&self) -> PathBuf {
         to(self.request(&self.at("/backups/one.tar"))).await.unwrap().path
@@ -136,7 +142,10 @@ async fn what_is_in_it_and_who_may_read_it() {
     let metadata = fs::metadata(&made.path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
     let name = made.path.file_name().unwrap().to_str().unwrap();
-    assert!(name.starts_with("weaver-backup-raspi-2") && scene.names("/backups") == [name], "{name}");
+    assert!(
+        name.starts_with(&format!("weaver-backup-{}-2", scene.owner())) && scene.names("/backups") == [name],
+        "{name}"
+    );
     assert_eq!(
         members(&made.path),
         [
@@ -178,13 +187,17 @@ async fn what_is_in_it_and_who_may_read_it() {
 #[tokio::test]
 async fn the_oldest_of_this_node_go() {
     let scene = Scene::new("raspi", 1);
-    for name in ["raspi-20200101T000000Z", "raspi-20200102T000000Z", "attic-20200101T000000Z"] {
-        scene.write(&format!("/backups/weaver-backup-{name}.tar"), "");
+    let owner = scene.owner();
+    // Another node of this name uses the share, too.
+    for other in [&owner, "raspi-00000000", "attic"] {
+        for day in ["01", "02"] {
+            scene.write(&format!("/backups/weaver-backup-{other}-202001{day}T000000Z.tar"), "");
+        }
     }
-    scene.write("/backups/.weaver-backup-raspi.part", "of one that was killed");
+    scene.write(&format!("/backups/.weaver-backup-{owner}.part"), "of one that was killed");
     let made = to(Request { keep: Some(2), ..scene.request(&scene.at("/backups")) }).await.unwrap();
-    assert_eq!(made.removed, ["weaver-backup-raspi-20200101T000000Z.tar"]);
-    assert_eq!(scene.names("/backups").len(), 3, "{:?}", scene.names("/backups"));
+    assert_eq!(made.removed, [format!("weaver-backup-{owner}-20200101T000000Z.tar")]);
+    assert_eq!(scene.names("/backups").len(), 6, "{:?}", scene.names("/backups"));
 }
 
 #[tokio::test]
@@ -412,7 +425,7 @@ async fn the_timer_makes_one_when_it_is_due_and_its_failure_is_in_the_report() {
     };
     fs::create_dir(scene.at("/mnt")).unwrap();
     // As another card of this name left it.
-    scene.write("/backups/weaver-backup-raspi-20200101T000000Z.tar", "");
+    scene.write(&format!("/backups/weaver-backup-{}-20200101T000000Z.tar", scene.owner()), "");
     assert!(scene.run(&words(&absent).each_ref().map(String::as_str)).await.is_err());
     assert!(
         found().unwrap().contains("the last attempt failed: --keep counts the backups in a directory, and "),

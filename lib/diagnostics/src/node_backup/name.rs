@@ -2,18 +2,30 @@
 
 const BEFORE: &str = "weaver-backup-";
 
-/// The name of a backup; `stamp` is `20261127T082200Z`.
+/// Characters of a CA's fingerprint in a name.
+const FINGERPRINT: usize = 8;
+
+/// Whose backups they are: two nodes of one name that use one share have a CA each.
 #[must_use]
-pub fn of(node: &str, stamp: &str, is_encrypted: bool) -> String {
-    let end = if is_encrypted { ".tar.age" } else { ".tar" };
-    format!("{BEFORE}{node}-{stamp}{end}")
+pub fn owner(node: &str, ca: Option<&str>) -> String {
+    match ca.and_then(|ca| ca.get(..FINGERPRINT)) {
+        Some(ca) => format!("{node}-{ca}"),
+        None => node.to_owned(),
+    }
 }
 
-/// The stamp in the name of a backup of this node.
+/// The name of a backup of this [`owner`]; `stamp` is `20261127T082200Z`.
 #[must_use]
-pub fn stamp<'n>(name: &'n str, node: &str) -> Option<&'n str> {
+pub fn of(owner: &str, stamp: &str, is_encrypted: bool) -> String {
+    let end = if is_encrypted { ".tar.age" } else { ".tar" };
+    format!("{BEFORE}{owner}-{stamp}{end}")
+}
+
+/// The stamp in the name of a backup of this owner.
+#[must_use]
+pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
     let plain = name.strip_suffix(".age").unwrap_or(name).strip_suffix(".tar")?;
-    let stamp = plain.strip_prefix(BEFORE)?.strip_prefix(node)?.strip_prefix('-')?;
+    let stamp = plain.strip_prefix(BEFORE)?.strip_prefix(owner)?.strip_prefix('-')?;
     let fits = |(at, byte): (usize, u8)| match at {
         8 => byte == b'T',
         15 => byte == b'Z',
@@ -22,18 +34,24 @@ pub fn stamp<'n>(name: &'n str, node: &str) -> Option<&'n str> {
     (stamp.len() == 16 && stamp.bytes().enumerate().all(fits)).then_some(stamp)
 }
 
-/// Which of `names` go where the newest `keep` of this node stay. That which was just made stays, whatever the clock
-/// said then; and so do those from before the stamp `since`, which another card of the same name may have made.
+/// Which of `names` go where the newest `keep` of this owner stay. That which was just made stays, whatever the clock
+/// said then; and so do those from before the stamp `since`, which another card may have made.
+///
+/// Those from the future, by a clock that was wrong then or is now, are counted by themselves: they neither push out what
+/// is made from now on, nor pile up.
 #[must_use]
-pub fn surplus<'n>(names: &'n [String], node: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
+pub fn surplus<'n>(names: &'n [String], owner: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
     let own = names.iter().filter(|name| *name != made);
-    let mut own: Vec<_> = own
-        .filter_map(|name| Some((stamp(name, node)?, name.as_str())))
-        .filter(|(stamp, _)| *stamp >= since)
-        .collect();
-    own.sort_unstable();
-    let surplus = (own.len() + 1).saturating_sub(keep).min(own.len());
-    own.into_iter().take(surplus).map(|(_, name)| name).collect()
+    let own = own.filter_map(|name| Some((stamp(name, owner)?, name.as_str())));
+    let own = own.filter(|(stamp, _)| *stamp >= since);
+    let now = stamp(made, owner).unwrap_or_default();
+    let (future, past): (Vec<_>, Vec<_>) = own.partition(|(stamp, _)| *stamp > now);
+    let oldest = |mut group: Vec<(&'n str, &'n str)>, keep: usize| {
+        group.sort_unstable();
+        let surplus = group.len().saturating_sub(keep);
+        group.into_iter().take(surplus).map(|(_, name)| name)
+    };
+    oldest(past, keep.saturating_sub(1)).chain(oldest(future, keep)).collect()
 }
 
 #[cfg(test)]
@@ -61,6 +79,18 @@ mod tests {
     }
 
     #[test]
+    fn two_nodes_of_one_name_leave_each_others_alone() {
+        let (one, other) = (owner("pi", Some(&"0a".repeat(32))), owner("pi", Some(&"0b".repeat(32))));
+        assert_eq!((one.as_str(), owner("pi", None).as_str()), ("pi-0a0a0a0a", "pi"));
+        let at = |owner: &str, day: u8| of(owner, &format!("202611{day:02}T000000Z"), false);
+        let names = [at(&one, 1), at(&other, 1), at("pi", 1), at(&other, 2)];
+        assert_eq!(surplus(&names, &one, &at(&one, 3), "", 1), [at(&one, 1)]);
+        assert_eq!(surplus(&names, "pi", &at("pi", 3), "", 1), [at("pi", 1)], "one without a CA yet");
+        // A fingerprint of digits is no stamp.
+        assert_eq!(stamp("weaver-backup-pi-12345678-20261101T000000Z.tar", "pi"), None);
+    }
+
+    #[test]
     fn the_oldest_of_this_node_go_and_never_the_new_one() {
         let at = |node: &str, day: u8| of(node, &format!("202611{day:02}T000000Z"), false);
         let names = [at("pi", 3), at("pi", 1), at("other", 1), at("pi", 2), "notes.txt".to_owned()];
@@ -71,8 +101,10 @@ mod tests {
             // A new card since the second.
             (at("pi", 3), "20261102T000000Z", 1, vec![at("pi", 2)]),
             (at("pi", 3), "20261103T000000Z", 1, vec![]),
-            // A clock that was set back.
-            (at("pi", 1), "", 2, vec![at("pi", 2)]),
+            // A clock that was set back, or was wrong before.
+            (at("pi", 1), "", 2, vec![]),
+            (at("pi", 1), "", 1, vec![at("pi", 2)]),
+            (at("pi", 2), "", 1, vec![at("pi", 1)]),
             (at("pi", 1), "", 0, vec![at("pi", 2), at("pi", 3)]),
         ] {
             assert_eq!(surplus(&names, "pi", &made, since, keep), want, "{made} {keep}");
