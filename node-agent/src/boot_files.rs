@@ -1,11 +1,12 @@
 //! Reads what decides about the next boot: the boot partition, the configuration of other boot loaders, the stub that no
 //! one reads, and what Debian's generator adds. Which of it counts is decided in [`next_boot`].
 
-use std::fs;
+use std::{fs, path::Path};
 
 use weaver_diagnostics::{
     config_txt::{BOOT_DIR, Hardware, OLD_BOOT_DIR, OLD_CMDLINE},
     finding::Place,
+    host::storage::Mount,
     kernel_cmdline::is_moved_stub,
     memory_cgroup::{EXTRA_CMDLINE, PROC_CMDLINE},
     next_boot::{self, BootFile, Content, Files, Machine, NextBoot},
@@ -25,6 +26,8 @@ pub struct BootFiles {
     /// Whether the generator that appends it is there, and the file can be read. Raspberry Pi OS has a hook of
     /// the same name that does not.
     pub generator: bool,
+    /// Where the boot partition is mounted, if it is mounted read-only.
+    pub read_only_at: Option<String>,
 }
 
 /// Run at each change of a kernel.
@@ -52,7 +55,18 @@ pub fn read(root: &HostRoot) -> BootFiles {
     let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
     // What cannot be read cannot be added to either.
     let generator = hook && extra.is_ok();
-    BootFiles { next: next(root), stub, generator, extra: extra.ok().flatten() }
+    let next = next(root);
+    let read_only_at = read_only_at(root, &next);
+    BootFiles { next, stub, generator, extra: extra.ok().flatten(), read_only_at }
+}
+
+/// Where the file of the next boot is mounted, if that is read-only.
+fn read_only_at(root: &HostRoot, next: &NextBoot) -> Option<String> {
+    let BootFile::Read(file) = &next.file else { return None };
+    match Mounts::read(root)?.holding(Path::new(&file.path))? {
+        (place, Mount::ReadOnly) => Some(place.display().to_string()),
+        _ => None,
+    }
 }
 
 fn next(root: &HostRoot) -> NextBoot {
@@ -62,7 +76,7 @@ fn next(root: &HostRoot) -> NextBoot {
         let depth = if directory == BOOT_DIR { DEPTH } else { 0 };
         if let Err(why) = walk(root, directory, depth, &mut left, &mut files) {
             let file = BootFile::Undecided { place: Place::file(directory), why };
-            return NextBoot { file, staged: None };
+            return NextBoot::only(file);
         }
     }
     for path in next_boot::FILES {

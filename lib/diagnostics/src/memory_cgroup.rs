@@ -12,6 +12,7 @@ mod disable;
 mod elsewhere;
 mod facts;
 mod generator;
+mod on_request;
 mod other_loader;
 mod parts;
 
@@ -43,9 +44,10 @@ pub fn findings(facts: &CgroupFacts) -> Vec<Finding> {
         Controller::Present(place, saw) => {
             // It is there, and that is no promise for the next boot.
             let unknown = boot_file(&facts.next.file);
-            return vec![unknown.unwrap_or_else(|| present(facts)).saw(place.clone(), saw)];
+            let verdict = unknown.unwrap_or_else(|| present(facts)).saw(place.clone(), saw);
+            return vec![on_request::told(facts, verdict)];
         }
-        Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
+        Controller::Absent(place, saw) => on_request::told(facts, absent(facts).saw(place.clone(), saw)),
     };
     let unknown = boot_file(&facts.next.file).or_else(|| staged_unknown(facts));
     std::iter::once(verdict).chain(unknown).collect()
@@ -285,7 +287,19 @@ fn enabled<'a>(
 ) -> Finding {
     // The generator first: what stays wrong there comes back.
     let repairs = files.filter_map(|(file, _)| repair(&file.path, &file.text, Need::Enable));
-    repaired_by(finding, generator::repair(facts).into_iter().chain(repairs))
+    writable(repaired_by(finding, generator::repair(facts).into_iter().chain(repairs)), facts)
+}
+
+/// What is mounted read-only is to be writable before a file of it is changed, by hand or by `repair`.
+fn writable(mut finding: Finding, facts: &CgroupFacts) -> Finding {
+    if let (Some(place), Some(remedy)) = (&facts.read_only_at, finding.remedy.as_mut())
+        && remedy.changes.iter().any(|change| change.file.starts_with(place.as_str()))
+    {
+        remedy.explain =
+            format!("{place} is mounted read-only: make it writable first; then {}", remedy.explain);
+        remedy.commands.insert(0, format!("sudo mount -o remount,rw {place}").into());
+    }
+    finding
 }
 
 fn ignored(parameter: &Parameter<'_>) -> String {

@@ -20,13 +20,13 @@ pub use loader::{DIRECTORIES, FILES};
 #[must_use]
 pub fn forecast(files: &Files, machine: &Machine) -> NextBoot {
     if let Some(loader) = loader::running(files, machine) {
-        return NextBoot { file: BootFile::Loader(Box::new(loader)), staged: None };
+        return NextBoot::only(BootFile::Loader(Box::new(loader)));
     }
     let next = firmware::next(files, machine);
     if matches!(next.file, BootFile::Missing)
         && let Some(loader) = loader::present(files)
     {
-        return NextBoot { file: BootFile::Loader(Box::new(loader)), staged: None };
+        return NextBoot::only(BootFile::Loader(Box::new(loader)));
     }
     next
 }

@@ -31,6 +31,7 @@ pub(crate) fn memory_cgroup(root: &HostRoot) -> CgroupFacts {
         stub: boot.stub,
         extra: boot.extra,
         generator: boot.generator,
+        read_only_at: boot.read_only_at,
     }
 }
 

@@ -103,10 +103,11 @@ mod tests {
             kernel_release: None,
             controller: Controller::Unknown(String::new()),
             running: Some(running.to_owned()),
-            next: NextBoot { file: BootFile::Missing, staged: None },
+            next: NextBoot::only(BootFile::Missing),
             stub: None,
             extra: None,
             generator: false,
+            read_only_at: None,
         };
         let of_core =
             of_ubuntu_core(&facts("cgroup_disable=memory snapd_recovery_mode=run console=tty1")).unwrap();

@@ -34,4 +34,6 @@ pub struct CgroupFacts {
     pub extra: Option<TextFile>,
     /// Whether Debian's generator is there, which writes `cmdline.txt` again and appends that file.
     pub generator: bool,
+    /// Where the boot partition is mounted, if it is mounted read-only.
+    pub read_only_at: Option<String>,
 }

@@ -27,13 +27,11 @@ fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> 
             Controller::Absent(place, "cpu".into())
         },
         running: Some(running.into()),
-        next: NextBoot {
-            file: pending.map_or(BootFile::Missing, |p| BootFile::Read(text(FILE, p))),
-            staged: None,
-        },
+        next: NextBoot::only(pending.map_or(BootFile::Missing, |p| BootFile::Read(text(FILE, p)))),
         stub: None,
         extra: None,
         generator: false,
+        read_only_at: None,
     }
 }
 
@@ -407,5 +405,21 @@ proptest! {
         let found = findings(&facts(&release, Some(&pending), &running, present));
         prop_assert_eq!(found[0].severity() == Severity::Fail, !present);
         prop_assert!(present || found[0].remedy.is_some());
+    }
+}
+
+#[test]
+fn a_partition_that_is_mounted_read_only_is_made_writable_first() {
+    for (place, is_told) in [("/boot/firmware", true), ("/data", false)] {
+        let mut facts = facts(RPI, Some(PLAIN), RUNNING_OFF, false);
+        facts.read_only_at = Some(place.to_owned());
+        let remedy = findings(&facts).remove(0).remedy.unwrap();
+        assert_eq!(
+            remedy.commands[0].contains("remount,rw /boot/firmware"),
+            is_told,
+            "{:?}",
+            remedy.commands
+        );
+        assert_eq!(remedy.explain.contains("mounted read-only"), is_told, "{}", remedy.explain);
     }
 }

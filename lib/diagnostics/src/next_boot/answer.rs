@@ -87,4 +87,14 @@ pub struct NextBoot {
     pub file: BootFile,
     /// One more that is tried without anyone asking for it.
     pub staged: Option<Staged>,
+    /// One more that a start takes for which someone asks: `reboot "0 tryboot"`.
+    pub on_request: Option<BootFile>,
+}
+
+impl NextBoot {
+    /// Nothing but this.
+    #[must_use]
+    pub const fn only(file: BootFile) -> Self {
+        Self { file, staged: None, on_request: None }
+    }
 }

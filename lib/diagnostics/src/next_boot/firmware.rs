@@ -39,8 +39,13 @@ pub(super) fn next(files: &Files, machine: &Machine) -> NextBoot {
     let directory = if machine.is_mounted_at_old { OLD_BOOT_DIR } else { directory(files) };
     let firmware = Firmware { files, machine, directory };
     let file = firmware.regular().unwrap_or_else(undecided);
-    let staged = if matches!(file, BootFile::Loader(_)) { None } else { firmware.staged(&file) };
-    NextBoot { file, staged }
+    if matches!(file, BootFile::Loader(_)) {
+        return NextBoot::only(file);
+    }
+    let trial = firmware.trial();
+    let staged = firmware.staged(&file, trial.clone());
+    let on_request = firmware.on_request(&file, trial).filter(|_| staged.is_none());
+    NextBoot { file, staged, on_request }
 }
 
 fn cannot_be_read((place, why): Unknown) -> Unknown {
@@ -200,6 +205,10 @@ impl Firmware<'_> {
             }
         };
         Ok(match self.files.get(&self.path(&name)) {
+            // As a power cut leaves it: no parameter would make a root of it.
+            Some((path, Content::Text { text, damage: None })) if text.trim().is_empty() => {
+                BootFile::Unreadable { path: path.to_owned(), why: "it is empty".to_owned() }
+            }
             Some((path, Content::Text { text, damage: None })) => BootFile::Read(TextFile::new(path, text)),
             Some((path, Content::Text { damage: Some(why), .. } | Content::Unreadable(why))) => {
                 BootFile::Unreadable { path: path.to_owned(), why: why.clone() }
@@ -253,23 +262,61 @@ impl Firmware<'_> {
         running.contains(&first) && wanted.all(|parameter| running.contains(&parameter))
     }
 
-    /// The file that piboot-try has the next boot try.
-    fn staged(&self, regular: &BootFile) -> Option<Staged> {
+    /// What a start with the flag `tryboot` takes, and below which prefix.
+    fn trial(&self) -> Result<(Option<String>, BootFile), Unknown> {
         let has_flag =
             |(_, config): (String, ConfigTxt)| config.value("tryboot_a_b").ok().flatten().is_some_and(is_on);
         let is_in_config = self.autoboot().ok().flatten().is_some_and(has_flag)
             || self.files.get(&self.path(TRYBOOT)).is_none();
         let name = if is_in_config { FILE } else { TRYBOOT };
         let hardware = Hardware { is_tryboot: true, ..self.machine.hardware.clone() };
-        let file = self.config(name, &hardware).and_then(|config| {
-            let names = |below: &str| self.files.names(&self.path(below));
-            let prefix = match cmdline_file(&config, names) {
-                CmdlineFile::File { path, .. } => path.rsplit_once('/').map(|(prefix, _)| prefix.to_owned()),
-                CmdlineFile::Undecided { .. } => None,
-            };
-            Ok((prefix, self.file(&config)?))
-        });
-        let (slot, file) = match file {
+        let config = self.config(name, &hardware)?;
+        let names = |below: &str| self.files.names(&self.path(below));
+        let prefix = match cmdline_file(&config, names) {
+            CmdlineFile::File { path, .. } => path.rsplit_once('/').map(|(prefix, _)| prefix.to_owned()),
+            CmdlineFile::Undecided { .. } => None,
+        };
+        Ok((prefix, self.file(&config)?))
+    }
+
+    /// The same, where a person has to ask for it and it is another one.
+    fn on_request(
+        &self,
+        regular: &BootFile,
+        trial: Result<(Option<String>, BootFile), Unknown>,
+    ) -> Option<BootFile> {
+        if let Some(elsewhere) = self.trial_elsewhere() {
+            return Some(undecided(elsewhere));
+        }
+        let (prefix, file) = trial.ok()?;
+        // Ubuntu makes its trials by itself, and what is left of the last one waits for no one.
+        let is_ubuntus =
+            prefix.is_some_and(|slot| self.files.get(&self.path(&format!("{slot}/{STATE}"))).is_some());
+        (!is_ubuntus && matches!(file, BootFile::Read(_)) && file != *regular).then_some(file)
+    }
+
+    /// The line of `autoboot.txt` by which a trial starts another partition, whose files are not here.
+    fn trial_elsewhere(&self) -> Option<Unknown> {
+        let (path, text) = self.text(AUTOBOOT).ok()??;
+        let no_include = |_: &str| Included::Missing;
+        let hardware = Hardware { is_tryboot: true, ..self.machine.hardware.clone() };
+        let config = config_txt::read_file(AUTOBOOT, text, &hardware, no_include);
+        let here = self.machine.mounted_partition.or(self.machine.booted_partition)?;
+        let wanted: u32 = config.value("boot_partition").ok()??.trim().parse().ok()?;
+        let line = config.line("boot_partition")?;
+        (wanted != 0 && wanted != here).then(|| {
+            let why = format!("a start on trial takes partition {wanted}, which has boot files of its own");
+            (Place::line(path, line.number), why)
+        })
+    }
+
+    /// The file that piboot-try has the next boot try.
+    fn staged(
+        &self,
+        regular: &BootFile,
+        trial: Result<(Option<String>, BootFile), Unknown>,
+    ) -> Option<Staged> {
+        let (slot, file) = match trial {
             Ok((prefix, file)) if file != *regular => (prefix?, file),
             Ok(_) => return None,
             // Whichever it is: this is the one of Ubuntu.

@@ -287,3 +287,55 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_start_that_is_asked_for_is_known_too() {
+    const TRYBOOT: &str = "/boot/firmware/tryboot.txt";
+    const TRY: &str = "/boot/firmware/cmdline-try.txt";
+    let on_request =
+        |given: Given<'_>, machine: &Machine| forecast(&files(given), machine).on_request.as_ref().map(shown);
+    let pi = machine(RUNNING);
+    // As the documentation of Raspberry Pi has it: a copy of config.txt with what is to be tried.
+    let copy = "dtparam=audio=on\n[all]\narm_64bit=1\ncmdline=cmdline-try.txt\n";
+    let other = "console=tty1 root=LABEL=writable rootwait quiet\n";
+    let given = [(CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE), (TRYBOOT, copy), (TRY, other)];
+    assert_eq!(on_request(&given, &pi).as_deref(), Some(TRY));
+    // pi-tryboot's directory for each kernel.
+    let kernels = "[all]\ninclude tryboot/config.txt\n[all]\nos_prefix=tryboot/k1/\nkernel=vmlinuz\ncmdline=cmdline.txt\n";
+    let given = [
+        (CONFIG, "arm_64bit=1\n"),
+        (CMDLINE, LINE),
+        (TRYBOOT, kernels),
+        ("/boot/firmware/tryboot/config.txt", "arm_64bit=1\n"),
+        ("/boot/firmware/tryboot/k1/vmlinuz", ""),
+        ("/boot/firmware/tryboot/k1/bcm2711-rpi-4-b.dtb", ""),
+        ("/boot/firmware/tryboot/k1/cmdline.txt", other),
+    ];
+    assert_eq!(on_request(&given, &pi).as_deref(), Some("/boot/firmware/tryboot/k1/cmdline.txt"));
+    // A section of config.txt, without A/B and without Ubuntu's state.
+    let section = "[tryboot]\ncmdline=cmdline-try.txt\n[all]\narm_64bit=1\n";
+    let given = [(CONFIG, section), (CMDLINE, LINE), (TRY, other)];
+    assert_eq!(on_request(&given, &pi).as_deref(), Some(TRY));
+    // The same file, or none.
+    let given = [(CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE), (TRYBOOT, "arm_64bit=1\nkernel=new.img\n")];
+    assert_eq!(on_request(&given, &pi), None);
+    let given = [(CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE), (TRYBOOT, "cmdline=gone.txt\n")];
+    assert_eq!(on_request(&given, &pi), None);
+    // A/B by partitions, as rpi-image-gen, RAUC and Home Assistant have it.
+    let a_b = "[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n";
+    let given = [(AUTOBOOT, a_b), (CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE)];
+    let here = Machine { mounted_partition: Some(2), ..pi.clone() };
+    assert_eq!(
+        on_request(&given, &here).as_deref(),
+        Some(
+            "? /boot/firmware/autoboot.txt:5: a start on trial takes partition 3, which has boot files of its own"
+        )
+    );
+    // Ubuntu's own trial needs no request, and is told as what comes next.
+    let ubuntu = ubuntu("unknown\n");
+    let next = forecast(&files(&ubuntu), &pi);
+    assert!(next.staged.is_some() && next.on_request.is_none());
+    let bad = super::tests::ubuntu("bad\n");
+    let next = forecast(&files(&bad), &pi);
+    assert!(next.staged.is_none() && next.on_request.is_none());
+}
