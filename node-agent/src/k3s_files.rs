@@ -90,6 +90,7 @@ pub fn effective_without(
     effective.node_name = effective.node_name.or(start.node_name);
     effective.findings.append(&mut unreadable);
     effective.findings.extend(registries(root));
+    effective.findings = effective.findings.into_iter().map(k3s_config::read_again).collect();
     effective
 }
 
@@ -105,7 +106,8 @@ pub(crate) fn newer_settings(
     let by_unit = || start.config_file.as_ref().map(|setting| PathBuf::from(&setting.value));
     let config = config.map(Path::to_owned).or_else(by_unit).unwrap_or_else(|| DEFAULT_CONFIG.into());
     let files = config_files(root, &config, &mut reported_elsewhere);
-    keys::lint_since(&files, &start.flags, role(root), minor)
+    let findings = keys::lint_since(&files, &start.flags, role(root), minor);
+    findings.into_iter().map(k3s_config::read_again).collect()
 }
 
 /// What is wrong with the file of the registries.

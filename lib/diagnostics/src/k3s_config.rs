@@ -13,7 +13,7 @@ pub mod flags;
 pub mod keys;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
@@ -26,6 +26,8 @@ pub use crate::k3s_unit::Setting;
 
 /// Where k3s keeps its data unless told otherwise.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
+
+const READ_UNITS: &str = "sudo systemctl daemon-reload";
 
 /// A name that was configured and is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,9 +294,27 @@ fn wrong_flag(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
     wrong_type(key, wanted, place, example).remedy(after_the_unit_changed(explain))
 }
 
+/// systemd starts k3s with the unit as it was read last: what helps where a finding is about a unit has it read again.
+#[must_use]
+pub fn read_again(mut finding: Finding) -> Finding {
+    let is_unit = |file: &str| {
+        let path = Path::new(file);
+        let is_drop_in = file.contains(".service.d/") && path.extension().is_some_and(|end| end == "conf");
+        is_drop_in || path.extension().is_some_and(|end| end == "service")
+    };
+    let concerns_unit = finding.evidence.iter().any(|seen| is_unit(&seen.place.file));
+    if let Some(remedy) = finding.remedy.as_mut().filter(|_| concerns_unit)
+        && !remedy.commands.iter().any(|command| **command == *READ_UNITS)
+        && let Some(at) = remedy.commands.iter().position(|command| *command == RESTART_K3S)
+    {
+        remedy.commands.insert(at, READ_UNITS.into());
+    }
+    finding
+}
+
 /// systemd starts k3s with the unit as it was read last.
 fn after_the_unit_changed(explain: String) -> Remedy {
-    Remedy::new(explain).command("sudo systemctl daemon-reload").command(RESTART_K3S)
+    Remedy::new(explain).command(READ_UNITS).command(RESTART_K3S)
 }
 
 fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {

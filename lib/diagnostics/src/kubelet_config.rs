@@ -7,13 +7,35 @@
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, YamlNode};
+use crate::yaml_node::{self, Value, YamlNode};
 
 const FIELDS: &str = include_str!("kubelet_fields.txt");
 /// The directory of the drop-ins, below k3s' data.
 pub const DROP_INS: &str = "agent/etc/kubelet.conf.d";
 /// Drop-ins that k3s writes itself.
 pub const OF_K3S: [&str; 2] = ["00-k3s-defaults.conf", "10-cli-config.conf"];
+
+/// Fields that people write as flags have them.
+const MAPPINGS: [&str; 8] = [
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMinimumReclaim",
+    "systemReserved",
+    "kubeReserved",
+    "featureGates",
+    "memorySwap",
+];
+const LISTS: [&str; 5] =
+    ["clusterDNS", "allowedUnsafeSysctls", "enforceNodeAllocatable", "registerWithTaints", "tlsCipherSuites"];
+
+fn is_mapping(value: &Value) -> bool {
+    matches!(value, Value::Map(_) | Value::Null)
+}
+
+fn is_list(value: &Value) -> bool {
+    matches!(value, Value::List(_) | Value::Null)
+}
 
 /// The file that an entry of `kubelet-arg` names.
 #[must_use]
@@ -77,7 +99,7 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let kind = root.get("kind");
     let version = root.get("apiVersion");
-    let is_kubelets = |version: &str| version.starts_with("kubelet.config.k8s.io/");
+    let is_kubelets = |version: &str| version == "kubelet.config.k8s.io/v1beta1";
     if kind.and_then(YamlNode::as_str) != Some("KubeletConfiguration")
         || !version.and_then(YamlNode::as_str).is_some_and(is_kubelets)
     {
@@ -101,6 +123,27 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             let what = format!("the kubelet has no field `{name}`; it has `{meant}`");
             findings.push(fault(key, &what, &format!("write `{meant}`")).milder(Severity::Warn));
         }
+    }
+    for (names, is_right, kind) in [
+        (&MAPPINGS[..], is_mapping as fn(&Value) -> bool, "a mapping, `name: value` on a line each"),
+        (&LISTS[..], is_list, "a list, `- value` on a line each"),
+    ] {
+        for (name, node) in names.iter().filter_map(|name| Some((*name, root.get(name)?))) {
+            if !is_right(&node.value) {
+                let what =
+                    format!("`{name}` is {}, and the kubelet does not start with it", node.value.kind());
+                findings.push(fault(node, &what, &format!("write {kind}")));
+            }
+        }
+    }
+    let percent =
+        |name: &str| root.get(name).and_then(|node| Some((node, node.as_str()?.parse::<u32>().ok()?)));
+    if let (Some((_, high)), Some((node, low))) =
+        (percent("imageGCHighThresholdPercent"), percent("imageGCLowThresholdPercent"))
+        && low >= high
+    {
+        let what = "the low threshold is not below the high one, and the kubelet does not start with it";
+        findings.push(fault(node, what, "write a number below imageGCHighThresholdPercent"));
     }
     if let Some(driver) =
         root.get("cgroupDriver").filter(|node| by_systemd && node.as_str() == Some("cgroupfs"))
@@ -190,6 +233,26 @@ mod tests {
                 HEAD.replace("Kubelet", "KubeProxy"),
                 Code::KubeletConfigFault,
                 "/k.conf:2:7: it is not a Kubelet",
+            ),
+            (
+                HEAD.replace("v1beta1", "v1"),
+                Code::KubeletConfigFault,
+                "/k.conf:2:7: it is not a KubeletConfiguration",
+            ),
+            (
+                format!("{HEAD}evictionHard:\n- memory.available<100Mi\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:4:3: `evictionHard` is a list, and the kubelet does not start",
+            ),
+            (
+                format!("{HEAD}clusterDNS: 10.43.0.10\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:3:13: `clusterDNS` is a single value, and the kubelet",
+            ),
+            (
+                format!("{HEAD}imageGCHighThresholdPercent: 60\nimageGCLowThresholdPercent: 70\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:4:29: the low threshold is not below",
             ),
             (format!("{HEAD}max-pods: 50\n"), Code::KubeletConfigFault, "/k.conf:3:1: `max-pods` is a flag"),
             (

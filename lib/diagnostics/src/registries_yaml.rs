@@ -111,6 +111,9 @@ impl Found<'_> {
             let Some(url) = node.as_str() else { continue };
             if url.contains(char::is_whitespace) {
                 self.none(node, "an endpoint has a space in it, so k3s ignores it", "remove the space");
+            } else if is_unfilled(url) {
+                let what = "this endpoint has a character that no host has: a part of it was never filled in";
+                self.none(node, what, "write the address of the registry: https://HOST:PORT");
             }
             mirror.endpoints.extend(host(url));
         }
@@ -197,6 +200,11 @@ pub fn misnamed(path: &str) -> Finding {
     Finding::new(Code::RegistriesWithoutEffect, message).saw(place, "not read").remedy(remedy)
 }
 
+/// Whether a part of a template was left as it was: `${name}`, `{{ name }}`, `<name>`.
+fn is_unfilled(url: &str) -> bool {
+    url.contains(['<', '>', '{', '}', '$'])
+}
+
 /// Host and port of an endpoint; `None` for what is none. Without a scheme k3s takes https.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -251,6 +259,14 @@ mod tests {
             (
                 "mirrors:\n  registry-1.docker.io: {}\n",
                 "/r.yaml:2:3: images of Docker Hub are those of `docker.io`",
+            ),
+            (
+                "mirrors:\n  a.lan: {endpoint: [\"https://<registry-url>\"]}\n",
+                "/r.yaml:2:22: this endpoint has a character that no host has",
+            ),
+            (
+                "mirrors:\n  a.lan: {endpoint: [\"http://harbor.${domain}\"]}\n",
+                "/r.yaml:2:22: this endpoint has a character that no host has",
             ),
             (
                 "mirrors:\n  a.lan: {endpoint: [\"http://a.lan:5000 \"]}\n",

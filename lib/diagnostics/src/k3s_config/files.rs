@@ -2,6 +2,7 @@
 //!
 //! What stops us need not stop k3s, which is root and knows no limit: only what the file itself shows is bad.
 
+use super::READ_UNITS;
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::serving;
@@ -55,7 +56,7 @@ pub fn missing_config(named: &Setting) -> Finding {
         .saw(origin.clone(), format!("configuration file {path}"))
         .remedy(
             Remedy::new(format!("write {path}, or remove its name from {origin}"))
-                .command("sudo systemctl daemon-reload")
+                .command(READ_UNITS)
                 .command(RESTART_K3S),
         )
 }

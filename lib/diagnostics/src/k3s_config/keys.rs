@@ -26,6 +26,7 @@ const LONGEST: usize = 60;
 pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
     let mut findings: Vec<_> = each(files).flat_map(|key| key.judge(role)).collect();
     findings.extend(families(files, role));
+    findings.extend(dns_outside(files, role));
     findings.extend(files.iter().filter_map(super::files::second_document));
     findings
 }
@@ -48,6 +49,23 @@ fn families(files: &[TextFile], role: Role) -> Option<Finding> {
     let example = "cluster-cidr: 10.42.0.0/16,2001:db8:42::/56\nservice-cidr: 10.43.0.0/16,2001:db8:43::/112";
     let known = flags::find("service-cidr")?;
     Some(services.wrong(&known, &services.value, &wanted, Some(example)))
+}
+
+/// An address of the cluster's DNS server that no Service can have.
+fn dns_outside(files: &[TextFile], role: Role) -> Option<Finding> {
+    let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
+    let text = |entry: &Entry<'_>| entry.value.as_str().map(str::to_owned);
+    let dns = last("cluster-dns").filter(|_| role == Role::Server)?;
+    let services = match last("service-cidr") {
+        Some(entry) => text(&entry)?,
+        None => values::DEFAULT_SERVICES.to_owned(),
+    };
+    let is_within = values::is_within(&text(&dns)?, &services)?;
+    let wanted = format!(
+        "within service-cidr, which is {services}: the DNS server of the cluster gets no address else"
+    );
+    let known = flags::find("cluster-dns")?;
+    (!is_within).then(|| dns.wrong(&known, &dns.value, &wanted, None).milder(Severity::Warn))
 }
 
 /// What needs a newer k3s than the installed v1.`minor`.

@@ -185,6 +185,28 @@ fn a_wrong_flag_is_mended_as_a_flag() {
 }
 
 #[test]
+fn a_unit_that_was_changed_is_read_again_before_the_restart() {
+    for (file, is_unit) in [
+        ("/etc/systemd/system/k3s.service", true),
+        ("/usr/lib/systemd/system/k3s-agent.service.d/10-mine.conf", true),
+        ("/etc/systemd/system/k3s.service.env", false),
+        ("/etc/rancher/k3s/config.yaml", false),
+        ("/etc/rancher/k3s/config.yaml.d/90-a.yaml", false),
+    ] {
+        let argument = Setting { value: "max-pod=9".to_owned(), origin: Place::line(file, 3) };
+        let finding = crate::kubelet_flags::lint(&[argument]).remove(0);
+        let found = read_again(read_again(finding));
+        let commands = found.remedy.unwrap().commands;
+        let want: &[&str] = if is_unit {
+            &["sudo systemctl daemon-reload", "sudo systemctl restart k3s"]
+        } else {
+            &["sudo systemctl restart k3s"]
+        };
+        assert_eq!(commands, want, "{file}");
+    }
+}
+
+#[test]
 fn drop_in_names() {
     for (name, want) in [("a.yaml", true), ("b.YML", true), ("c.yaml.bak", false), ("d", false)] {
         assert_eq!(is_drop_in(name), want, "{name}");

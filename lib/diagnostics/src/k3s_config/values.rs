@@ -8,6 +8,9 @@ use std::net::IpAddr;
 pub const PACKAGED: [&str; 8] =
     ["coredns", "servicelb", "traefik", "local-storage", "metrics-server", "ccm", "runtimes", "rolebindings"];
 
+/// `service-cidr` where nothing is set.
+pub const DEFAULT_SERVICES: &str = "10.43.0.0/16";
+
 /// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -57,6 +60,31 @@ pub fn fault(flag: &str, text: &str) -> Option<Fault> {
                 .then(|| stops("a URL with https://: k3s does not start with another", "https://SERVER:6443"))
         }
         "disable" => text.split(',').find_map(not_packaged),
+        "node-label" => text.split(',').find_map(reserved_label),
+        "node-taint" => (!text.split(',').all(is_taint)).then(|| {
+            stops(
+                "KEY=VALUE:EFFECT, with NoSchedule, PreferNoSchedule or NoExecute as its effect: the kubelet does not start \
+                 with another",
+                "[\"dedicated=db:NoSchedule\"]",
+            )
+        }),
+        "cluster-cidr" | "service-cidr" => {
+            let is_network = |part: &str| {
+                let network = part.trim().split_once('/');
+                part.is_empty()
+                    || network.is_some_and(|(ip, bits)| ip.parse::<IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
+            };
+            (!text.split(',').all(is_network)).then(|| {
+                let example = if flag == "cluster-cidr" { "10.42.0.0/16" } else { "10.43.0.0/16" };
+                stops("a network with its prefix: k3s does not start with another", example)
+            })
+        }
+        "datastore-endpoint" => (!is_dsn(text)).then(|| {
+            stops(
+                "an address that its driver knows: MySQL's stands in `tcp(…)`, and k3s does not start with another",
+                "\"mysql://USER:PASSWORD@tcp(HOST:3306)/DATABASE\"",
+            )
+        }),
         _ => None,
     }
 }
@@ -110,8 +138,70 @@ fn is_schedule(text: &str) -> bool {
         && fields.iter().enumerate().all(|(at, field)| field.split(',').all(|part| is_part(at, part)))
 }
 
+/// A label of Kubernetes' own names, of which a kubelet may set few.
+fn reserved_label(label: &str) -> Option<Fault> {
+    const ALLOWED: [&str; 11] = [
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "node.kubernetes.io/instance-type",
+    ];
+    let key = label.split('=').next()?.trim();
+    let domain = key.split_once('/')?.0;
+    let is_below = |name: &str| domain == name || domain.ends_with(&format!(".{name}"));
+    let is_reserved = is_below("kubernetes.io") || is_below("k8s.io");
+    let is_allowed =
+        ALLOWED.contains(&key) || is_below("node.kubernetes.io") || is_below("kubelet.kubernetes.io");
+    (is_reserved && !is_allowed).then(|| {
+        stops(
+            "no label of kubernetes.io or k8s.io: the kubelet does not start with one. A role is given later: \
+             `kubectl label node NAME node-role.kubernetes.io/worker=true`",
+            "[\"role=worker\"]",
+        )
+    })
+}
+
+fn is_taint(taint: &str) -> bool {
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    taint.is_empty()
+        || taint
+            .trim()
+            .rsplit_once(':')
+            .is_some_and(|(key, effect)| !key.is_empty() && effects.contains(&effect))
+}
+
+/// Of `MySQL` only, whose address is in brackets behind the name of a protocol.
+fn is_dsn(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("mysql://") else { return true };
+    let before_database = rest.rsplit_once('/').map_or(rest, |(before, _)| before);
+    let address = before_database.rsplit_once('@').map_or(before_database, |(_, address)| address);
+    address.is_empty() || address.contains('(') && address.ends_with(')')
+}
+
+/// The component that was meant: one letter too few, or two the wrong way round.
+fn misspelled(part: &str) -> Option<&'static str> {
+    let plain = part.replace('_', "-");
+    let is_near = |known: &&str| {
+        let distance = strsim::damerau_levenshtein(&plain, known);
+        known.len() > 4 && plain.len() <= known.len() && plain != **known && distance == 1
+            || plain == **known && *part != **known
+    };
+    PACKAGED.iter().find(|known| is_near(known)).copied()
+}
+
 /// What is switched off by a setting of its own.
 fn not_packaged(part: &str) -> Option<Fault> {
+    if let Some(meant) = misspelled(part) {
+        let wanted = format!("packaged components, and {part} is none: is {meant} meant?");
+        return Some(passes(&wanted, &format!("[{meant}]")));
+    }
     let setting = match part {
         "flannel" => "flannel-backend: none",
         "kube-proxy" => "disable-kube-proxy: true",
@@ -136,6 +226,26 @@ pub fn families(texts: &[&str]) -> Option<(bool, bool)> {
         }
     }
     (seen.0 || seen.1).then_some(seen)
+}
+
+/// Whether an address is in one of these networks of its family; `None` where one of them is none.
+#[must_use]
+pub fn is_within(address: &str, networks: &str) -> Option<bool> {
+    let bits = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+        IpAddr::V6(ip) => u128::from(ip),
+    };
+    let address = address.split(',').next()?.trim().parse::<IpAddr>().ok()?;
+    let mut is_within = None;
+    for network in networks.split(',') {
+        let (ip, prefix) = network.trim().split_once('/')?;
+        let (ip, prefix) = (ip.parse::<IpAddr>().ok()?, prefix.parse::<u32>().ok()?);
+        if ip.is_ipv4() == address.is_ipv4() && prefix > 0 && prefix <= 128 {
+            let is_same = (bits(ip) ^ bits(address)).leading_zeros() >= prefix;
+            is_within = Some(is_within.unwrap_or(false) || is_same);
+        }
+    }
+    is_within
 }
 
 #[cfg(test)]
@@ -170,6 +280,31 @@ mod tests {
             ("disable", "flannel", Some((false, "packaged components, and flannel is none"))),
             ("disable", "traefik,kube-proxy", Some((false, "packaged components, and kube-proxy"))),
             ("disable", "traefik,my-manifest", None),
+            ("disable", "treafik", Some((false, "packaged components, and treafik is none: is traefik"))),
+            ("disable", "metric-server", Some((false, "packaged components, and metric-server is none"))),
+            ("disable", "local_storage", Some((false, "packaged components, and local_storage is none"))),
+            ("disable", "traefik2,ccm,coredns", None),
+            ("node-label", "node-role.kubernetes.io/worker=true", Some((true, "no label of kubernetes.io"))),
+            ("node-label", "a=b,x.k8s.io/y=z", Some((true, "no label of kubernetes.io"))),
+            ("node-label", "node.kubernetes.io/speed=slow", None),
+            ("node-label", "topology.kubernetes.io/zone=attic", None),
+            ("node-label", "example.com/role=db", None),
+            ("node-label", "role", None),
+            ("node-taint", "dedicated=x", Some((true, "KEY=VALUE:EFFECT"))),
+            ("node-taint", "dedicated=x:noschedule", Some((true, "KEY=VALUE:EFFECT"))),
+            ("node-taint", "CriticalAddonsOnly=true:NoExecute", None),
+            ("node-taint", "dedicated:NoSchedule", None),
+            ("cluster-cidr", "10.42.0.0", Some((true, "a network with its prefix"))),
+            ("service-cidr", "10.43.0.0/16,2001:db8::/112", None),
+            (
+                "datastore-endpoint",
+                "mysql://k3s:hunter2@192.168.1.9:3306/k3s",
+                Some((true, "an address that")),
+            ),
+            ("datastore-endpoint", "mysql://k3s:a@b/c@tcp(192.168.1.9:3306)/k3s", None),
+            ("datastore-endpoint", "mysql://root@unix(/run/mysqld/mysqld.sock)/k3s", None),
+            ("datastore-endpoint", "mysql://", None),
+            ("datastore-endpoint", "postgres://u:p@h:5432/k3s", None),
             ("token", "hunter2", None),
         ] {
             let found = fault(flag, text);
@@ -186,5 +321,21 @@ mod tests {
         assert_eq!(families(&["10.42.0.0/16", "10.43.0.0/16"]), Some((true, false)));
         assert_eq!(families(&["pods"]), None);
         assert_eq!(families(&[]), None);
+    }
+
+    #[test]
+    fn addresses_in_networks() {
+        for (address, networks, want) in [
+            ("10.43.0.10", "10.43.0.0/16", Some(true)),
+            ("10.96.0.10", "10.43.0.0/16", Some(false)),
+            ("10.43.0.10", "10.43.0.0/16,2001:db8::/112", Some(true)),
+            ("2001:db8::a", "10.43.0.0/16,2001:db8::/112", Some(true)),
+            ("2001:db8:1::a", "10.43.0.0/16,2001:db8::/112", Some(false)),
+            ("2001:db8::a", "10.43.0.0/16", None),
+            ("pi", "10.43.0.0/16", None),
+            ("10.43.0.10", "10.43.0.0", None),
+        ] {
+            assert_eq!(is_within(address, networks), want, "{address} {networks}");
+        }
     }
 }

@@ -154,6 +154,20 @@ fn what_k3s_accepts_is_left_alone() {
 }
 
 #[test]
+fn the_dns_server_has_an_address_of_the_services() {
+    for (text, is_told) in [
+        ("cluster-dns: 10.96.0.10\n", true),
+        ("service-cidr: 10.96.0.0/12\ncluster-dns: 10.96.0.10\n", false),
+        ("service-cidr: 10.43.0.0/16\ncluster-dns: 10.96.0.10\n", true),
+        ("cluster-dns: 10.43.0.10\n", false),
+    ] {
+        let found = messages(Role::Server, text);
+        assert_eq!(found.iter().any(|message| message.contains("within service-cidr")), is_told, "{text}");
+        assert_eq!(found.len(), usize::from(is_told), "{text}: {found:?}");
+    }
+}
+
+#[test]
 fn every_flag_is_accepted_in_its_role_with_a_value_of_its_kind() {
     for flag in flags::all().filter(|flag| flag.until.is_none()) {
         let value = match flag.kind {
@@ -165,6 +179,8 @@ fn every_flag_is_accepted_in_its_role_with_a_value_of_its_kind() {
             Kind::Text if flag.name == "flannel-backend" => "none",
             Kind::Text if flag.name == "secrets-encryption-provider" => "aescbc",
             Kind::List if flag.name.ends_with("-ip") => "[10.0.0.2, \"fd00::2\"]",
+            Kind::List if flag.name.ends_with("-cidr") => "[10.0.0.0/16, \"fd00::/56\"]",
+            Kind::List if flag.name == "node-taint" => "[a=b:NoExecute]",
             Kind::Text => "a",
             Kind::List => "[a, b]",
         };
