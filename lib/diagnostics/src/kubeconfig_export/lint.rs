@@ -98,8 +98,10 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
             let remedy = meant(server).map_or_else(on_the_pi, |meant| Remedy::new(format!("write {meant}")));
             let finding =
                 Finding::new(Code::KubeconfigUnusable, message).saw(place.clone(), error.to_string());
-            let is_bare = error == UrlError::NotHttps && !server.contains("://");
-            Some(if is_bare { finding.milder(Severity::Warn) } else { finding }.remedy(remedy))
+            // kubectl takes a name and a password in it.
+            let is_taken = error == UrlError::UserInfo
+                || error == UrlError::NotHttps && !server.contains("://") && !server.is_empty();
+            Some(if is_taken { finding.milder(Severity::Warn) } else { finding }.remedy(remedy))
         }
         Ok(_) => None,
     }
@@ -209,7 +211,7 @@ mod tests {
             ("raspi.lan:6443", vec![(KubeconfigUnusable, Warn)]),
             ("https://", vec![(KubeconfigUnusable, Fail)]),
             ("https://raspi:port", vec![(KubeconfigUnusable, Fail)]),
-            ("https://me:hunter2@raspi:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://me:hunter2@raspi:6443", vec![(KubeconfigUnusable, Warn)]),
         ] {
             assert_eq!(codes(server, ""), want, "{server}");
         }

@@ -4,7 +4,7 @@
 
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, YamlNode};
+use crate::yaml_node::{self, Value, YamlNode};
 
 /// A field and the other that has the same: only one of them may be there.
 const BOTH: [(&str, &str); 3] = [
@@ -34,8 +34,12 @@ pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     if let Some(proxy) = cluster.and_then(|cluster| cluster.get("proxy-url")) {
         found.proxy(proxy);
     }
+    if let Some(cluster) = cluster {
+        found.types(cluster);
+    }
     if let Some(user) = user {
         found.user(user);
+        found.impersonation(user);
     }
     found.findings
 }
@@ -85,6 +89,54 @@ impl Found<'_> {
         }
     }
 
+    /// What is no string where kubectl wants one, and the reverse: it refuses the whole file.
+    fn types(&mut self, cluster: &YamlNode) {
+        for field in
+            ["server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"]
+        {
+            if let Some(node) =
+                cluster.get(field).filter(|node| matches!(node.value, Value::Map(_) | Value::List(_)))
+            {
+                let what = format!("{field} is {}, and kubectl refuses the file", node.value.kind());
+                self.fault(node, &what, "write one value, without brackets and hyphens");
+            }
+        }
+        if let Some(node) = cluster.get("insecure-skip-tls-verify").filter(|node| self.is_quoted(node)) {
+            let what = "insecure-skip-tls-verify is in quotes, and kubectl refuses the file";
+            self.fault(node, what, "write it without quotes, or remove it");
+        }
+    }
+
+    /// Who is to be impersonated has a name.
+    fn impersonation(&mut self, user: &YamlNode) {
+        let is_set = |node: &&YamlNode| !matches!(&node.value, Value::Null) && node.as_str() != Some("");
+        let more =
+            ["as-uid", "as-groups", "as-user-extra"].iter().find_map(|field| user.get(field).filter(is_set));
+        if let Some(node) = more.filter(|_| user.get("as").as_ref().is_none_or(|node| !is_set(node))) {
+            let what = "this asks for the rights of another user and names none, and kubectl refuses it";
+            self.fault(node, what, "write `as: USER` next to it, or remove it");
+        }
+    }
+
+    fn exec(&mut self, exec: &YamlNode) {
+        if exec.get("command").and_then(YamlNode::as_str).unwrap_or_default().is_empty() {
+            let what = "exec has no command, and kubectl refuses it";
+            self.fault(exec, what, "write the program that gives the token: `command: PROGRAM`");
+        }
+        for entry in exec.get("env").map_or(&[][..], YamlNode::items) {
+            if entry.get("name").and_then(YamlNode::as_str).unwrap_or_default().is_empty() {
+                let what = "a variable below env has no name, and kubectl refuses it";
+                self.fault(entry, what, "write `name:` and `value:` for each");
+            }
+        }
+        if let Some(node) = exec.get("interactiveMode")
+            && !matches!(node.as_str(), Some("Never" | "IfAvailable" | "Always"))
+        {
+            let what = "kubectl knows no such interactiveMode";
+            self.fault(node, what, "write Never, IfAvailable or Always");
+        }
+    }
+
     fn proxy(&mut self, node: &YamlNode) {
         let text = node.as_str().unwrap_or_default();
         if !text.is_empty() && !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
@@ -129,12 +181,12 @@ impl Found<'_> {
             );
         }
         let Some(exec) = user.get("exec") else { return };
+        self.exec(exec);
         let version = exec.get("apiVersion").and_then(YamlNode::as_str).unwrap_or_default();
         match version.strip_prefix("client.authentication.k8s.io/") {
             Some("v1beta1") => {}
             Some("v1") => {
-                let mode = exec.get("interactiveMode").and_then(YamlNode::as_str);
-                if !matches!(mode, Some("Never" | "IfAvailable" | "Always")) {
+                if exec.get("interactiveMode").is_none() {
                     let what = "exec of version v1 has no interactiveMode, and kubectl refuses it";
                     self.fault(exec, what, "write `interactiveMode: IfAvailable` below exec");
                 }
@@ -205,6 +257,36 @@ mod tests {
                 format!("{{exec: {{apiVersion: {v1}, command: a}}}}"),
                 "exec of version v1 has no interactiveMode",
             ),
+            (
+                "{}",
+                format!("{{exec: {{apiVersion: {v1}, command: a, interactiveMode: never}}}}"),
+                "kubectl knows no such interactiveMode",
+            ),
+            (
+                "{}",
+                format!("{{exec: {{apiVersion: {v1}beta1, interactiveMode: Never}}}}"),
+                "exec has no command",
+            ),
+            (
+                "{}",
+                format!("{{exec: {{apiVersion: {v1}beta1, command: a, env: [{{value: hunter2}}]}}}}"),
+                "a variable below env has no name",
+            ),
+            (
+                "{}",
+                "{token: x, as-uid: \"1\"}".to_owned(),
+                "asks for the rights of another user and names none",
+            ),
+            (
+                "{server: [a]}",
+                "{token: x}".to_owned(),
+                "/k:5:31: server is a list, and kubectl refuses the file",
+            ),
+            (
+                "{insecure-skip-tls-verify: \"true\"}",
+                "{token: x}".to_owned(),
+                "insecure-skip-tls-verify is in quotes",
+            ),
         ] {
             let found = found(cluster, &user);
             assert!(found.len() == 1 && found[0].contains(want), "{cluster} {user}: {found:?}");
@@ -223,6 +305,7 @@ mod tests {
             ("{}", format!("{{exec: {{apiVersion: {v1}beta1, command: a}}}}")),
             ("{}", format!("{{exec: {{apiVersion: {v1}, interactiveMode: Never, command: a}}}}")),
             ("{}", "{auth-provider: {name: oidc}}".to_owned()),
+            ("{insecure-skip-tls-verify: true}", "{token: x, as: jane, as-groups: [a]}".to_owned()),
         ] {
             assert_eq!(found(cluster, &user), [""; 0], "{cluster} {user}");
         }

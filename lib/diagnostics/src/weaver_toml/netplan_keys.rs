@@ -152,6 +152,17 @@ impl<'n> Found<'n> {
                 self.add(value, what, format!("write {example}"));
             }
         }
+        let servers = body.get("nameservers").filter(|servers| is_map(&servers.value));
+        for key in ["addresses", "search"] {
+            let value = servers.and_then(|servers| servers.get(key));
+            if let Some(value) = value.filter(|value| !is_list(&value.value)) {
+                let what = format!(
+                    "`{key}` of `nameservers` is {}, and netplan refuses the file",
+                    value.value.kind()
+                );
+                self.add(value, what, format!("write a list: {key}: [VALUE]"));
+            }
+        }
         for key in ["dhcp4", "dhcp6", "optional"] {
             let is_truth = |text: &str| {
                 let words = ["y", "yes", "n", "no", "on", "off", "true", "false"];

@@ -83,7 +83,10 @@ pub(super) fn of_top<'n>(
     for (key, value) in root.entries() {
         let Some(name) = key.as_str() else { continue };
         let plain = name.replace('-', "_").to_ascii_lowercase();
-        if name == "network" {
+        if name == "autoinstall" {
+            let what = "only Ubuntu's installer reads `autoinstall`, and there is none on a card: nothing below it is done";
+            found.push(fault(key, what, "write what is below `user-data` there to the top of this file"));
+        } else if name == "network" {
             let what = "cloud-init takes no network from user-data";
             found.push(fault(key, what, "write it into network-config, next to user-data"));
         } else if ["runcmd", "bootcmd", "packages", "write_files"].contains(&name) && value.as_str().is_some()

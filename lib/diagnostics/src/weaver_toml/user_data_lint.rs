@@ -218,6 +218,9 @@ impl Found<'_> {
             } else if text.strip_suffix(".pub").is_some() && text.starts_with(['/', '~', '.']) {
                 let what = "this is the path of a file, which cloud-init does not read";
                 self.fault(self.at(node), what, "write the line that is in the file");
+            } else if !text.trim().contains(char::is_whitespace) && !text.contains("://") {
+                let what = "this is no public key: it has no type and no data, so no one can log in with it";
+                self.fault(self.at(node), what, "write the line of the .pub file: ssh-ed25519 AAAA…");
             } else if text.trim_start().starts_with("ssh-")
                 && let Err(mistake) = ssh_key::public_key(text)
             {
