@@ -108,6 +108,20 @@ macro_rules! cluster_rows {
             remedy: "request a token instead",
             commands: ["kubectl create token ACCOUNT -n NAMESPACE"],
         }
+        ReleaseUnfinished = "C-11" "helm-release-unfinished" Warn {
+            title: "helm changes nothing, because the release is recorded as unfinished, failed or present.",
+            cause: "helm was interrupted, or its wait ended, and the Secret of that revision still says `pending`; or an earlier \
+                installation failed.",
+            remedy: "if no other helm works on it, go back to the last revision that was deployed, or remove the release if there \
+                is none. For the charts of k3s itself, see their jobs",
+            commands: [
+                "helm list --all --all-namespaces --filter RELEASE",
+                "helm history RELEASE -n NAMESPACE",
+                "helm rollback RELEASE REVISION -n NAMESPACE",
+                "kubectl -n kube-system get helmcharts,jobs",
+            ],
+            links: ["https://helm.sh/docs/helm/helm_rollback/"],
+        }
         OtherWebhookFailed = "C-10" "other-webhook-failed" Fail {
             title: "A webhook that is not Config Weaver's fails.",
             cause: "The API server calls a webhook of another program and gets no valid answer: its Service is gone, \

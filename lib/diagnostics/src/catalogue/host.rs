@@ -251,6 +251,15 @@ macro_rules! host_rows {
             commands: ["sudo dpkg --configure -a", "sudo apt-get install --fix-broken", "sudo dpkg --audit"],
             links: ["https://manpages.debian.org/dpkg"],
         }
+        PackagesLocked = "H-29" "packages-locked" Warn {
+            title: "Another program installs packages at the moment.",
+            cause: "Only one of apt, dpkg and unattended-upgrades runs at a time. After a start, or once a day, security updates \
+                are installed, which takes a Pi many minutes.",
+            remedy: "wait until it has finished, and try again. Do not remove the lock file: two at a time damage the list of \
+                packages",
+            commands: ["ps -e -o pid,etime,args | grep -E 'apt|dpkg|unattended'", "journalctl -u apt-daily-upgrade -n 20"],
+            links: ["https://wiki.debian.org/UnattendedUpgrades"],
+        }
         BackupOverdue = "H-23" "backup-overdue" Warn {
             title: "A backup that was asked for was not made.",
             cause: "Its disk is not mounted, is full or read-only, or the timer does not run.",

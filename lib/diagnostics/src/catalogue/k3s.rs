@@ -161,6 +161,33 @@ macro_rules! k3s_rows {
             ],
             links: ["https://docs.k3s.io/cli/etcd-snapshot"],
         }
+        DatastoreUnreachable = "F-21" "datastore-unreachable" Fail {
+            title: "k3s cannot use its external database.",
+            cause: "`datastore-endpoint` names a MySQL, MariaDB, PostgreSQL or etcd that does not answer, refuses the \
+                user, or has no connection left. Without it k3s does not start, or stops.",
+            remedy: "see whether the database runs and answers this host; compare the address, the user and the password in \
+                `datastore-endpoint`, which is in one of the files that the command names",
+            commands: [
+                "sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system",
+                "weaver explain --journal k3s",
+            ],
+            links: ["https://docs.k3s.io/datastore"],
+        }
+        EtcdWithoutQuorum = "F-22" "etcd-without-quorum" Fail {
+            title: "etcd has no majority: the servers of the cluster do not reach each other.",
+            cause: "More than half of the servers must reach each other on TCP ports 2379 and 2380. One is off or has another \
+                address, or a firewall is in between. Of two servers none may be missing.",
+            remedy: "start the other servers, and allow the ports between them. Only if they are lost for good, make this one \
+                the only member, with the commands below: the data stays, and other servers join again",
+            commands: [
+                "# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380",
+                STOP_K3S,
+                "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.before",
+                "sudo k3s server --cluster-reset",
+                START_K3S,
+            ],
+            links: ["https://docs.k3s.io/datastore/ha-embedded"],
+        }
         SnapshotterUnusable = "F-20" "snapshotter-unusable" Fail {
             title: "containerd cannot use overlayfs on this file system, and k3s does not start.",
             cause: "The root file system is in the network (NFS), is itself an overlay (raspi-config's read-only mode, a \

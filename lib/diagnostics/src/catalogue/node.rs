@@ -187,6 +187,17 @@ macro_rules! node_rows {
             ],
             links: [K3S_REQUIREMENTS],
         }
+        RuntimeEndpointWrong = "N-23" "runtime-endpoint-wrong" Warn {
+            title: "crictl, ctr or nerdctl asks a container runtime that is not there, or that you may not use.",
+            cause: "k3s has a containerd of its own, at /run/k3s/containerd/containerd.sock, which only root may use. Others \
+                look at the places of Docker, containerd and CRI-O.",
+            remedy: "use the crictl of k3s, as root, or name its socket",
+            commands: [
+                "sudo k3s crictl ps",
+                "echo 'runtime-endpoint: unix:///run/k3s/containerd/containerd.sock' | sudo tee /etc/crictl.yaml",
+            ],
+            links: ["https://docs.k3s.io/cli"],
+        }
         PodAddressesStuck = "N-22" "pod-addresses-stuck" Warn {
             title: "New pods get no address on this node.",
             cause: "The bridge cni0 has the address of another range, because the node joined again; or addresses of pods \

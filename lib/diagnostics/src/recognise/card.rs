@@ -138,6 +138,11 @@ pub(super) fn nvme_down(_: &str) -> Details {
     )
 }
 
+/// Requests that the disk did not answer in time. One may be slow; a controller that is reset was silent.
+pub(super) fn nvme_silent(line: &str) -> Option<Details> {
+    disks::body(line).starts_with("nvme nvme").then(|| nvme_down(line))
+}
+
 /// A file system's own word for errors, of a path that is the node's and not a volume's.
 pub(super) fn unclean(line: &str) -> Option<Details> {
     let is_ours = ["/var/lib/rancher/", "/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/"]

@@ -1,6 +1,6 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
-use super::details::{Details, after};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 use crate::power;
 
@@ -157,6 +157,24 @@ pub(super) fn over_current(line: &str) -> Option<Details> {
             .command("vcgencmd get_throttled"),
         )
     })
+}
+
+/// The lock of apt or of dpkg; who may not open it is not root.
+pub(super) fn package_lock(line: &str) -> Option<Details> {
+    let is_of_packages =
+        ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt"].iter().any(|place| line.contains(place));
+    let may_not = ["ermission denied", "are you root"].iter().any(|words| line.contains(words));
+    (is_of_packages && !may_not).then(|| packages_locked(line))
+}
+
+pub(super) fn packages_locked(line: &str) -> Details {
+    let holder = after(line, "is held by process ", &[')', '.'])
+        .and_then(|holder| holder.split_once(" (").map(|(_, name)| name))
+        .filter(|name| is_plain(name));
+    Details::message(holder.map_or_else(
+        || "another program installs packages at the moment".to_owned(),
+        |name| format!("another program installs packages at the moment: {name}"),
+    ))
 }
 
 /// Whose memory ran out.

@@ -8,8 +8,10 @@
 mod answers;
 mod card;
 mod context;
+mod datastore;
 mod details;
 mod disks;
+mod helm;
 mod host;
 mod images;
 mod join;

@@ -80,10 +80,17 @@ pub(super) fn own_limit(_: &str) -> Details {
 
 /// crictl and the kubelet when containerd is gone; k3s itself waits for it at each start.
 pub(super) fn runtime_gone(line: &str) -> Option<Details> {
-    let is_of_a_client =
-        ["remote_runtime.go", "FATA[", "listing containers", "ListContainers", "ListPodSandbox"]
-            .iter()
-            .any(|words| line.contains(words));
+    let is_of_a_client = [
+        "remote_runtime.go",
+        "FATA[",
+        "level=fatal",
+        "ctr: ",
+        "listing containers",
+        "ListContainers",
+        "ListPodSandbox",
+    ]
+    .iter()
+    .any(|words| line.contains(words));
     is_of_a_client.then(|| {
         Details::message("containerd of k3s does not run on this node").remedy(
             Remedy::new("it runs as a part of k3s: see why k3s does not start")
@@ -91,6 +98,71 @@ pub(super) fn runtime_gone(line: &str) -> Option<Details> {
                 .command("weaver explain --journal k3s"),
         )
     })
+}
+
+/// Sockets of container runtimes that are not k3s'.
+const OTHER_SOCKETS: &[&str] = &[
+    "/run/dockershim.sock",
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+];
+
+fn of_k3s(details: Details) -> Details {
+    details.remedy(
+        Remedy::new("containerd of k3s is at /run/k3s/containerd/containerd.sock, for root only, and k3s' own crictl knows it")
+            .command("sudo k3s crictl ps")
+            .command("sudo crictl --runtime-endpoint unix:///run/k3s/containerd/containerd.sock ps")
+            .command("sudo ctr --address /run/k3s/containerd/containerd.sock --namespace k8s.io containers list"),
+    )
+}
+
+/// crictl asks each known place in turn unless it is told one. The kubelet's cadvisor looks at the same places at each
+/// start, and who starts waits for them.
+pub(super) fn no_endpoint(line: &str) -> Option<Details> {
+    let socket = OTHER_SOCKETS.iter().find(|socket| line.contains(*socket))?;
+    let is_of_a_client = [
+        "remote_runtime.go",
+        "remote_image.go",
+        "FATA[",
+        "ERRO[",
+        "level=fatal",
+        "validate service connection",
+        "ctr: ",
+    ]
+    .iter()
+    .any(|words| line.contains(words));
+    (is_of_a_client && !line.contains("aiting for"))
+        .then(|| of_k3s(Details::message(format!("no container runtime listens at {socket}"))))
+}
+
+pub(super) fn only_root(line: &str) -> Option<Details> {
+    line.contains("/containerd/").then(|| of_k3s(Details::message("only root may speak with containerd")))
+}
+
+/// Docker's package of containerd turns this part off.
+pub(super) fn no_cri(line: &str) -> Option<Details> {
+    let what = "what listens there is no container runtime of Kubernetes: containerd of Docker has its CRI turned off, or is too \
+        old";
+    (!line.contains("/run/k3s/")).then(|| of_k3s(Details::message(what)))
+}
+
+pub(super) fn no_crictl_file(line: &str) -> Option<Details> {
+    line.contains("load config file").then(|| {
+        of_k3s(Details::message("crictl of k3s has no configuration: k3s never ran, or you are not root"))
+    })
+}
+
+/// The controller manager gives each node a part of `cluster-cidr`.
+pub(super) fn no_range(_: &str) -> Details {
+    Details::message("the node was given no addresses for its pods").remedy(
+        Remedy::new(
+            "the range of the cluster is too small for one more node (`cluster-cidr`, of which a node takes a /24), or nodes that \
+             no longer exist hold parts of it: remove these",
+        )
+        .command("kubectl get nodes -o custom-columns=NAME:.metadata.name,RANGE:.spec.podCIDR")
+        .command("kubectl delete node NAME"),
+    )
 }
 
 pub(super) fn bridge_address(line: &str) -> Option<Details> {

@@ -175,6 +175,14 @@ pub(super) fn unknown_flag(line: &str) -> Option<Details> {
     })
 }
 
+/// The library of k3s, and of k3d before 3; others use it too.
+pub(super) fn undefined_flag(line: &str) -> Option<Details> {
+    let flag = after(line, "not defined: ", &[' ', '=', '"'])?.trim_start_matches('-');
+    let is_ours = ["level=fatal", "FATA[", "Incorrect Usage"].iter().any(|words| line.contains(words));
+    (is_ours && is_plain(flag))
+        .then(|| Details::message(format!("the flag `--{flag}` is not known, and k3s does not start")))
+}
+
 pub(super) fn unknown_kubelet_flag(line: &str) -> Details {
     let flag = after(line, "unknown flag: --", &['"', ' ', '\\', '\n']).unwrap_or_default();
     Details::message(format!("the kubelet does not know `{flag}`, and does not start")).remedy(

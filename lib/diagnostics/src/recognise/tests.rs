@@ -9,6 +9,7 @@ use super::signatures::{signatures, wordings};
 use super::*;
 
 mod reasons;
+mod status;
 
 /// Texts of others as they print them: by code, one per line, `#` before a comment. Where a line means something only
 /// after others, they stand in front of it, with `⏎` between.

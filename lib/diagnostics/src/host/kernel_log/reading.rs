@@ -9,8 +9,13 @@ use crate::recognise::{Disks, blocked_task, device, is_number, whole};
 pub(super) fn trouble(code: Code, text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
     match code {
         Code::UnderVoltage => {
-            let is_heat = ["throttled", "temperature"].iter().any(|word| text.contains(word));
-            Some((if is_heat { Trouble::Heat } else { Trouble::UnderVoltage }, String::new()))
+            let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            let trouble = match text {
+                _ if has(&["throttled", "temperature"]) => Trouble::Heat,
+                _ if has(&["over-current"]) => Trouble::OverCurrent,
+                _ => Trouble::UnderVoltage,
+            };
+            Some((trouble, String::new()))
         }
         Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
         Code::CardFails | Code::UsbDiskFails => storage(text, slots, disks),
@@ -24,6 +29,21 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
         let disk = disks.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
         return is_number(host).then_some((Trouble::DiskReset, disk));
     }
+    if text.contains("assume dead") {
+        return Some((Trouble::UsbStopped, String::new()));
+    }
+    // The controller of an NVMe disk, which is no disk by its name.
+    if let Some((disk, _)) = text.strip_prefix("nvme ").and_then(|rest| rest.split_once(": ")) {
+        return Some((Trouble::Io, process(disk)));
+    }
+    // The kernel gave a disk up, and names its address only.
+    if let Some((address, _)) = text.strip_prefix("sd ").and_then(|rest| rest.split_once(": Device offlined"))
+    {
+        let host = address.split(':').next().unwrap_or(address);
+        let disk =
+            disks.disk_of(host).map_or_else(|| format!("the disk at {}", process(address)), str::to_owned);
+        return Some((Trouble::Io, disk));
+    }
     // Each reset is logged once for the disk, and by a line for each request that waited.
     if text.contains("uas_eh_abort_handler") {
         return None;
@@ -33,7 +53,9 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
         return None;
     }
     let lower = text.to_ascii_lowercase();
-    let (trouble, device) = if lower.contains("remounting filesystem read-only") {
+    let (trouble, device) = if lower.contains("cqe recovery") {
+        (Trouble::CardQueue, slots.card(device))
+    } else if lower.contains("remounting filesystem read-only") {
         (Trouble::ReadOnly, device)
     } else if lower.contains("ext4-fs error") {
         (Trouble::FileSystem, device)

@@ -6,6 +6,7 @@ use super::*;
 use crate::finding::Severity;
 
 mod buses;
+mod corpus;
 
 const POD: &str = "/kubepods/burstable/pod28fcb1a0-a45c-44e7-b9bf-e3b9360bedba/3e5e5eab";
 const SYSTEMD_POD: &str =

@@ -5,6 +5,8 @@
 pub(super) enum Trouble {
     /// The card did not answer in time.
     CardSilent,
+    /// The card lost commands that were queued.
+    CardQueue,
     /// Reading or writing a disk failed.
     Io,
     /// A file system found its data wrong.
@@ -13,6 +15,8 @@ pub(super) enum Trouble {
     ReadOnly,
     /// A USB disk did not answer and was reset.
     DiskReset,
+    /// The USB controller of the board stopped.
+    UsbStopped,
     /// A process got no further for minutes.
     Stuck,
     /// The memory of the board ran out.
@@ -20,5 +24,7 @@ pub(super) enum Trouble {
     /// k3s, one of our units, or all pods together reached their limit.
     MemoryLimit,
     UnderVoltage,
+    /// USB ports were turned off, because too much was drawn from them.
+    OverCurrent,
     Heat,
 }

@@ -20,13 +20,19 @@ impl Trouble {
             Self::ReadOnly => Some("FilesystemIsReadOnly"),
             Self::Stuck => Some("TaskHung"),
             Self::Memory | Self::MemoryLimit => Some("OOMKilling"),
-            Self::DiskReset | Self::UnderVoltage | Self::Heat => None,
+            Self::CardQueue
+            | Self::DiskReset
+            | Self::UsbStopped
+            | Self::UnderVoltage
+            | Self::OverCurrent
+            | Self::Heat => None,
         }
     }
 
     pub(super) fn message(self, subject: &str, is_mended: bool) -> String {
         match self {
             Self::CardSilent => format!("the card {subject} did not answer the kernel in time"),
+            Self::CardQueue => format!("the card {subject} lost commands that the kernel had queued"),
             Self::Io => format!("reading or writing {subject} failed"),
             Self::FileSystem => format!("the kernel found errors in the file system on {subject}"),
             Self::ReadOnly if is_mended => {
@@ -36,12 +42,18 @@ impl Trouble {
                 format!("the kernel made the file system on {subject} read-only after an error")
             }
             Self::DiskReset => format!("the USB disk {subject} was reset more than once: it did not answer"),
+            Self::UsbStopped => {
+                "the USB controller stopped answering, and with it all that is connected to it".to_owned()
+            }
             Self::Stuck => format!("the process {subject} was blocked for minutes"),
             Self::Memory => format!("memory ran out, and the kernel killed {subject}"),
             Self::MemoryLimit => {
                 format!("{subject} reached the memory limit, and the kernel killed a process")
             }
             Self::UnderVoltage => "the kernel reported under-voltage".to_owned(),
+            Self::OverCurrent => {
+                "USB ports were turned off, because what is connected draws too much current".to_owned()
+            }
             Self::Heat => "the kernel reported that the processor is too hot".to_owned(),
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, says, tells};
-use crate::recognise::{answers, images, join, kubeconfig, rights, servers, services, tls, webhooks};
+use crate::recognise::{
+    answers, datastore, helm, images, join, kubeconfig, rights, servers, services, tls, webhooks,
+};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // They wrap errors of every other kind.
@@ -12,6 +14,28 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         &[
             judged("conversion webhook for ", webhooks::conversion_of_others),
             judged("failed calling webhook \"", webhooks::admission),
+        ],
+    ),
+    (
+        Code::DatastoreUnreachable,
+        &[
+            judged("storage endpoint: ", datastore::external),
+            judged("building kine: ", datastore::external),
+            judged("failed to ping connection: ", datastore::ping),
+            judged("failed to ping database connection: ", datastore::ping),
+            judged("remaining connection slots are reserved", datastore::external_of_kine),
+            judged("too many connections", datastore::external_of_kine),
+            judged("too many clients already", datastore::external_of_kine),
+            judged("driver: bad connection", datastore::external_of_kine),
+        ],
+    ),
+    (
+        Code::ReleaseUnfinished,
+        &[
+            tells("another operation (install/upgrade/rollback) is in progress", helm::pending),
+            tells("cannot re-use a name that is still in use", helm::name_in_use),
+            tells("cannot reuse a name that is still in use", helm::name_in_use),
+            tells("\" has no deployed releases", helm::never_deployed),
         ],
     ),
     (
@@ -268,6 +292,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             judged("host='localhost', port=80", servers::fallback_server_in_python),
             says("no configuration has been provided, try setting kubernetes_master"),
             says("missing or incomplete configuration info"),
+            says("unable to locate k8s cluster configuration"),
             says("invalid kube-config file. no configuration found"),
         ],
     ),

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
-use crate::recognise::{join, pods, slow, start};
+use crate::recognise::{datastore, join, pods, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -97,6 +97,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::SettingMisspelled,
         &[
             judged("unknown flag ", start::unknown_flag),
+            judged("flag provided but not defined: -", start::undefined_flag),
             tells("failed to parse kubelet flag: unknown flag", start::unknown_kubelet_flag),
         ],
     ),
@@ -162,6 +163,18 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("insufficient pods", pods::does_not_fit),
             judged("didn't have free ports for the requested pod ports", pods::ports),
             tells("node didn't have enough resource: ", pods::not_enough),
+        ],
+    ),
+    (
+        Code::EtcdWithoutQuorum,
+        &[
+            tells("etcdserver: no leader", datastore::no_leader),
+            says("etcdserver: unhealthy cluster"),
+            says("re-configuration failed due to not enough started members"),
+            tells("publish error: etcdserver: request timed out", datastore::not_published),
+            tells("failed to publish local member to cluster through raft", datastore::not_published),
+            repeated("prober detected unhealthy status", 3, datastore::peer),
+            repeated("health check for peer ", 3, datastore::peer),
         ],
     ),
     (

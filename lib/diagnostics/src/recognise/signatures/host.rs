@@ -58,6 +58,15 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         ],
     ),
     (
+        Code::PackagesLocked,
+        &[
+            judged("could not get lock /var/", host::package_lock),
+            judged("unable to acquire the dpkg frontend lock", host::package_lock),
+            tells("frontend lock was locked by another process", host::packages_locked),
+            judged("unable to lock the administration directory", host::package_lock),
+        ],
+    ),
+    (
         Code::ModuleMissing,
         &[
             judged("modprobe: fatal: module ", host::module),
@@ -168,6 +177,9 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             known("error count since last fsck", card::recorded),
             judged("structure needs cleaning", card::unclean),
             tells(": controller is down; will reset", card::nvme_down),
+            judged(" timeout, reset controller", card::nvme_silent),
+            judged(" timeout, disable controller", card::nvme_silent),
+            repeated(" timeout, aborting", 3, card::nvme_silent),
             judged("disk i/o error", card::of_the_datastore),
         ],
     ),

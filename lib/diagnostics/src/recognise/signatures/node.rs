@@ -52,6 +52,16 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("container runtime is down"),
             says("level=error msg=\"containerd exited: "),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
+            judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
+        ],
+    ),
+    (
+        Code::RuntimeEndpointWrong,
+        &[
+            judged("containerd.sock: connect: permission denied", node::only_root),
+            judged(".sock: connect: no such file or directory", node::no_endpoint),
+            judged("v1 runtime api is not implemented for endpoint", node::no_cri),
+            judged("crictl.yaml: no such file or directory", node::no_crictl_file),
         ],
     ),
     (
@@ -78,6 +88,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("failed to find plugin \"", node::plugin_gone),
             judged("failed to find the interface", node::interface),
             judged("could not find valid interface ", node::interface),
+            tells("pod cidr not assigned", node::no_range),
+            tells("cidrnotavailable", node::no_range),
         ],
     ),
     (

@@ -1,0 +1,88 @@
+//! A database that is not k3s' own, and the other servers of an etcd.
+
+use super::details::{Details, after, is_plain};
+use super::start::of_kine;
+use crate::finding::Remedy;
+
+/// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
+pub(super) fn external(line: &str) -> Option<Details> {
+    let lower = line.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    if has(&["remaining connection slots", "too many connections", "too many clients"]) {
+        return Some(no_connection_left());
+    }
+    if has(&["access denied for user", "password authentication failed", "no pg_hba.conf entry", "role \""]) {
+        return Some(Details::message(
+            "the database of k3s refuses the user, its password, or the address that k3s comes from",
+        ));
+    }
+    if has(&["x509: ", "tls: ", "load tls certs"]) {
+        return Some(Details::message(
+            "k3s cannot make a TLS connection to its database: compare `datastore-cafile`, `datastore-certfile` and \
+             `datastore-keyfile`",
+        ));
+    }
+    if let Some(name) = after(line, "lookup ", &[' ', ':', '"']).filter(|_| has(&["no such host"])) {
+        return Some(Details::message(format!(
+            "the database of k3s is at `{name}`, a name that is not found"
+        )));
+    }
+    if let Some(address) = after(line, "dial tcp ", &[' ', '"']).map(|address| address.trim_end_matches(':'))
+    {
+        let told = Details::message(format!("the database of k3s does not answer at {address}"));
+        return Some(match address.rsplit_once(':') {
+            Some((host, port)) if is_plain(host) && is_plain(port) => told.remedy(
+                Remedy::new(
+                    "start the database, or correct `datastore-endpoint`; it must listen at an address that this host \
+                     reaches, and not at 127.0.0.1 alone",
+                )
+                .command(format!("nc -vz {host} {port}"))
+                .command("sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system"),
+            ),
+            _ => told,
+        });
+    }
+    has(&["driver: bad connection", "invalid connection", "failed to connect to `"])
+        .then(|| Details::message("the database of k3s closed the connection, or does not answer").hint())
+}
+
+/// The same, where another program may say it too.
+pub(super) fn external_of_kine(line: &str) -> Option<Details> {
+    of_kine(line).is_some().then(|| external(line))?
+}
+
+/// kine's log; other programs ping databases as well.
+pub(super) fn ping(line: &str) -> Option<Details> {
+    ["level=error", "ERRO[", "k3s["].iter().any(|words| line.contains(words)).then(|| external(line))?
+}
+
+fn no_connection_left() -> Details {
+    Details::message("the database of k3s has no connection left").remedy(
+        Remedy::new(
+            "raise `max_connections` of the database, or find out what else uses it; each server of k3s takes some tens",
+        )
+        .command("# PostgreSQL: SELECT usename, count(*) FROM pg_stat_activity GROUP BY 1;")
+        .command("# MySQL: SHOW PROCESSLIST;"),
+    )
+}
+
+/// A server of the cluster that another one does not reach, again and again. A reboot takes some of these lines too.
+pub(super) fn peer(line: &str) -> Option<Details> {
+    let address = after(line, "dial tcp ", &[' ', '"', ',']).map(|address| address.trim_end_matches(':'));
+    let whom = address.map_or_else(String::new, |address| format!(" at {address}"));
+    let is_failure = ["could not connect", "unhealthy", "dial tcp"].iter().any(|words| line.contains(words));
+    is_failure
+        .then(|| Details::message(format!("etcd does not reach another server of the cluster{whom}")).hint())
+}
+
+/// As long as there is no leader, and once where the disk was slow.
+pub(super) fn not_published(_: &str) -> Details {
+    Details::message(
+        "etcd of this server waits for a leader: the other servers do not answer, or the disk is too slow",
+    )
+    .hint()
+}
+
+pub(super) fn no_leader(_: &str) -> Details {
+    Details::message("etcd has no leader: more than half of the servers have to reach each other").hint()
+}
