@@ -113,7 +113,8 @@ fn fault(page: &str, target: &str) -> Option<String> {
     (!anchors(&read(path)).contains(anchor)).then(|| format!("{page}: {path} has no heading {anchor}"))
 }
 
-fn pages() -> BTreeSet<String> {
+/// The pages of the book.
+pub fn pages() -> BTreeSet<String> {
     files("docs").into_iter().filter(|path| is_page(path) && path != "docs/SUMMARY.md").collect()
 }
 

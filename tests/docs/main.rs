@@ -9,6 +9,9 @@
 
 mod commands;
 mod generated;
+mod held;
 mod host_files;
 mod links;
+mod page;
+mod pages_on_a_server;
 mod workflows;

@@ -6,7 +6,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// The program, which `make test` provides once per machine (tests/devstack/tools.sh).
-fn program() -> PathBuf {
+#[must_use]
+pub fn program() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
     let tools = cache.join("config-weaver/tools");
