@@ -136,22 +136,68 @@ fn the_table_of_contents_has_every_page_once() {
     assert_eq!(set, pages());
 }
 
-#[test]
-fn each_how_to_says_what_its_reader_has_and_how_to_see_that_it_worked() {
-    let is_how_to = |page: &String| page.starts_with("docs/how-to/");
-    let begins = |page: &str| prose(page).lines().nth(2).is_some_and(|line| line.starts_with("You have "));
+/// What may come after the end of a tutorial.
+const AFTERWARDS: [&str; 3] = ["## Clean up", "## Where to go next", "## On the card"];
+
+/// What a page lacks of a guide: it begins with what the reader has, and says once how to see that it worked; a tutorial
+/// ends with that.
+fn lacks(page: &str, is_tutorial: bool) -> Option<&'static str> {
+    let prose = prose(page);
+    if !prose.lines().nth(2).is_some_and(|line| line.starts_with("You have ")) {
+        return Some("does not begin with `You have `");
+    }
     let is_end = |line: &str| {
         line == "## It worked when" || line.starts_with("## ") && line.ends_with(". See that it worked")
     };
+    let headings: Vec<&str> = prose.lines().filter(|line| line.starts_with("## ")).collect();
+    let mut ends = headings.iter().enumerate().filter(|(_, line)| is_end(line));
+    match (ends.next(), ends.next()) {
+        (Some((at, _)), None) => {
+            let is_last = headings[at + 1..].iter().all(|line| AFTERWARDS.contains(line));
+            (is_tutorial && !is_last).then_some("continues after its end")
+        }
+        (None, _) => Some("does not say how to see that it worked"),
+        _ => Some("says twice how to see that it worked"),
+    }
+}
+
+#[test]
+fn each_guide_says_what_its_reader_has_and_how_to_see_that_it_worked() {
+    let page = "# A\n\nYou have a Pi.\n\n## 1. Do it\n\n## 2. See that it worked\n";
+    assert_eq!(lacks(page, true), None);
+    assert_eq!(lacks(&page.replace("You have", "There is"), true), Some("does not begin with `You have `"));
+    assert_eq!(lacks(&page.replace("See", "Hope"), false), Some("does not say how to see that it worked"));
+    let on = page.to_owned() + "\n## 3. Do more\n";
+    assert_eq!((lacks(&on, true), lacks(&on, false)), (Some("continues after its end"), None));
+    let twice = page.to_owned() + "\n## It worked when\n";
+    assert_eq!(lacks(&twice, false), Some("says twice how to see that it worked"));
+    let of = |page: String, folder: &str, is_tutorial| {
+        let is_of = page.starts_with(folder);
+        is_of.then(|| lacks(&read(&page), is_tutorial)).flatten().map(|lack| format!("{page} {lack}"))
+    };
     let faults: Vec<String> = pages()
         .into_iter()
-        .filter(is_how_to)
-        .filter(|page| {
-            let text = read(page);
-            !begins(&text) || prose(&text).lines().filter(|line| is_end(line)).count() != 1
+        .filter_map(|page| {
+            of(page.clone(), "docs/how-to/", false).or_else(|| of(page, "docs/tutorials/", true))
         })
         .collect();
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// For each row of the README's table of paths, what is typed on the page that it links.
+const PATHS: [&str; 4] =
+    ["| sudo dd of=", "sudo apt install ./", "| weaver explain", "kubectl apply -k deploy/kubernetes"];
+
+#[test]
+fn each_path_of_the_readme_leads_to_a_page_with_its_command() {
+    let readme = read("README.md");
+    let table = readme.split("| you have | start here |").nth(1).unwrap();
+    let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), PATHS.len(), "a row more is a command more in PATHS");
+    for (row, command) in rows.into_iter().zip(PATHS) {
+        let first = links(row).into_iter().next().unwrap_or_else(|| panic!("no link: {row}"));
+        assert!(read(&first).contains(command), "{first} does not have `{command}`");
+    }
 }
 
 #[test]
