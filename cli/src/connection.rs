@@ -9,7 +9,7 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, Command};
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig::usable;
@@ -35,6 +35,16 @@ pub struct Flags {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, global = true, value_name = "NAME", display_order = 900)]
     context: Option<String>,
+}
+
+/// The command line without these flags in the help of the command at `path`, and of those below it.
+pub fn hidden_in(command: Command, path: &[&str]) -> Command {
+    let flags = Flags::augment_args(Command::new("flags"));
+    match path {
+        // A global flag is not passed on to a command that has one of its name.
+        [] => command.args(flags.get_arguments().map(|flag| flag.clone().hide(true))),
+        [name, rest @ ..] => command.mut_subcommand(name, |verb| hidden_in(verb, rest)),
+    }
 }
 
 /// What the command line says, for the whole process.

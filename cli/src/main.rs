@@ -216,8 +216,28 @@ fn called(program: Option<&OsStr>) -> &'static str {
 
 /// The command line, as help shows it.
 fn command(called: &'static str) -> Command {
-    examples::added(Args::command(), called).bin_name(called)
+    let command = WITHOUT_CLUSTER.iter().fold(Args::command(), |command, path| {
+        connection::hidden_in(command, &path.split(' ').collect::<Vec<_>>())
+    });
+    examples::EXAMPLES.added(command, called).bin_name(called)
 }
+
+/// Commands that ask no API server.
+const WITHOUT_CLUSTER: [&str; 13] = [
+    "completion",
+    "config",
+    "crd explain",
+    "crd lint",
+    "crd show",
+    "docs",
+    "explain",
+    "ingress",
+    "k3d",
+    "man",
+    "node",
+    "registry",
+    "verify",
+];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -276,6 +296,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command("weaver").debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_a_command_that_asks_no_api_server_has_no_flags_for_it() {
+        let help = |words: &str| {
+            let words = ["weaver"].into_iter().chain(words.split(' ')).chain(["--help"]);
+            command("weaver").try_get_matches_from(words).unwrap_err().to_string()
+        };
+        for without in WITHOUT_CLUSTER.into_iter().chain(["config check", "k3d lint", "node upgrade"]) {
+            assert!(!help(without).contains("--context"), "{without}");
+        }
+        for with in ["crd diff", "sync list", "kubeconfig lint", "doctor"] {
+            let help = help(with);
+            assert!(help.contains("--context") && help.contains("--kubeconfig"), "{with}");
+        }
+        // They are taken all the same, for those who have them in an alias.
+        let matches = command("weaver")
+            .try_get_matches_from(["weaver", "config", "check", "x", "--context", "pi"])
+            .unwrap();
+        assert_eq!(matches.get_one::<String>("context").map(String::as_str), Some("pi"));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use weaver_host::examples::Examples;
 use weaver_image::k3s::NotFetched;
 use weaver_image::{boot, booted, budgets, build, fault_table, oci, programs, release};
 
@@ -36,8 +37,11 @@ enum Task {
     Budgets(budgets::Options),
 }
 
+const EXAMPLES: Examples = Examples { program: "weaver-image", text: include_str!("examples.txt") };
+
 fn main() -> ExitCode {
-    let done = match Arguments::parse().task {
+    let matches = EXAMPLES.added(Arguments::command(), EXAMPLES.program).get_matches();
+    let done = match Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).task {
         Task::Build(options) => build::build(&options).map(|_| ExitCode::SUCCESS),
         Task::Root(options) => build::root(&options).map(|()| ExitCode::SUCCESS),
         Task::Programs(options) => programs::run(&options),
@@ -52,4 +56,14 @@ fn main() -> ExitCode {
         eprintln!("error: {error:#}");
         if error.is::<NotFetched>() { ExitCode::from(NotFetched::EXIT_CODE) } else { ExitCode::FAILURE }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_an_example_that_can_be_typed() {
+        assert_eq!(EXAMPLES.faults(&Arguments::command()), Vec::<String>::new());
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use weaver_host::metrics_page::MetricsAddress;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use weaver_host::{examples::Examples, metrics_page::MetricsAddress};
 
 use crate::{
     backup::args::{BackupArgs, RestoreArgs},
@@ -70,7 +70,17 @@ pub enum Output {
     Json,
 }
 
+const EXAMPLES: Examples = Examples { program: "weaver-node-agent", text: include_str!("examples.txt") };
+
 impl Args {
+    /// Those of this process; ends it where they are wrong, or ask for help.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let matches = EXAMPLES.added(Self::command(), EXAMPLES.program).get_matches();
+        let args = Self::from_arg_matches(&matches).and_then(Self::resolve);
+        args.unwrap_or_else(|error| error.exit())
+    }
+
     /// Makes the paths of the host absolute.
     ///
     /// # Errors
@@ -260,6 +270,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn each_command_has_an_example_that_can_be_typed() {
+        assert_eq!(EXAMPLES.faults(&Args::command()), Vec::<String>::new());
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -8,7 +8,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use weaver_diagnostics::exit_code;
 use weaver_host::{
     log::{self, Sink},
@@ -17,7 +16,7 @@ use weaver_host::{
 use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
 
 fn main() -> ExitCode {
-    let args = Args::parse().resolve().unwrap_or_else(|error| error.exit());
+    let args = Args::of_process();
     let sink = weaver_node_agent::init_log();
     // Before anything that might speak TLS: rustls picks none by itself.
     if rustls::crypto::ring::default_provider().install_default().is_err() {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use weaver_host::examples::Examples;
 use weaver_host::metrics_page::MetricsAddress;
 
 use crate::scope::Scope;
@@ -89,6 +90,17 @@ pub struct RunOptions {
     pub token_lifetime: Duration,
 }
 
+const EXAMPLES: Examples = Examples { program: "weaver-operator", text: include_str!("examples.txt") };
+
+impl Args {
+    /// Those of this process; ends it where they are wrong, or ask for help.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let matches = EXAMPLES.added(Self::command(), EXAMPLES.program).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 const METRICS: &str = "127.0.0.1:9445";
 
 fn seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<Duration, String> {
@@ -105,9 +117,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_are_consistent() {
-        use clap::CommandFactory as _;
-        Args::command().debug_assert();
+    fn each_command_has_an_example_that_can_be_typed() {
+        assert_eq!(EXAMPLES.faults(&Args::command()), Vec::<String>::new());
     }
 
     #[test]

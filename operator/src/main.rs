@@ -6,7 +6,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use weaver_diagnostics::exit_code;
 use weaver_host::log;
 use weaver_host::open_files;
@@ -21,7 +20,7 @@ async fn main() -> ExitCode {
         return exit_code::INTERNAL.into();
     }
     // Exits with `exit_code::USAGE` by itself where the command line is wrong.
-    let Args { verb } = Args::parse();
+    let Args { verb } = Args::of_process();
     let sink = log::init(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()));
     open_files::raise_limit();
     let done = match verb {

@@ -3,6 +3,7 @@
 //! - [`backoff`]: how long to wait before something is tried again.
 //! - [`docker`]: the container engine, and the clusters of k3d in it.
 //! - [`durable_file`]: files that are replaced whole.
+//! - [`examples`]: below the help of each command.
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
 //! - [`page_style`]: how the pages look that a browser shows.
@@ -19,6 +20,7 @@ pub mod backoff;
 pub mod code;
 pub mod docker;
 pub mod durable_file;
+pub mod examples;
 pub mod handshake;
 pub mod http_server;
 pub mod key_pair;

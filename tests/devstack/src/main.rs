@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weaver_devstack::programs::Programs;
 use weaver_devstack::{candidates, down, ports, service, status, up, with_server};
+use weaver_host::examples::Examples;
 
 /// API server, node agent and operator on this machine, for development and tests.
 #[derive(Parser)]
@@ -75,9 +76,22 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
+const EXAMPLES: Examples = Examples { program: "weaver-devstack", text: include_str!("examples.txt") };
+
 fn main() -> ExitCode {
-    run(Arguments::parse()).unwrap_or_else(|error| {
+    let matches = EXAMPLES.added(Arguments::command(), EXAMPLES.program).get_matches();
+    run(Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_an_example_that_can_be_typed() {
+        assert_eq!(EXAMPLES.faults(&Arguments::command()), Vec::<String>::new());
+    }
 }
