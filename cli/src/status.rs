@@ -90,7 +90,6 @@ impl<T> From<anyhow::Result<T>> for Known<T> {
 }
 
 impl<T> Known<T> {
-    /// In words.
     pub fn said(&self, words: impl Fn(&T) -> String) -> String {
         match self {
             Self::Is(value) => words(value),

@@ -52,7 +52,6 @@ pub struct Verify {
 #[error("{0}")]
 struct NotAsPublished(String);
 
-/// Marks a verdict.
 fn verdict(error: &anyhow::Error) -> anyhow::Error {
     NotAsPublished(format!("{error:#}")).into()
 }
@@ -146,7 +145,6 @@ fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// What was published.
 struct Release {
     list: PathBuf,
     sums: BTreeMap<String, String>,

@@ -52,7 +52,6 @@ struct Cluster {
     nodes: Known<Vec<Node>>,
 }
 
-/// Who leads.
 #[derive(Debug, Serialize)]
 struct Operator {
     holder: String,

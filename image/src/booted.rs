@@ -38,7 +38,6 @@ const BOOT: Duration = Duration::from_mins(15);
 const COMMAND: Duration = Duration::from_mins(1);
 const SNAPSHOT: &str = "booted";
 
-/// Options of `with-booted`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The card image.

@@ -23,7 +23,6 @@ use crate::page;
 
 const PART: &str = "soak";
 
-/// Options of `budgets`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Where the tests left their rows and pictures.

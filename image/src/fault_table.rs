@@ -15,7 +15,6 @@ use crate::page;
 
 const PART: &str = "matrix";
 
-/// Options of `fault-table`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Where the tests left their rows.

@@ -49,7 +49,6 @@ pub struct Program {
     pub symbols: PathBuf,
 }
 
-/// Options of `programs`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The checkout.

@@ -19,17 +19,14 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "weaver-node-agent", version)]
 pub struct Args {
-    /// Command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check the host and the served names; exit 0, 10 (a check failed) or 11 (reboot needed).
     Check {
-        /// Where to look.
         #[command(flatten)]
         host: HostArgs,
         /// Output format.
@@ -118,7 +115,6 @@ impl Args {
 /// What `preflight` needs besides.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PreflightArgs {
-    /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
     /// Output format.
@@ -160,7 +156,6 @@ pub struct RepairArgs {
     /// Something other than the boot files.
     #[command(subcommand)]
     pub what: Option<RepairWhat>,
-    /// The boot files.
     #[command(flatten)]
     pub files: RepairFilesArgs,
 }
@@ -175,7 +170,6 @@ pub enum RepairWhat {
 /// What `repair names` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RepairNamesArgs {
-    /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
     /// Directory for state that survives a reboot, below --root.
@@ -218,7 +212,6 @@ pub struct RepairFilesArgs {
 /// What `run` needs besides.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunArgs {
-    /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
     /// Directory of the operator's credentials and the report, not under --root [default: /run/weaver under --root].

@@ -93,7 +93,6 @@ impl Host {
         *known = found.map(|found| Arc::new(found.after(known.as_deref())));
     }
 
-    /// Where k3s runs.
     pub(crate) fn runs(&self) -> Runs {
         match self.k3d() {
             None => Runs::Unit(self.role()),

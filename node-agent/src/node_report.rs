@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use weaver_diagnostics::finding::Finding;
 
-/// The report.
+/// What the node agent last found, and what runs because of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// The node's name in the cluster, once the cluster has a report of it.
@@ -13,7 +13,7 @@ pub struct Report {
     pub node: Option<String>,
     /// Whether the operator may run.
     pub gate: Gate,
-    /// Why.
+    /// Why the gate is open or shut, as a sentence.
     pub reason: String,
     /// The node joins a server: its gate never opens, and our kinds are not its to install.
     pub joins: bool,
@@ -42,12 +42,11 @@ pub struct Report {
 pub enum Gate {
     /// The operator may run.
     Open,
-    /// It may not.
+    /// The operator may not run.
     Shut,
 }
 
 impl Gate {
-    /// In a word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -89,10 +88,10 @@ pub enum Unseen {
     Failed(String),
 }
 
-/// A running child.
+/// A program that this agent has started and that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChildReport {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
 }
 

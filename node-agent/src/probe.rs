@@ -30,7 +30,7 @@ const CONCURRENT: usize = 4;
 /// What handshakes have shown.
 #[derive(Debug, Default)]
 pub struct Probed {
-    /// One a name.
+    /// One for each name.
     pub seen: Vec<ObservedName>,
     /// How long the slowest took, or was waited for, where none was answered in the usual time.
     pub late: Option<Duration>,

@@ -13,12 +13,10 @@ use crate::scope::Scope;
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
-    /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run the controllers
@@ -29,7 +27,6 @@ pub enum Verb {
     Install(crate::install::JobOptions),
 }
 
-/// Options of `run`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct RunOptions {
     /// Kubeconfig of the operator's ServiceAccount (default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)

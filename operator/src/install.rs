@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 const REFUSED: NeedsHuman = NeedsHuman("refused; running it again does not help");
 
-/// Options of `install`.
 #[derive(Clone, Debug, Args)]
 pub struct JobOptions {
     /// Kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)

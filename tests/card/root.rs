@@ -47,7 +47,6 @@ pub struct Entry {
     pub is_file: bool,
 }
 
-/// The tree.
 pub struct Root {
     pub fs: Ext4,
     pub entries: BTreeMap<String, Entry>,

@@ -22,7 +22,6 @@ const SEPARATOR: char = '\u{1e}';
 struct Step {
     command: String,
     shown: Vec<String>,
-    /// Its exit status.
     exit: u8,
 }
 

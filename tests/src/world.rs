@@ -36,7 +36,6 @@ pub struct World {
 
 /// What a world's promises are checked against at its end.
 pub struct Logs {
-    /// The API server's.
     pub audit: Audit,
     /// Logs of the operator and anyone who starts it, each with the byte from which it is looked at.
     pub programs: Vec<(PathBuf, u64)>,

@@ -222,7 +222,6 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The header Link.
     pub fn link(&self) -> Option<&str> {
         self.header(LINK)
     }

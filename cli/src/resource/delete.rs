@@ -67,7 +67,6 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
 pub struct Manner {
     /// What it made stays.
     pub orphan: bool,
-    /// Nothing is written.
     pub dry_run: bool,
 }
 

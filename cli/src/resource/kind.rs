@@ -17,9 +17,7 @@ const CELL: usize = 253;
 /// A kind that people make objects of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// `ConfigMapSync`.
     Sync,
-    /// `ServiceToken`.
     Token,
 }
 

@@ -9,7 +9,6 @@ use super::store::Store;
 use crate::connection;
 use crate::stdout::failed;
 
-/// Where to look.
 #[derive(Args)]
 pub struct Scope {
     /// Namespace (default: that of the kubeconfig's context)
@@ -35,7 +34,6 @@ impl Scope {
     }
 }
 
-/// Which objects.
 #[derive(Args)]
 pub struct Selectors {
     /// Label selector: `team=a,tier!=prod`

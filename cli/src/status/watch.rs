@@ -36,7 +36,6 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// How often it is looked whether there is something new to show.
 const SHOW: Duration = Duration::from_millis(500);
 
-/// What was read.
 enum News {
     Leadership(Box<Leadership>),
     Objects(Kind, Result<Vec<Change<DynamicObject>>, String>),

@@ -23,7 +23,6 @@ pub struct Confirmations<T>(Mutex<VecDeque<Shown<T>>>);
 
 struct Shown<T> {
     token: String,
-    /// Namespace and name.
     object: (String, String),
     /// Nothing once a person has agreed.
     what: Option<T>,

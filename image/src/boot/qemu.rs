@@ -77,7 +77,6 @@ impl Default for Hardware {
 pub enum Console {
     /// The terminal; Ctrl-A x ends the machine. A copy goes to the log.
     Terminal,
-    /// The log only.
     Log,
 }
 

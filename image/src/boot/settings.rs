@@ -15,19 +15,13 @@ pub use weaver_diagnostics::config_txt::FILE;
 /// What config.txt says about booting; `None` where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `kernel=`
     pub kernel: Option<String>,
     /// The file of `initramfs FILE followkernel`.
     pub initramfs: Option<String>,
-    /// `cmdline=`
     pub cmdline: Option<String>,
-    /// `os_prefix=`
     pub os_prefix: Option<String>,
-    /// `device_tree=`
     pub device_tree: Option<String>,
-    /// `arm_64bit=`
     pub arm_64bit: Option<bool>,
-    /// `upstream_kernel=`
     pub upstream_kernel: bool,
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::debian_kernel::DebianKernel;
 
-/// Options of `root`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RootOptions {
     /// The checkout.
@@ -16,7 +15,6 @@ pub struct RootOptions {
     pub kernel: DebianKernel,
 }
 
-/// Options of `build`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The checkout.

@@ -25,9 +25,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 /// What an image can be for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Platform {
-    /// x86-64.
     Amd64,
-    /// `AArch64`.
     Arm64,
 }
 

@@ -27,7 +27,6 @@ pub const PROGRAM: &str = "weaver-operator";
 /// glibc within the program. Names are asked of files and DNS as before; from 2.34 on both are part of it.
 const STATIC: &str = "-Ctarget-feature=+crt-static";
 
-/// Options of `oci`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The checkout

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 /// An archive of the command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Archive {
-    /// The file.
     pub name: String,
     /// What is in front of `.tar.gz`, and the directory in it.
     pub stem: String,

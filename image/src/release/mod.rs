@@ -37,7 +37,6 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("weaver-operator", "weaver-operator"),
 ];
 
-/// Options of `release`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The checkout

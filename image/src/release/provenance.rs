@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// The file.
 pub const NAME: &str = "provenance.intoto.json";
 /// `make release`, as docs/how-to/make-a-release.md describes it; what its parameters mean follows from it.
 const BUILD_TYPE: &str = "https://weaver.example.com/release/v1";

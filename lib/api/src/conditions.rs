@@ -56,16 +56,16 @@ const MAX_MESSAGE: usize = 16_384;
 /// What is known of one condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Truth {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
     /// It could not be judged.
     Unknown,
 }
 
 impl Truth {
-    /// The API's spelling.
+    /// `True`, `False` or `Unknown`, as `status.conditions[].status` has it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Truth {
 pub struct Verdict {
     /// One of [`ORDER`], [`TOKEN_ORDER`] or [`NODE_ORDER`].
     pub kind: &'static str,
-    /// Does it hold?
+    /// Whether the condition holds.
     pub truth: Truth,
     /// One stable word for programs.
     pub reason: &'static str,

@@ -40,7 +40,7 @@ pub struct Candidacy {
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Who holds it.
+    /// Identity of the holder; `None` where no one holds it.
     pub holder: Option<String>,
     /// Its holder has given it back. Where someone else has only taken the name out, that one does not know of it.
     pub is_released: bool,
@@ -53,7 +53,7 @@ pub struct Record {
     /// Its resourceVersion: of one object they only grow, and may be compared (Kubernetes 1.35 says so; before,
     /// all did).
     pub version: Option<u64>,
-    /// The holder's priority.
+    /// The holder's priority; 0 where it says none.
     pub priority: i32,
     /// The holder's version, where it says it.
     pub program_version: Option<String>,
@@ -62,7 +62,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What `lease` says.
+    /// Reads `lease`. Fields that are missing or unreadable count as not given.
     #[must_use]
     pub fn of(lease: &Lease) -> Self {
         let spec = lease.spec.as_ref();
@@ -96,11 +96,11 @@ impl Record {
 /// Who holds a Lease, or would.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Me {
-    /// Its name.
+    /// Identity of the candidate, unique among all.
     pub name: String,
-    /// Its priority.
+    /// The candidate with the highest priority takes over at the next renewal.
     pub priority: i32,
-    /// Its version.
+    /// Version of the operator, such as `0.1.0`.
     pub version: String,
 }
 

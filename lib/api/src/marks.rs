@@ -166,7 +166,7 @@ pub enum Ownership {
     Other {
         /// The other, named as well as its marks name it.
         holder: String,
-        /// Its uid.
+        /// `metadata.uid` of the other `ConfigMapSync`.
         uid: String,
     },
 }

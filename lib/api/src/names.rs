@@ -19,15 +19,15 @@ pub const SUFFIX_PATTERN: &str = r"^([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 /// What is wrong with a name, as a sentence that follows it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameFault {
-    /// Nothing there.
+    /// The name has no characters.
     #[error("is empty")]
     Empty,
     /// Longer than Kubernetes stores.
     #[error("has {length} characters; at most {max} are allowed")]
     TooLong {
-        /// Characters found.
+        /// Number of characters in the name.
         length: usize,
-        /// Characters allowed.
+        /// Greatest number of characters that is allowed.
         max: usize,
     },
     /// A character, or its place, that no such name has.

@@ -16,7 +16,7 @@ pub enum CallError {
     /// 403: a missing right, or a quota, a policy, a Terminating namespace. Only a review can tell which.
     #[error("{}", .0.message)]
     Forbidden(Box<Status>),
-    /// 404.
+    /// 404: there is no such object, or no such kind.
     #[error("{}", .0.message)]
     NotFound(Box<Status>),
     /// 409: the object exists, or is not the one that was seen any more.

@@ -17,14 +17,14 @@ const LONGEST: usize = 2_000;
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// Its name: `Ready`.
+    /// Type of the condition, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// Why, in one word.
     pub reason: String,
-    /// Why, for people.
+    /// Why, in sentences for people; may have several lines.
     pub message: String,
     /// The `metadata.generation` that was judged.
     pub observed_generation: Option<i64>,

@@ -15,7 +15,7 @@ pub struct Error {
     pub doing: &'static str,
     /// The object: `ConfigMap team-a/settings`, `Node raspi`.
     pub object: String,
-    /// Why it failed.
+    /// What the API server or the connection answered.
     pub why: Why,
     /// Would the request have changed the cluster?
     pub(crate) is_write: bool,

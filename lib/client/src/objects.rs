@@ -27,7 +27,7 @@ pub(crate) const ATTEMPTS: u32 = 6;
 /// Whether a write is carried out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Write {
-    /// Yes.
+    /// The write is carried out.
     #[default]
     Persist,
     /// No: the API server judges it, admission included, and answers as for a real write.

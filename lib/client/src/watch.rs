@@ -24,14 +24,14 @@ pub enum Change<K> {
 }
 
 impl<K> Change<K> {
-    /// The object.
+    /// The object as it is now; of a deletion, its last known state.
     pub const fn object(&self) -> &K {
         match self {
             Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object,
         }
     }
 
-    /// The object.
+    /// The object as it is now; of a deletion, its last known state.
     pub fn into_object(self) -> K {
         match self {
             Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object,
@@ -51,7 +51,6 @@ pub struct Changes<K> {
     listed: Option<BTreeMap<Key, K>>,
 }
 
-/// Namespace and name.
 type Key = (Option<String>, String);
 
 impl<K> Default for Changes<K> {

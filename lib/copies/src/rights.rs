@@ -219,7 +219,6 @@ pub(crate) fn role(
     (Role { metadata, rules: Some(rules) }, binding)
 }
 
-/// Both as text.
 #[must_use]
 pub fn yaml((role, binding): &(Role, RoleBinding)) -> String {
     format!("{}---\n{}", yaml_text::write(role), yaml_text::write(binding))

@@ -49,7 +49,6 @@ impl Version {
 enum Base {
     Absent,
     WithoutData,
-    /// On this line.
     At(u64),
 }
 

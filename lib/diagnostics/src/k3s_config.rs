@@ -44,9 +44,7 @@ pub struct Shadowed {
 pub struct Effective {
     /// `tls-san`, comma lists split, without duplicates.
     pub tls_san: Vec<Setting>,
-    /// `https-listen-port`.
     pub https_listen_port: Option<u16>,
-    /// `data-dir`.
     pub data_dir: Option<Setting>,
     /// `node-name`; a value that is no text is k3s' to refuse.
     pub node_name: Option<Setting>,

@@ -40,7 +40,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From `first` on.
     #[must_use]
     pub const fn new(first: Duration) -> Self {
         Self { first, next: first }

@@ -34,11 +34,9 @@ pub const SECOND_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Handshake {
-    /// How it ended.
     pub outcome: Outcome,
     /// The names of the certificate, in its order, if one was shown.
     pub served: Vec<String>,
-    /// The certificate itself.
     pub certificate: Option<CertificateDer<'static>>,
     /// The address that answered.
     pub peer: Option<IpAddr>,

@@ -22,7 +22,6 @@ pub enum PairFault {
     /// Not PEM, or cut off inside a block.
     #[error("it is not PEM text, or is truncated")]
     NotPem,
-    /// No `CERTIFICATE` block.
     #[error("it holds no certificate")]
     NoCertificate,
     /// No private key block.

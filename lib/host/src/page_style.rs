@@ -2,7 +2,6 @@
 //!
 //! One style sheet, whose colours a test of `weaver ui` checks for contrast; it names classes and knows no page.
 
-/// The style sheet.
 pub const STYLE: &str = include_str!("page_style/ui.css");
 /// The icon, as SVG.
 pub const ICON: &str = include_str!("page_style/icon.svg");

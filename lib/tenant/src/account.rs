@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A `ServiceAccount`, named.
+/// A `ServiceAccount` by namespace and name; shown as `NAMESPACE/NAME`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Account {
     /// Its namespace. Take it from the object that names the account, never from its spec: else anyone who may
     /// write the spec acts as an account of another namespace.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name` of the `ServiceAccount`.
     pub name: String,
 }
 

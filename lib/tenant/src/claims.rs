@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// The claims. They hold no secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
-    /// Whose it is.
+    /// The `ServiceAccount` that the token is of.
     pub account: Named,
     /// Namespace of the account, and of what it is bound to.
     pub namespace: String,
@@ -21,16 +21,16 @@ pub struct Claims {
     pub secret: Option<Named>,
     /// When it was issued.
     pub issued_at: Timestamp,
-    /// When it expires.
+    /// End of its validity, the claim `exp`.
     pub expires_at: Timestamp,
 }
 
 /// An object by name and uid: one of the same name that was made later is another.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Named {
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: String,
-    /// Its uid.
+    /// `metadata.uid` of the object.
     pub uid: String,
 }
 

@@ -28,14 +28,14 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// That of `kind`.
+    /// Group and plural of `kind`, as the API server lists them.
     #[must_use]
     pub fn of<K: Resource>(kind: &K::DynamicType) -> Self {
         Self { group: K::group(kind).into_owned(), resource: K::plural(kind).into_owned() }
     }
 }
 
-/// `secrets`, `networkpolicies.networking.k8s.io`.
+/// Shown as RBAC messages do: `secrets`, `networkpolicies.networking.k8s.io`.
 impl fmt::Display for GroupResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
@@ -48,7 +48,7 @@ impl fmt::Display for GroupResource {
 pub struct Access {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …
     pub verb: Cow<'static, str>,
-    /// On what.
+    /// Resource on which the verb acts.
     pub resource: GroupResource,
     /// In which namespace; `None`: in all of them.
     pub namespace: Option<String>,

@@ -32,7 +32,7 @@ pub enum MintError {
     /// The API server could not be asked, or refused for another reason.
     #[error("minting a token for {account} failed: {reason}")]
     Failed {
-        /// For whom.
+        /// The account for which a token was asked.
         account: Account,
         /// What the API server or the transport said; never holds a token.
         reason: String,
@@ -51,7 +51,7 @@ impl From<MintError> for CallError {
 pub struct Minted {
     /// Uid of the account that the token is of.
     pub uid: String,
-    /// The token.
+    /// The token, a signed JWT; `Debug` does not show it.
     pub secret: SecretString,
     /// How long it lives, counted from its issue.
     pub lifetime: Duration,
@@ -149,7 +149,6 @@ fn is_of_a_secret(status: &Status) -> bool {
 pub(crate) struct Token {
     /// Uid of the account.
     pub uid: String,
-    /// The token itself.
     pub secret: SecretString,
     minted_at: Instant,
     renew_at: Instant,

@@ -8,7 +8,6 @@ use super::seal::Keys;
 use crate::host_args::{HostArgs, STATE_DIR, absolute};
 use crate::upgrade::args::NodeArgs;
 
-/// What `backup` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackupArgs {
     /// File, or directory in which the file is named after node and date; not under --root.
@@ -35,7 +34,6 @@ pub struct BackupArgs {
     /// With what it is encrypted, or a shown one decrypted.
     #[command(flatten)]
     pub keys: Keys,
-    /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
     /// Directory for state that survives a reboot, below --root.
@@ -46,7 +44,6 @@ pub struct BackupArgs {
     pub program: PathBuf,
 }
 
-/// What `restore` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RestoreArgs {
     /// The backup; not under --root.
@@ -61,7 +58,6 @@ pub struct RestoreArgs {
     /// With what it is decrypted.
     #[command(flatten)]
     pub keys: Keys,
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
 }

@@ -18,7 +18,6 @@ const POLL: Duration = Duration::from_millis(50);
 /// What a datastore holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents {
-    /// The last revision.
     pub revision: i64,
     pub rows: i64,
 }

@@ -48,7 +48,6 @@ impl Layout {
         }
     }
 
-    /// The datastore.
     #[must_use]
     pub fn datastore(&self) -> PathBuf {
         self.data_dir.join("server/db/state.db")

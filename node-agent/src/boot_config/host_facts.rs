@@ -35,7 +35,6 @@ const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
 pub(super) struct CardFacts {
     pub host: KnownHost,
     pub user_data: UserData,
-    /// k3s' data directory.
     pub data_dir: String,
     pub findings: Vec<Finding>,
 }

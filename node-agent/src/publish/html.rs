@@ -67,7 +67,6 @@ pub fn starting() -> String {
 }
 
 impl Page<'_> {
-    /// For a browser.
     #[must_use]
     pub fn html(&self) -> String {
         let host = cut(self.host_name, 100);

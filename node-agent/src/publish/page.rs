@@ -37,7 +37,6 @@ pub struct Page<'a> {
     pub time: Timestamp,
     /// Whether that time can be trusted.
     pub synchronised: bool,
-    /// The state.
     pub report: &'a Report,
 }
 
@@ -57,7 +56,7 @@ pub struct NodeStatus<'a> {
     pub verdict: String,
     /// Whether the operator may run.
     pub gate: Gate,
-    /// Why.
+    /// Why the gate is open or shut, as a sentence.
     pub reason: String,
     /// Whether k3s is kept from being started; null where no one says.
     pub k3s_blocked: Option<bool>,

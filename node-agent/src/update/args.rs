@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::upgrade::args::NodeArgs;
 
-/// What `update` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UpdateArgs {
     /// Version to install, which may be older [default: the newest that apt has].
@@ -19,7 +18,6 @@ pub struct UpdateArgs {
     /// Do not save the state of k3s first.
     #[arg(long)]
     pub no_backup: bool,
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
     /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar [default: the PATH].

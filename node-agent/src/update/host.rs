@@ -42,7 +42,6 @@ pub struct Host {
     settle: Duration,
 }
 
-/// What ran before.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
     pub units: Vec<String>,

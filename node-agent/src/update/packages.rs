@@ -21,7 +21,6 @@ const DIRECTORY: &str = "packages";
 /// What maintainer scripts are called.
 const SCRIPTS: [&str; 5] = ["preinst", "postinst", "prerm", "postrm", "config"];
 
-/// Where they are.
 #[derive(Debug, Clone)]
 pub struct Packages {
     directory: PathBuf,

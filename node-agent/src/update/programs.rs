@@ -51,7 +51,6 @@ pub struct Programs {
     directory: Option<PathBuf>,
     /// Whether the card's source is there: then that one alone is asked what is new.
     has_own_source: bool,
-    /// What it names.
     addresses: Vec<String>,
 }
 

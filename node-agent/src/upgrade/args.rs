@@ -6,7 +6,6 @@ use weaver_diagnostics::k3s_upgrade::release;
 
 use crate::host_args::{DAY, HostArgs, STATE_DIR, absolute};
 
-/// What `upgrade` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UpgradeArgs {
     /// New k3s: a file, or a released version such as v1.36.4+k3s1.
@@ -21,15 +20,12 @@ pub struct UpgradeArgs {
     /// URL of the releases.
     #[arg(long, value_name = "URL", default_value = release::ADDRESS, hide = true)]
     pub releases: String,
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
 }
 
-/// What `rollback` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RollbackArgs {
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
 }
@@ -37,7 +33,6 @@ pub struct RollbackArgs {
 /// The node, and how to go about it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NodeArgs {
-    /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
     /// Directory for state that survives a reboot, below --root.

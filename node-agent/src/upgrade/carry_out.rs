@@ -197,7 +197,6 @@ impl Stop {
         })
     }
 
-    /// Waits for one.
     pub async fn asked(&mut self) -> anyhow::Error {
         tokio::select! {
             _ = self.terminate.recv() => anyhow!("SIGTERM came"),

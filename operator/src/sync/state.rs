@@ -29,7 +29,6 @@ pub enum Search {
 pub struct ResumeAt {
     /// Name of the source.
     pub source: String,
-    /// The target.
     pub namespace: String,
 }
 

@@ -33,7 +33,6 @@ use weaver_host::{http_server, service_manager};
 /// Where the webhook listens on an appliance.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
 
-/// Options of `webhook`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct WebhookOptions {
     /// Address and port to listen on
@@ -73,7 +72,6 @@ pub enum WebhookError {
     /// No TLS with this build.
     #[error("setting up TLS")]
     Tls(#[from] rustls::Error),
-    /// No signal handler.
     #[error("listening for signals")]
     Signals(#[source] io::Error),
 }

@@ -18,13 +18,11 @@ const ONE_IN: usize = 100;
 const CORPUS: [&str; 2] =
     ["lib/diagnostics/src/recognise/corpus/known.txt", "lib/diagnostics/src/recognise/corpus/unrelated.txt"];
 
-/// Where things are.
 pub struct Place<'a> {
     pub checkout: &'a Path,
     /// Of the released programs.
     pub programs: &'a Path,
     pub out: &'a Path,
-    /// Another `weaver`.
     pub other: Option<&'a Path>,
 }
 

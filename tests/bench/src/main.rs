@@ -242,7 +242,6 @@ fn plot_memory(out: &Path, grown: &[(f64, Vec<Memory>)]) -> Result<()> {
     draw(&out.join("memory.svg"), title, "resources", "MiB", &lines)
 }
 
-/// What was measured.
 struct Report {
     figures: Vec<Figure>,
     begun: Instant,

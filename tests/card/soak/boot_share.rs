@@ -45,7 +45,6 @@ fn share(rounds: &[Round]) -> f64 {
     (with - sum(|round| round.without.ready)) / with * 100.0
 }
 
-/// Waits for k3s.
 fn boot_of(machine: &mut Machine) -> Boot {
     machine.wait_for_console(&format!("Started {K3S}"), BOOT).unwrap();
     machine.wait_for_ssh(BOOT).unwrap();

@@ -111,7 +111,6 @@ fn legend() -> Markup {
     }
 }
 
-/// One account.
 pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>) -> Markup {
     let AccountView { namespace, name, .. } = account;
     let content = html! {

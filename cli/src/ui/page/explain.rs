@@ -10,7 +10,7 @@ use super::{Frame, Tab, counted};
 pub struct Recognised {
     pub text: String,
     pub lines: u64,
-    /// Each thing once.
+    /// Without one that repeats another.
     pub findings: Vec<Finding>,
 }
 

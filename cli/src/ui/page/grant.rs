@@ -9,7 +9,6 @@ const NAMED: usize = 12;
 
 /// What can be done where rights are missing.
 pub enum Offer {
-    /// Nothing is missing.
     Nothing,
     /// The person's own rights suffice.
     Grant,

@@ -48,7 +48,6 @@ pub fn sync(
     frame.page(Tab::Syncs, &format!("{}/{}", summary.namespace, summary.name), true, &content)
 }
 
-/// Source, account, copies.
 fn picture(sync: &SyncView) -> Markup {
     html! {
         section.picture aria-label="Source and copies" {

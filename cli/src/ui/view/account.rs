@@ -24,9 +24,7 @@ pub struct Search {
 pub struct AccountView<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
-    /// What it reads.
     pub sources: BTreeSet<&'a str>,
-    /// Where it reads.
     pub source_namespaces: BTreeSet<&'a str>,
     /// Where it writes, and how the worst of its copies there is; by namespace.
     pub targets: BTreeMap<&'a str, &'a TargetView>,
@@ -62,7 +60,6 @@ pub struct AccountMatrix<'a> {
 #[derive(Debug)]
 pub struct AccountRow<'a> {
     pub account: AccountView<'a>,
-    /// By column.
     pub cells: Vec<AccountCell<'a>>,
 }
 

@@ -20,7 +20,6 @@ pub struct Moment {
     pub after: u64,
     pub how: How,
     pub what: String,
-    /// Lines.
     pub message: String,
 }
 
@@ -31,7 +30,6 @@ pub enum How {
     Bad,
 }
 
-/// A boot.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Boot {
     pub started: Timestamp,

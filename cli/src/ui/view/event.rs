@@ -9,9 +9,7 @@ pub struct EventView {
     pub at: Option<Timestamp>,
     pub is_warning: bool,
     pub reason: String,
-    /// Lines.
     pub message: String,
-    /// How often.
     pub count: i32,
 }
 

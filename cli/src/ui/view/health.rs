@@ -28,13 +28,11 @@ impl Health {
     }
 }
 
-/// A condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConditionView {
     pub kind: String,
     pub status: String,
     pub reason: String,
-    /// Lines.
     pub message: String,
     pub since: Timestamp,
 }

@@ -72,12 +72,10 @@ pub struct Tally {
 
 #[derive(Debug)]
 pub struct Overview {
-    /// One sentence.
     pub verdict: String,
     pub worst: Severity,
     /// What someone should look at, the failures first, in the order in which they were found.
     pub open: Vec<FindingView>,
-    /// What is fine.
     pub fine: Vec<Finding>,
     /// `None` where they are not known.
     pub syncs: Option<Tally>,

@@ -26,7 +26,6 @@ pub struct TargetView {
     pub namespace: String,
     pub state: CopyState,
     pub reason: String,
-    /// Lines.
     pub message: String,
 }
 

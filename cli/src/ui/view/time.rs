@@ -28,7 +28,6 @@ pub fn amount(seconds: u64) -> String {
     }
 }
 
-/// The exact time.
 pub fn exact(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

@@ -41,7 +41,6 @@ pub struct GeneratedSeen {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenKey {
     pub key: String,
-    /// Whose it is.
     pub account: String,
     pub life: Option<Life>,
     /// Why it is not there or not fresh. Lines.

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// What was signed.
 const SIGNED: &str = include_str!("../../../tests/fixtures/release/SHA256SUMS");
 /// Two key files, whose secret keys are gone.
 const KEY_FILE: &str = include_str!("../../../tests/fixtures/owner.pub");

@@ -38,13 +38,13 @@ pub enum ConversionFault {
     /// Not an object of Kubernetes at all.
     #[error("it has no {0}")]
     Without(&'static str),
-    /// Not ours.
+    /// A kind of another API group, or none of those that are converted: `GROUP/VERSION, Kind=KIND`.
     #[error("this webhook converts ConfigMapSync and ServiceToken of {GROUP}, not {0}")]
     UnknownKind(String),
     /// Ours, at a version that there is not.
     #[error("{kind} has no version {version}, only {GROUP}/{NEW} and {GROUP}/{OLD}")]
     UnknownVersion {
-        /// The kind.
+        /// `ConfigMapSync` or `ServiceToken`.
         kind: String,
         /// `apiVersion` as it was given.
         version: String,

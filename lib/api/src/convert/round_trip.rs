@@ -18,7 +18,7 @@ pub const ANNOTATION: &str = "weaver.example.com/converted";
 /// with more, and with it every list that the object is in.
 const MOST: usize = 256 * 1024;
 
-/// What travels along.
+/// What the annotation holds for the way back: the fields that the other version cannot show.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RoundTrip {

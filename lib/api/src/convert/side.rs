@@ -5,16 +5,15 @@ use serde_json::Value;
 use super::conditions::Derived;
 use super::fields::Spec;
 
-/// The deprecated version.
+/// The deprecated version, which is still served.
 pub(super) const OLD: &str = "v1alpha1";
-/// The stored one.
+/// The version at which objects are stored.
 pub(super) const NEW: &str = "v1beta1";
 
 /// One version of a kind.
 pub(super) struct Side {
-    /// The kind.
     pub kind: &'static str,
-    /// Its name.
+    /// [`OLD`] or [`NEW`].
     pub version: &'static str,
     /// A spec of this version, apart.
     pub apart: fn(&Spec) -> Apart,
@@ -35,6 +34,6 @@ pub(super) struct Side {
 pub(super) struct Apart {
     /// What the other version can show, in its form.
     pub visible: Spec,
-    /// What it cannot.
+    /// What the other version cannot show, in the form of this one.
     pub hidden: Spec,
 }

@@ -15,11 +15,11 @@ pub struct Field {
     pub type_name: String,
     /// Must it be there where the object around it is?
     pub is_required: bool,
-    /// As JSON.
+    /// The default as JSON; `None` where there is none.
     pub default: Option<String>,
     /// What a value must keep, each as a phrase.
     pub limits: Vec<String>,
-    /// What it means.
+    /// The description of the schema.
     pub description: String,
     /// The CEL rules, each after its message.
     pub rules: Vec<String>,

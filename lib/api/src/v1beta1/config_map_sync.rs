@@ -190,7 +190,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Both.
+    /// Both kinds, in the order of their names.
     pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 
     /// Its name in manifests.

@@ -79,7 +79,7 @@ pub struct ValidSync {
     pub dry_run: bool,
 }
 
-/// What is copied.
+/// The sources: one by name, or all with certain labels.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Sources {
     /// The object of this name.
@@ -91,7 +91,7 @@ pub enum Sources {
 /// What copies are called.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CopyNames {
-    /// So.
+    /// Every copy has this name.
     Fixed(String),
     /// Like the source, between these two, which may be empty.
     Around(String, String),

@@ -12,7 +12,7 @@ use super::values::{
 use crate::template::{self, Template};
 use crate::v1beta1::{Generate, MAX_GENERATED};
 
-/// How many accounts.
+/// Fewest and most accounts of one `ServiceToken`.
 const COUNT: [i32; 2] = [1, MAX_GENERATED];
 /// Most labels, and most annotations.
 const MAX_ENTRIES: usize = 16;
@@ -20,26 +20,26 @@ const MAX_ENTRIES: usize = 16;
 /// Accounts that are to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidGenerate {
-    /// 1 to 500.
+    /// Number of accounts, 1 to [`MAX_GENERATED`].
     pub count: u16,
     /// Has an index where there are several.
     pub name: Template,
-    /// As the name.
+    /// Key in the Secret; has an index where there are several accounts.
     pub key: Template,
-    /// Values of labels.
+    /// Templates of the values, by the key of the label.
     pub labels: BTreeMap<String, Template>,
-    /// Values of annotations.
+    /// Templates of the values, by the key of the annotation.
     pub annotations: BTreeMap<String, Template>,
-    /// As [`ValidToken::audiences`].
+    /// Audiences of each token, as in [`ValidToken::audiences`].
     pub audiences: Vec<String>,
-    /// As [`ValidToken::lifetime`].
+    /// Lifetime of each token, as in [`ValidToken::lifetime`].
     pub lifetime: Duration,
 }
 
 /// One account that is to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidAccount {
-    /// Its name.
+    /// Name of the `ServiceAccount`.
     pub name: String,
     /// Labels that it is to carry.
     pub labels: BTreeMap<String, String>,

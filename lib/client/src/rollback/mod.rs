@@ -231,7 +231,7 @@ impl Rollback {
         self.steps.push(UndoStep { objects: objects.clone(), name: name.to_owned(), written, is_apply });
     }
 
-    /// Notes its answer.
+    /// Notes the answer of the last step; one that was refused needs no undoing and is forgotten.
     fn end<T>(&mut self, answer: Result<T, Error>, after: impl FnOnce(&T) -> After) -> Result<T, Error> {
         match answer {
             Ok(answer) => {

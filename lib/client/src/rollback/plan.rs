@@ -24,16 +24,14 @@ pub(super) struct Written {
 pub(super) enum After {
     /// The API server did not say whether the write was done.
     Unknown,
-    /// This one.
     Is(Box<DynamicObject>),
-    /// It was deleted.
     Deleted,
 }
 
 /// What is to be done.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
-    /// Nothing, and why.
+    /// Nothing; the text is a reason for people.
     Nothing(String),
     /// The object did not exist before.
     Delete,
@@ -47,7 +45,6 @@ fn nothing(why: &str) -> Plan {
     Plan::Nothing(why.to_owned())
 }
 
-/// Judges.
 pub(super) fn plan(written: &Written, now: Option<&DynamicObject>) -> Plan {
     match (&written.after, &written.before) {
         (After::Unknown, before) => after_silence(before.as_ref(), now),

@@ -12,7 +12,6 @@ use crate::error::{Error, Refusal};
 use crate::merge_patch::{content, difference, merged, overtaken};
 use crate::objects::{ATTEMPTS, Conflicts, Objects, Write, pause};
 
-/// One write.
 pub(super) struct UndoStep {
     pub(super) objects: Objects<DynamicObject>,
     pub(super) name: String,
@@ -26,7 +25,7 @@ pub(super) struct UndoStep {
 pub struct Undone {
     /// The object: `ConfigMap team-a/settings`.
     pub object: String,
-    /// What was done.
+    /// What undoing this write did.
     pub outcome: Outcome,
 }
 
@@ -43,7 +42,7 @@ pub enum Outcome {
     Created,
     /// Nothing, and why: someone else has changed the object since, or there was nothing to undo.
     Nothing(String),
-    /// It failed.
+    /// The object could not be read or written.
     Failed(Error),
 }
 

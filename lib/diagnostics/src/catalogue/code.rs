@@ -66,7 +66,6 @@ pub struct Row {
     pub remedy: &'static str,
     /// What to type, in order; words in capitals are to be filled in.
     pub commands: &'static [Command],
-    /// Pages about it.
     pub links: &'static [&'static str],
 }
 

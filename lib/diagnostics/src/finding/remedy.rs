@@ -142,7 +142,6 @@ impl Remedy {
         Self { explain: explain.into(), ..Self::default() }
     }
 
-    /// Adds a command.
     #[must_use]
     pub fn command(mut self, command: impl Into<Command>) -> Self {
         self.commands.push(command.into());

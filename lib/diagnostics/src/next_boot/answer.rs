@@ -19,7 +19,6 @@ pub enum BootFile {
     },
     /// Which file it is depends on what only the firmware knows.
     Undecided {
-        /// What says so.
         place: Place,
         /// Why it is not known.
         why: String,

@@ -36,7 +36,6 @@ fn machine(running: &str) -> Machine {
     }
 }
 
-/// In one line.
 fn shown(file: &BootFile) -> String {
     match file {
         BootFile::Missing => "none".to_owned(),

@@ -7,7 +7,6 @@ use crate::finding::{Code, Finding, Place};
 /// A file or directory that changes places, by its paths on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
-    /// Where it belongs.
     pub target: String,
     /// Where the restored one is until then.
     pub restored: String,

@@ -91,7 +91,6 @@ pub(super) fn module(line: &str) -> Option<Details> {
         .then(|| Details::message(format!("the kernel has no module {name}, which k3s needs")))
 }
 
-/// Flannel's device.
 pub(super) fn no_vxlan(line: &str) -> Option<Details> {
     let is_unsupported = ["operation not supported", "unknown device type"]
         .iter()

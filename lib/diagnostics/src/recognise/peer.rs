@@ -10,7 +10,6 @@ pub(super) enum Peer {
     ApiServer,
     /// The line has nothing but the words of a library or of a tool that is typed by hand.
     Unnamed,
-    /// Another server.
     Other,
 }
 

@@ -95,7 +95,6 @@ pub struct WantedImage {
 /// What is there under an image's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Build {
-    /// For these machines.
     For(Vec<Platform>),
     Missing,
     /// The registry wants other credentials.

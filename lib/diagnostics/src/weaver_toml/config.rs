@@ -31,7 +31,6 @@ pub struct Config {
     pub update: Option<Update>,
     /// The backups that the timer makes.
     pub backup: Option<Backup>,
-    /// The card's page.
     pub status: StatusPage,
 }
 

@@ -36,7 +36,6 @@ fn container(manifests: &Manifests, id: &str, field: &str) -> Result<Value, Fail
     manifests.at(id, &format!("/spec/template/spec/containers/0/{field}"))
 }
 
-/// Of all pods.
 fn image(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
     let image = container(manifests, OPERATOR, "image")?;
     let image =
@@ -77,7 +76,6 @@ fn image(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
     ])
 }
 
-/// Of the operator.
 fn operator(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
     Ok(vec![
         row(

@@ -27,7 +27,6 @@ use crate::write::{MANAGER, ROUNDS};
 /// No one looks after it between two installations, so it lives for a year; the last third of it is for renewing.
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
-/// Whatever has installed.
 const AGAIN: &str = "`helm upgrade`, the Job of deploy/installer, or `weaver crd install`";
 
 /// Why the Secret does not hold what it should.

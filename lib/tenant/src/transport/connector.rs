@@ -36,7 +36,7 @@ pub const MOST_STREAMS: usize = 200;
 /// Protocol names as TLS negotiates them.
 const HTTP2: &[u8] = b"h2";
 
-/// An open connection.
+/// A connection on which HTTP/2 is agreed.
 pub struct Connected {
     /// Where requests go in.
     pub sender: SendRequest<Body>,
@@ -44,7 +44,7 @@ pub struct Connected {
     pub most: Arc<AtomicUsize>,
 }
 
-/// Makes connections.
+/// Makes connections to one server, each with its own handshake.
 #[derive(Clone)]
 pub struct Connector {
     host: String,

@@ -23,16 +23,16 @@ pub enum TransportError {
     /// There is no connection.
     #[error("connecting to {server}")]
     Connect {
-        /// Host and port.
+        /// `HOST:PORT` of the API server.
         server: String,
-        /// Why not.
+        /// What kept the connection from being made.
         #[source]
         source: io::Error,
     },
     /// The server accepts the connection, or not even that, and says nothing.
     #[error("connecting to {server}: no answer within {seconds} s")]
     NoAnswer {
-        /// Host and port.
+        /// `HOST:PORT` of the API server.
         server: String,
         /// How long was waited.
         seconds: u64,

@@ -18,7 +18,6 @@ impl SendGate {
         Self(Arc::new(admits))
     }
 
-    /// Asks.
     pub(super) fn admits(&self) -> Result<(), BoxError> {
         (self.0)()
     }

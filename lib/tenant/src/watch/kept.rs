@@ -100,7 +100,7 @@ impl<T> Objects<T> {
         Some(before)
     }
 
-    /// What they use.
+    /// Bytes that the kept objects use, as they were counted.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -5,7 +5,7 @@ use crate::account::Account;
 /// Which objects of a kind are watched.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Selector {
-    /// All of them.
+    /// All objects of the kind.
     All,
     /// Those that a label selector selects, in the words of the API.
     Labels(String),
@@ -16,7 +16,7 @@ pub enum Selector {
 /// Identity of a watch. The account's uid is part of it: a recreated account gets new watches.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct WatchKey<D> {
-    /// As whom.
+    /// The account whose rights the watch has.
     pub account: Account,
     /// Uid of that account.
     pub uid: String,

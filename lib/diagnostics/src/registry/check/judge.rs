@@ -224,7 +224,6 @@ fn in_file(facts: &RegistryFacts, by: By) -> Remedy {
     .command(RESTART_K3S)
 }
 
-/// Only http answers.
 fn plain(facts: &RegistryFacts) -> Option<Finding> {
     let registry = &facts.registry;
     if facts.is_localhost() && facts.container().is_none() {

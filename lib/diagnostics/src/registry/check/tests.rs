@@ -41,7 +41,6 @@ fn good() -> RegistryFacts {
     }
 }
 
-/// By http only.
 fn by_http() -> RegistryFacts {
     RegistryFacts { https: nothing(), http: Ok(answers(200)), ..good() }
 }
