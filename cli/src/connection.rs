@@ -1,5 +1,6 @@
-//! The connection to the API server, with the rights of the person who types: by `--kubeconfig` and `--context`, else as
-//! kubectl would connect, else, on a node of k3s where the person has no kubeconfig, by k3s' own.
+//! The connection to the API server, with the rights of the person who types: by `--kubeconfig` and
+//! `--context`, else as kubectl would connect, else, on a node of k3s where the person has no kubeconfig, by
+//! k3s' own.
 
 use std::env;
 use std::ffi::OsStr;
@@ -62,8 +63,8 @@ pub fn set(flags: Flags) {
     let _ = FLAGS.set(flags);
 }
 
-/// What a command needs to reach the same cluster: nothing, or the flags that this one was given, and the context that it
-/// keeps.
+/// What a command needs to reach the same cluster: nothing, or the flags that this one was given, and the
+/// context that it keeps.
 pub fn flags() -> String {
     let kubeconfig = FLAGS.get().and_then(|flags| flags.kubeconfig.as_ref());
     let kubeconfig = kubeconfig.map(|path| ("--kubeconfig", path.display().to_string()));
@@ -78,8 +79,8 @@ pub fn context() -> Option<&'static str> {
     named.or_else(|| KEPT.get().map(String::as_str))
 }
 
-/// Keeps the context that is current now, for a command that runs for hours: another one may become current meanwhile, and
-/// what is connected to by then stays with the first.
+/// Keeps the context that is current now, for a command that runs for hours: another one may become current
+/// meanwhile, and what is connected to by then stays with the first.
 pub fn keep_context() {
     let read = kubeconfig().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     // What is wrong with the kubeconfig is reported where it is used.
@@ -89,8 +90,8 @@ pub fn keep_context() {
     }
 }
 
-/// The kubeconfig that was asked for, or that of k3s where the person has none of his own; which is said once. `None` is
-/// what kubectl would take.
+/// The kubeconfig that was asked for, or that of k3s where the person has none of his own; which is said
+/// once. `None` is what kubectl would take.
 pub fn kubeconfig() -> Option<PathBuf> {
     if let Some(named) = FLAGS.get().and_then(|flags| flags.kubeconfig.clone()) {
         return Some(named);

@@ -90,8 +90,8 @@ fn is_overloaded(seen: &[Seen]) -> bool {
     })
 }
 
-/// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else where it usually
-/// is. Of what tenants asked for, only what is in `namespace`, if one is given.
+/// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else
+/// where it usually is. Of what tenants asked for, only what is in `namespace`, if one is given.
 pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Seen> {
     let may_be_here = report.is_some() || CAN_BE_NODE;
     let mut seen =

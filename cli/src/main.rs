@@ -171,9 +171,9 @@ enum Verb {
     },
     /// Show syncs, tokens, nodes and findings in a browser on this machine
     ///
-    /// With the rights of your kubeconfig; nothing is changed in the cluster but what you confirm. The pages are served on
-    /// 127.0.0.1, to a browser that has opened the printed address, until Ctrl-C. The address works once; other
-    /// users of this machine but root, and other web pages, cannot read the pages.
+    /// With the rights of your kubeconfig; nothing is changed in the cluster but what you confirm. The pages
+    /// are served on 127.0.0.1, to a browser that has opened the printed address, until Ctrl-C. The address
+    /// works once; other users of this machine but root, and other web pages, cannot read the pages.
     ///
     /// Exit status: 0 ended by Ctrl-C; 1 could not be served; 2 wrong usage.
     #[command(verbatim_doc_comment)]
@@ -190,9 +190,9 @@ enum Verb {
     Uninstall(uninstall::Uninstall),
     /// Check downloaded files of a release against SHA256SUMS, its signature and the provenance
     ///
-    /// SHA256SUMS, SHA256SUMS.minisig and provenance.intoto.json are those next to the file. Of a directory, every file must be
-    /// listed and every listed file be there. Without --key the signature is not checked: anyone who could replace the
-    /// file could replace SHA256SUMS as well. Asks no server.
+    /// SHA256SUMS, SHA256SUMS.minisig and provenance.intoto.json are those next to the file. Of a directory,
+    /// every file must be listed and every listed file be there. Without --key the signature is not checked:
+    /// anyone who could replace the file could replace SHA256SUMS as well. Asks no server.
     ///
     /// Exit status: 0 as published; 1 could not check; 2 wrong usage; 10 not as published, or not signed by that key.
     #[command(verbatim_doc_comment)]

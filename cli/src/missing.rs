@@ -158,8 +158,8 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 pub struct Targets {
     /// Named and, as far as the person may list namespaces, selected ones.
     pub all: BTreeSet<String>,
-    /// Those that let no copies of this tenant in, or that the source's namespace lets none out to; as far as the person may list
-    /// namespaces.
+    /// Those that let no copies of this tenant in, or that the source's namespace lets none out to; as far as
+    /// the person may list namespaces.
     pub closed: BTreeSet<String>,
     /// Are all of them known?
     pub is_complete: bool,

@@ -59,8 +59,9 @@ pub enum Verb {
     ///
     /// On a card, `[update]` in weaver.toml names the source; elsewhere apt's own files do.
     ///
-    /// Exit status: 0 installed, or nothing newer; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
-    /// 13 not rolled back, or the old version could not be verified; the message says what to type.
+    /// Exit status: 0 installed, or nothing newer; 1 not started; 2 wrong usage; 10 refused, nothing changed;
+    /// 12 rolled back; 13 not rolled back, or the old version could not be verified; the message says what to
+    /// type.
     #[command(verbatim_doc_comment)]
     Update(Update),
 }

@@ -1,8 +1,8 @@
 //! Lines on the terminal that are drawn again in their place.
 //!
-//! Guarantees: no line is wider than the terminal, and there are never more than it has; no foreign text is obeyed; what
-//! looks as before is not written again. After the terminal got another size it is cleared, since where its lines have gone
-//! is not known. Failure: as of all that is printed, see [`crate::stdout`].
+//! Guarantees: no line is wider than the terminal, and there are never more than it has; no foreign text is
+//! obeyed; what looks as before is not written again. After the terminal got another size it is cleared,
+//! since where its lines have gone is not known. Failure: as of all that is printed, see [`crate::stdout`].
 
 use console::{Term, truncate_str};
 use weaver_diagnostics::finding_text::clean;

@@ -1,9 +1,10 @@
 //! Standard output and standard error: all that this program prints goes through here.
 //!
 //! Guarantees: what other people wrote (annotations, conditions, reports, answers of the API server) is never
-//! obeyed by a terminal and never begins a line. [`say`] and [`note!`] print one line each, whatever is in it;
-//! in a [`print`]ed text the line feeds are ours, so each foreign value in it is cleaned before
-//! (`finding_text::clean`). If the reader of a pipe is gone, as after `| head`, that is no failure: a verb does its work all the same.
+//! obeyed by a terminal and never begins a line. [`say`] and [`note!`] print one line each, whatever is in
+//! it; in a [`print`]ed text the line feeds are ours, so each foreign value in it is cleaned before
+//! (`finding_text::clean`). If the reader of a pipe is gone, as after `| head`, that is no failure: a verb
+//! does its work all the same.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};

@@ -1,8 +1,8 @@
 //! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person
 //! who types.
 //!
-//! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for, and of content
-//! only the names of keys are shown.
+//! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for,
+//! and of content only the names of keys are shown.
 
 pub mod copies;
 pub mod planned;
@@ -92,8 +92,8 @@ pub struct Compared {
     targets: Targets,
 }
 
-/// Says what there is, with the rights of the person, and shows what is to be done with each copy; `None` where the spec
-/// breaks a rule, which is said instead.
+/// Says what there is, with the rights of the person, and shows what is to be done with each copy; `None`
+/// where the spec breaks a rule, which is said instead.
 pub async fn compare(
     client: &Client,
     sync: &ConfigMapSync,

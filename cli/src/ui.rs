@@ -1,6 +1,7 @@
 //! `weaver ui`: what the cluster has, in a browser on this machine, with the rights of the person who types.
 //!
-//! Nothing is written but what a person has seen and confirmed: see [`confirm`], and [`access`] for who may ask for a page.
+//! Nothing is written but what a person has seen and confirmed: see [`confirm`], and [`access`] for who may
+//! ask for a page.
 
 mod access;
 mod app;

@@ -1,8 +1,9 @@
 //! `weaver verify`: is a file the one that was published? Asks no server.
 //!
-//! The key vouches for SHA256SUMS, SHA256SUMS for every file, the provenance among them. Guarantees: nothing of a list
-//! is used before its signature was judged, where a key is given; what could not be read is never taken for good. Failure:
-//! the first thing that is wrong with the list, or each file that is not as published.
+//! The key vouches for SHA256SUMS, SHA256SUMS for every file, the provenance among them. Guarantees: nothing
+//! of a list is used before its signature was judged, where a key is given; what could not be read is never
+//! taken for good. Failure: the first thing that is wrong with the list, or each file that is not as
+//! published.
 
 mod provenance;
 mod signature;

@@ -1,9 +1,10 @@
 //! Our own programs for the card: built, stripped, judged; their symbols kept apart.
 //!
 //! Guarantees: what lies in the programs' directory is for the card's processor and glibc ([`crate::elf`]),
-//! within its [budget](Profile::budget), and said the workspace's version when it ran (`programs/emulation.rs`); each is put there
-//! by a rename, so an interrupted build leaves the old one or none. The symbols' file of a program is there
-//! before the program. Failure: the message names the program and every fault of it; nothing of it is kept.
+//! within its [budget](Profile::budget), and said the workspace's version when it ran
+//! (`programs/emulation.rs`); each is put there by a rename, so an interrupted build leaves the old one or
+//! none. The symbols' file of a program is there before the program. Failure: the message names the program
+//! and every fault of it; nothing of it is kept.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

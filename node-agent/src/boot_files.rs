@@ -1,5 +1,5 @@
-//! Reads what decides about the next boot: the boot partition, the configuration of other boot loaders, the stub that no
-//! one reads, and what Debian's generator adds. Which of it counts is decided in [`next_boot`].
+//! Reads what decides about the next boot: the boot partition, the configuration of other boot loaders, the
+//! stub that no one reads, and what Debian's generator adds. Which of it counts is decided in [`next_boot`].
 
 use std::{fs, path::Path};
 

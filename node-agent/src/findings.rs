@@ -1,8 +1,9 @@
 //! The findings of one look at this host. A finding is complete when it is taken in: no later pass edits it.
 //!
-//! What no single check knows is settled at the door: on a node that joins a server, and where the API server runs in a
-//! cluster of k3d, the remedies are those for it, and a failure that the owner has overridden is a warning. What an
-//! override never changes is what is proven: whether the names to prove are known whole is noted before it is looked at.
+//! What no single check knows is settled at the door: on a node that joins a server, and where the API server
+//! runs in a cluster of k3d, the remedies are those for it, and a failure that the owner has overridden is a
+//! warning. What an override never changes is what is proven: whether the names to prove are known whole is
+//! noted before it is looked at.
 
 use weaver_diagnostics::{
     finding::{Code, Finding, Severity},

@@ -28,8 +28,9 @@ pub fn exists(runtime_dir: &Path) -> bool {
     path(runtime_dir).exists()
 }
 
-/// Faults in k3s' own files. What k3s takes depends on its version, which is not asked before it starts; and it says itself
-/// why it does not. A working k3s of years ago must not be kept from starting by what only newer ones refuse.
+/// Faults in k3s' own files. What k3s takes depends on its version, which is not asked before it starts; and
+/// it says itself why it does not. A working k3s of years ago must not be kept from starting by what only
+/// newer ones refuse.
 const LEFT_TO_K3S: [Code; 4] = [
     Code::SettingMisspelled,
     Code::K3sConfigWrongType,

@@ -34,8 +34,8 @@ const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
 
-/// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has noted; where
-/// it has not, by the unit that is there, since k3s' own installer may have made it an agent.
+/// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has
+/// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
     let has = |unit: &str| UNIT_PLACES.iter().any(|place| root.exists(format!("{place}/{unit}")));

@@ -1,13 +1,13 @@
 //! The node agent: reads the host, lets `weaver-diagnostics` judge, shows the
 //! findings, and keeps the gate of the operator.
 //!
-//! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
-//! the block of k3s and the node's report, and with `--offline-start` helps a node without a network; `repair`
-//! changes boot files when asked to, `upgrade` and `rollback` the program k3s, `restore` its state, `update` our packages;
-//! `page` shows what the others have published and writes nothing; `run` writes into its
-//! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its
-//! node's `NodeReport` and three labels of its Node; a known bad state keeps the gate shut, an unknown one
-//! never counts as bad; a verdict that turns bad after the gate opened is reported and stops nothing.
+//! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes the block of k3s and the
+//! node's report, and with `--offline-start` helps a node without a network; `repair` changes boot files when
+//! asked to, `upgrade` and `rollback` the program k3s, `restore` its state, `update` our packages; `page`
+//! shows what the others have published and writes nothing; `run` writes into its runtime directory, with
+//! `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and
+//! three labels of its Node; a known bad state keeps the gate shut, an unknown one never counts as bad; a
+//! verdict that turns bad after the gate opened is reported and stops nothing.
 
 use std::io::Write as _;
 

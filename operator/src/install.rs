@@ -1,4 +1,5 @@
-//! What `weaver crd install --service` does, for a Job in the cluster: `deploy/installer/`, which the chart's hooks are.
+//! What `weaver crd install --service` does, for a Job in the cluster: `deploy/installer/`, which the chart's
+//! hooks are.
 //!
 //! It has an account of its own, whose rights last as long as the Job; the operator gets no additional right. With
 //! `--certificate-only` it renews the webhook's certificate, for which its account may write one Secret. Each step

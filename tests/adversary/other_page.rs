@@ -1,5 +1,5 @@
-//! Another user of the laptop on which `weaver ui` runs, a web page in the same browser, and a tenant whose texts its pages
-//! show.
+//! Another user of the laptop on which `weaver ui` runs, a web page in the same browser, and a tenant whose
+//! texts its pages show.
 
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -67,8 +67,8 @@ async fn without_the_token_no_page_is_answered_and_the_address_works_once() {
     is_sealed(&page);
 }
 
-/// A page of another site, of another port of this machine, or of a name that its owner points at 127.0.0.1, in the browser
-/// that has the cookie.
+/// A page of another site, of another port of this machine, or of a name that its owner points at 127.0.0.1,
+/// in the browser that has the cookie.
 #[tokio::test]
 async fn another_page_in_the_same_browser_gets_nothing_even_with_the_cookie() {
     let ui = Ui::entered(&[]).await;

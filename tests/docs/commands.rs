@@ -1,4 +1,5 @@
-//! Commands of the book that are typed on the shared server, each page in a test. `held.rs` has the pages that are not here.
+//! Commands of the book that are typed on the shared server, each page in a test. `held.rs` has the pages
+//! that are not here.
 
 use weaver_tests::world::given;
 

@@ -1,5 +1,6 @@
-//! Every command of a how-to or a tutorial is either typed by a test (`page.rs`), or is in `held.txt` with the test that
-//! types it elsewhere, and with its words there: a command that changes on the page or in the test is seen here.
+//! Every command of a how-to or a tutorial is either typed by a test (`page.rs`), or is in `held.txt` with
+//! the test that types it elsewhere, and with its words there: a command that changes on the page or in the
+//! test is seen here.
 //!
 //! In `held.txt` a page is a line that ends with a colon. Below it are what is on the page, a command of a block or
 //! words in a line, and indented the file and what it has. Below `*:` are beginnings of commands of any page. `by hand`

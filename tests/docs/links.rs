@@ -139,8 +139,8 @@ fn the_table_of_contents_has_every_page_once() {
 /// What may come after the end of a tutorial.
 const AFTERWARDS: [&str; 3] = ["## Clean up", "## Where to go next", "## On the card"];
 
-/// What a page lacks of a guide: it begins with what the reader has, and says once how to see that it worked; a tutorial
-/// ends with that.
+/// What a page lacks of a guide: it begins with what the reader has, and says once how to see that it worked;
+/// a tutorial ends with that.
 fn lacks(page: &str, is_tutorial: bool) -> Option<&'static str> {
     let prose = prose(page);
     if !prose.lines().nth(2).is_some_and(|line| line.starts_with("You have ")) {

@@ -140,8 +140,8 @@ fn run(script: &str, directory: &Path, kubeconfig: &Path) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Types what the page shows, in a folder with the samples, after `before`, which makes what its reader has. Says what is
-/// not as the page has it, if anything.
+/// Types what the page shows, in a folder with the samples, after `before`, which makes what its reader has.
+/// Says what is not as the page has it, if anything.
 fn typed(path: &str, names: &[(&str, String)], before: &str, kubeconfig: &Path) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let samples = directory.path().join("deploy/samples");

@@ -25,8 +25,8 @@ mod own_server {
         Own::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), |options| options.extra_args(direct)).await
     }
 
-    /// `weaver crd install --service`, while the webhook of that Service runs on this machine with the certificate that it
-    /// makes, and `weaver status`, while the operator leads.
+    /// `weaver crd install --service`, while the webhook of that Service runs on this machine with the
+    /// certificate that it makes, and `weaver status`, while the operator leads.
     fn with_a_webhook() -> String {
         let port = ports::disposable().unwrap();
         format!(

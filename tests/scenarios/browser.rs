@@ -11,8 +11,9 @@ use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::ui::Ui;
 use weaver_tests::world::{World, given};
 
-/// Every page with real data, in light, dark and at the width of a phone: nothing in the console, nothing that axe-core
-/// finds, nothing wider than the screen, everything within reach of the keyboard; and each can be read without JavaScript.
+/// Every page with real data, in light, dark and at the width of a phone: nothing in the console, nothing
+/// that axe-core finds, nothing wider than the screen, everything within reach of the keyboard; and each can
+/// be read without JavaScript.
 #[tokio::test]
 async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     let world = World::new("browser-pages").await;
@@ -95,8 +96,8 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     world.finish().await;
 }
 
-/// A ConfigMapSync `preview` that was changed to a dry run: of its two copies one would be deleted and one changed, and a third
-/// would be made.
+/// A ConfigMapSync `preview` that was changed to a dry run: of its two copies one would be deleted and one
+/// changed, and a third would be made.
 async fn dry_run(world: &World, team: &str, [old, kept]: [&str; 2]) {
     let new = world.target(team, "new").await;
     world.grant_source(team, team, "preview").await;
@@ -112,8 +113,8 @@ async fn dry_run(world: &World, team: &str, [old, kept]: [&str; 2]) {
     world.condition(team, "preview", "Paused", "True", "DryRun").await;
 }
 
-/// A page at this machine, as another program would serve it: in the same browser and of the same site, with the cookie of
-/// the pages and all that they know.
+/// A page at this machine, as another program would serve it: in the same browser and of the same site, with
+/// the cookie of the pages and all that they know.
 async fn another_page(html: String) -> String {
     another_page_at("127.0.0.1:0", html).await
 }

@@ -1,4 +1,5 @@
-//! What is in the way of accounts that a `ServiceToken` is to make: other people's, rights, quotas, and what is asked for.
+//! What is in the way of accounts that a `ServiceToken` is to make: other people's, rights, quotas, and what
+//! is asked for.
 
 use std::time::Duration;
 

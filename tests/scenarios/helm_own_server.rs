@@ -1,8 +1,8 @@
 //! The Helm chart on a real API server: what it is made of, that each of its values is accepted, and a release from its
 //! installation over an upgrade to its removal.
 //!
-//! No kubelet is here. The Job of the chart's hook is run as a process and then said to be complete, as a kubelet and the
-//! controller of Jobs would say.
+//! No kubelet is here. The Job of the chart's hook is run as a process and then said to be complete, as a
+//! kubelet and the controller of Jobs would say.
 
 use std::collections::BTreeMap;
 use std::fs::File;

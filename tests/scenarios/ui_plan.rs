@@ -1,4 +1,5 @@
-//! What the next reconciliation would change, as `weaver ui` shows it: key by key, and of a dry run before it is written.
+//! What the next reconciliation would change, as `weaver ui` shows it: key by key, and of a dry run before it
+//! is written.
 
 use serde_json::json;
 use weaver_tests::tenant::TARGET;

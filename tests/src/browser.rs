@@ -1,7 +1,7 @@
 //! Headless Chromium, led by `WebDriver`: Debian's `chromium` and `chromium-driver`.
 //!
-//! What a page shows, and whether it can be read, reached by keyboard and used without JavaScript, is asked of the browser
-//! itself; what is wrong for people with other eyes or none is found by axe-core.
+//! What a page shows, and whether it can be read, reached by keyboard and used without JavaScript, is asked
+//! of the browser itself; what is wrong for people with other eyes or none is found by axe-core.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -169,7 +169,8 @@ impl Browser {
         .await
     }
 
-    /// Clicks a link or a button of this text, as a mouse would; waits until there is one, and for the page that it leads to.
+    /// Clicks a link or a button of this text, as a mouse would; waits until there is one, and for the page
+    /// that it leads to.
     pub async fn click(&self, text: &str) {
         let path = format!("//*[self::a or self::button][normalize-space()=\"{text}\"]");
         let parameters = json!({"using": "xpath", "value": path});
@@ -290,15 +291,15 @@ impl Browser {
         strings(&found)
     }
 
-    /// What the browser has written to its console since this was last asked: errors of scripts, what the policy forbade,
-    /// and answers that failed.
+    /// What the browser has written to its console since this was last asked: errors of scripts, what the
+    /// policy forbade, and answers that failed.
     pub async fn console(&self) -> Vec<String> {
         let lines = self.ask(Method::POST, "/se/log", &json!({"type": "browser"})).await;
         lines.as_array().unwrap().iter().map(|line| line["message"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Takes a picture of the page, where someone wants one: with these replacements of what only this run has, such as the
-    /// names of its namespaces. The page is not to be used after that.
+    /// Takes a picture of the page, where someone wants one: with these replacements of what only this run
+    /// has, such as the names of its namespaces. The page is not to be used after that.
     pub async fn screenshot(&self, name: &str, replaced: &[(String, &str)]) {
         let Some(directory) = std::env::var_os(SCREENSHOTS).map(PathBuf::from) else { return };
         std::fs::create_dir_all(&directory).unwrap();

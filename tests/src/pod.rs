@@ -1,5 +1,5 @@
-//! A pod of a manifest, as a process. No kubelet is here: its container's arguments are run with the files and variables
-//! by which a pod finds the API server.
+//! A pod of a manifest, as a process. No kubelet is here: its container's arguments are run with the files
+//! and variables by which a pod finds the API server.
 
 use std::path::PathBuf;
 

@@ -170,8 +170,8 @@ impl World {
         }
     }
 
-    /// Names of the `RoleBinding`s in `namespace` that `weaver` makes to grant copies. It makes them at once, long before the
-    /// operator could write a copy by them.
+    /// Names of the `RoleBinding`s in `namespace` that `weaver` makes to grant copies. It makes them at once,
+    /// long before the operator could write a copy by them.
     pub async fn granted(&self, namespace: &str) -> Vec<String> {
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
         let found = bindings.list(&ListParams::default()).await.unwrap();

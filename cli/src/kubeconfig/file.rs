@@ -161,7 +161,8 @@ pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileEr
     replace(&target, &document.to_yaml(), old.as_ref())
 }
 
-/// Merges a kubeconfig into the one at `path`, which need not exist. `next_to` are the files that kubectl reads with it.
+/// Merges a kubeconfig into the one at `path`, which need not exist. `next_to` are the files that kubectl
+/// reads with it.
 pub fn merge_into(
     path: &Path,
     exported: &Document,

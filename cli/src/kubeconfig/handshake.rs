@@ -21,8 +21,8 @@ use weaver_host::handshake::{DEADLINE, Handshake, SECOND_LOOK, handshake};
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the connection and
-/// gives no answer in time is looked at once more, with patience: it may only be busy.
+/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the
+/// connection and gives no answer in time is looked at once more, with patience: it may only be busy.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Handshake {
     let nothing = |why| Handshake {
         outcome: Outcome::Unreachable(Silence::Unanswered(why)),

@@ -1,8 +1,8 @@
 //! Requests to a registry.
 //!
-//! Guarantees: nothing is asked of another host, scheme or port than the registry's; credentials go only where the caller
-//! allows it, and only to a server that asks for them; an answer has at most [`LARGEST`] bytes; each request ends at the
-//! deadline.
+//! Guarantees: nothing is asked of another host, scheme or port than the registry's; credentials go only
+//! where the caller allows it, and only to a server that asks for them; an answer has at most [`LARGEST`]
+//! bytes; each request ends at the deadline.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -22,8 +22,8 @@ pub struct TokenFlags {
     /// Key of the Secret and the ServiceAccount of its token, with `audience=…` (repeatable) and `expires=SECONDS`
     #[arg(long, value_name = "KEY=ACCOUNT[,audience=NAME][,expires=SECONDS]", requires = "name")]
     token: Vec<Token>,
-    /// How many accounts to make, and their name as a template such as bot-{{padded}}, with `key=TEMPLATE`, `audience=…` (repeatable),
-    /// `label=KEY=TEMPLATE` (repeatable) and `expires=SECONDS`
+    /// How many accounts to make, and their name as a template such as bot-{{padded}}, with `key=TEMPLATE`,
+    /// `audience=…` (repeatable), `label=KEY=TEMPLATE` (repeatable) and `expires=SECONDS`
     #[arg(
         long,
         value_name = "COUNT=NAME[,key=TEMPLATE][,audience=NAME][,label=KEY=TEMPLATE][,expires=SECONDS]",

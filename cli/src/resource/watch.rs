@@ -2,8 +2,8 @@
 //!
 //! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the
 //! objects are then listed again, and only what has changed meanwhile is shown, deletions included. What is
-//! said to a broken watch stands below the table, or goes to standard error, once for each new reason. Ends well on Ctrl-C and when no one
-//! reads any more; fails only where the very first list is refused.
+//! said to a broken watch stands below the table, or goes to standard error, once for each new reason. Ends
+//! well on Ctrl-C and when no one reads any more; fails only where the very first list is refused.
 
 use std::pin::pin;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! `weaver status --watch`: the status, for as long as it is looked at.
 //!
-//! ConfigMapSyncs and ServiceTokens are watched; the lease and the operator's namespace are read again every few seconds,
-//! at growing intervals while that fails. What cannot be read is said where it would be, with what was known before it
-//! failed, and is retried. Ends well on Ctrl-C and when no one reads any more.
+//! ConfigMapSyncs and ServiceTokens are watched; the lease and the operator's namespace are read again every
+//! few seconds, at growing intervals while that fails. What cannot be read is said where it would be, with
+//! what was known before it failed, and is retried. Ends well on Ctrl-C and when no one reads any more.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

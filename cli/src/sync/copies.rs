@@ -163,8 +163,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Shows each copy that is not wanted any more, by the operator's own decision; `names` are those of the copies of sources
-    /// that are there. Without the right to list objects everywhere none is shown.
+    /// Shows each copy that is not wanted any more, by the operator's own decision; `names` are those of the
+    /// copies of sources that are there. Without the right to list objects everywhere none is shown.
     async fn stale(&self, names: BTreeSet<String>) {
         let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
         for kind in SourceKind::ALL {

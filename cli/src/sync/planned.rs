@@ -1,5 +1,5 @@
-//! What the next reconciliation does with one copy: the decision of the operator's own code, in words and as the keys that
-//! differ. Pure. Of content only the names of keys are kept.
+//! What the next reconciliation does with one copy: the decision of the operator's own code, in words and as
+//! the keys that differ. Pure. Of content only the names of keys are kept.
 
 use std::fmt;
 
@@ -63,7 +63,8 @@ impl PlannedStep {
         }
     }
 
-    /// For a namespace that is selected and lets no copies of the namespace `tenant` in, or that `source` lets none out to.
+    /// For a namespace that is selected and lets no copies of the namespace `tenant` in, or that `source`
+    /// lets none out to.
     pub fn closed(tenant: &str, source: &str) -> Self {
         Self::Refuse(format!(
             "the namespace accepts no copies from {tenant}: its annotation {ACCEPT_FROM_ANNOTATION} excludes it, or the \

@@ -1,10 +1,10 @@
 //! Who may ask for a page. Pure, but for the secrets, which are drawn at random.
 //!
-//! A page on the loopback interface is within reach of every program of this machine, and of each web page in a browser on
-//! it. Guarantees: without a secret that is only printed, nothing is answered but a refusal. The address works once; from
-//! then on a cookie is the credential, which the browser sends to nothing but these pages: a cookie knows no port, so its
-//! path is random. `Host` keeps out names that an attacker points here (DNS rebinding), `Origin` and `Sec-Fetch-Site`
-//! what other pages send.
+//! A page on the loopback interface is within reach of every program of this machine, and of each web page in
+//! a browser on it. Guarantees: without a secret that is only printed, nothing is answered but a refusal. The
+//! address works once; from then on a cookie is the credential, which the browser sends to nothing but these
+//! pages: a cookie knows no port, so its path is random. `Host` keeps out names that an attacker points here
+//! (DNS rebinding), `Origin` and `Sec-Fetch-Site` what other pages send.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,8 @@
 //! What a person was shown and has not agreed to yet. Pure, but for the secrets, which are drawn at random.
 //!
-//! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once, for a while,
-//! and only where it was shown. They are kept in this program, so no other run and no other browser has one: to send it
-//! takes the cookie as well.
+//! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once,
+//! for a while, and only where it was shown. They are kept in this program, so no other run and no other
+//! browser has one: to send it takes the cookie as well.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -95,8 +95,8 @@ where
     }
 }
 
-/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals: resumed, it would say nothing until
-/// an object changes, and one that may not list would ask each second.
+/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals: resumed, it would
+/// say nothing until an object changes, and one that may not list would ask each second.
 async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,

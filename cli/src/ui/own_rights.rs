@@ -1,5 +1,5 @@
-//! Whether the rights of the person suffice to make what an account lacks. No more than a forecast, which decides whether a
-//! button is shown: the API server judges each request again.
+//! Whether the rights of the person suffice to make what an account lacks. No more than a forecast, which
+//! decides whether a button is shown: the API server judges each request again.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The pages as HTML. Guarantees: all text of others is escaped (maud does it), there is neither a script nor a style in a
-//! page, and each can be read without JavaScript.
+//! The pages as HTML. Guarantees: all text of others is escaped (maud does it), there is neither a script nor
+//! a style in a page, and each can be read without JavaScript.
 
 pub mod accounts;
 pub mod boot;

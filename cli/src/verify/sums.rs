@@ -1,7 +1,7 @@
 //! What SHA256SUMS lists. Pure.
 //!
-//! Guarantee: each name is a path below the directory of the list, and is there once. Failure: which line, and why the list is
-//! not taken; none of it is used then.
+//! Guarantee: each name is a path below the directory of the list, and is there once. Failure: which line,
+//! and why the list is not taken; none of it is used then.
 
 use std::collections::BTreeMap;
 

@@ -60,8 +60,9 @@ pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Res
     Ok(format!("{before}{}{header}{key} = [{list}]\n{after}", newline(before)))
 }
 
-/// Those of the names that the card can be given besides what its file says: none that is there, and none of a card that
-/// joins another, which has no names; the card refuses the whole file for either. What is no TOML is the card's to refuse.
+/// Those of the names that the card can be given besides what its file says: none that is there, and none of
+/// a card that joins another, which has no names; the card refuses the whole file for either. What is no TOML
+/// is the card's to refuse.
 #[must_use]
 pub fn names_to_add(text: &str, names: &[String]) -> Vec<String> {
     let Ok(document) = text.trim_start_matches('\u{feff}').parse::<DocumentMut>() else {

@@ -1,5 +1,6 @@
-//! What no package brings, put on top of them: which image this is, what is on its disk, where its packages come from, and
-//! k3s. Everything is root's. All else of ours is in our own packages (packaging/), whose scripts enable their units.
+//! What no package brings, put on top of them: which image this is, what is on its disk, where its packages
+//! come from, and k3s. Everything is root's. All else of ours is in our own packages (packaging/), whose
+//! scripts enable their units.
 //!
 //! Nothing is enabled at the first boot, since nothing knows which boot that is (the machine-id is empty, not absent).
 

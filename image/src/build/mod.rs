@@ -1,8 +1,9 @@
 //! `weaver-image build`: from a checkout and Debian's archive to `out/`.
 //!
-//! Debian's packages are made into a root next to the compilers, our own are installed in it, and what no package brings is
-//! put on top while the file system is written; the result gets its name when it is whole. Failure: a step names its log;
-//! what was made before stays in the cache, and an interrupted build leaves nothing that looks finished.
+//! Debian's packages are made into a root next to the compilers, our own are installed in it, and what no
+//! package brings is put on top while the file system is written; the result gets its name when it is whole.
+//! Failure: a step names its log; what was made before stays in the cache, and an interrupted build leaves
+//! nothing that looks finished.
 //!
 //! - [`rootfs`], [`packages`], [`debian_kernel`], [`prerequisites`]: Debian's part.
 //! - [`own_packages`]: ours. [`layer`], [`merge`]: what is the image's alone, and both as one.

@@ -1,9 +1,9 @@
 //! Our own Debian packages on the card: made of the programs that were built, and installed by the card's own dpkg.
 //!
-//! The root file system of Debian's packages stays in the cache as it is, and ours come on top of it at each build, so that
-//! another program costs a minute and not a quarter of an hour. Guarantees: what the card has of ours is what `make deb`
-//! makes, with an entry in dpkg's database, so that apt on the card replaces it; the same input gives the same bytes.
-//! Failure: the log of the step is named.
+//! The root file system of Debian's packages stays in the cache as it is, and ours come on top of it at each
+//! build, so that another program costs a minute and not a quarter of an hour. Guarantees: what the card has
+//! of ours is what `make deb` makes, with an entry in dpkg's database, so that apt on the card replaces it;
+//! the same input gives the same bytes. Failure: the log of the step is named.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What is on the card, as `CycloneDX` 1.6: Debian's packages, the crates in our programs, k3s; and what is in one program.
+//! What is on the card, as `CycloneDX` 1.6: Debian's packages, the crates in our programs, k3s; and what is
+//! in one program.
 //!
 //! Guarantees: same input, same bytes; names and versions as the archive and the lock have them.
 

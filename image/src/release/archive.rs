@@ -14,7 +14,8 @@ pub struct Archive {
     pub sha256: String,
 }
 
-/// The archives among these files that krew and Homebrew choose by system and processor alone; another libc's is for people.
+/// The archives among these files that krew and Homebrew choose by system and processor alone; another libc's
+/// is for people.
 #[must_use]
 pub fn archives(version: &str, sums: &BTreeMap<String, String>) -> Vec<Archive> {
     let archive = |(name, sha256): (&String, &String)| {

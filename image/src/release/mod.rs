@@ -1,9 +1,10 @@
 //! A release: what lies next to its archives, packages and images, made of the directory that holds them.
 //!
-//! [`archive`] finds the archives among its files, [`notes`] cuts the release notes out of the changelog, [`krew`] and
-//! [`formula`] say where to fetch the command line from, [`provenance`] says of which commit all of it was built. Guarantees:
-//! the same directory and commit give the same bytes; `SHA256SUMS` comes last and lists every file. Failure: the message
-//! names the file; no list is left then. `packaging/release.sh` calls it and signs the list.
+//! [`archive`] finds the archives among its files, [`notes`] cuts the release notes out of the changelog,
+//! [`krew`] and [`formula`] say where to fetch the command line from, [`provenance`] says of which commit all
+//! of it was built. Guarantees: the same directory and commit give the same bytes; `SHA256SUMS` comes last
+//! and lists every file. Failure: the message names the file; no list is left then. `packaging/release.sh`
+//! calls it and signs the list.
 
 pub mod archive;
 pub mod formula;

@@ -1,5 +1,5 @@
-//! What the image has of ours comes from the Debian packages, whose lists (packaging/debian/*.install) take it from the tree: no
-//! second list could fall behind.
+//! What the image has of ours comes from the Debian packages, whose lists (packaging/debian/*.install) take
+//! it from the tree: no second list could fall behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use weaver_image::build::layer::{Built, layer};
 use weaver_image::build::own_packages;
 
-/// What the image has and no package: it says which image that is, what is on its disk, where its packages come from, and
-/// which of Debian's units do not run on an image that was never installed; and k3s, which has no package.
+/// What the image has and no package: it says which image that is, what is on its disk, where its packages
+/// come from, and which of Debian's units do not run on an image that was never installed; and k3s, which has
+/// no package.
 const IMAGE_ONLY: [&str; 13] = [
     "etc/.updated",
     "etc/apt/sources.list.d/debian.sources",

@@ -18,8 +18,8 @@ pub const NAME: &str = "weaver-operator";
 pub const PRIORITY_ANNOTATION: &str = "weaver.example.com/priority";
 /// Annotation: who else would lead, as a JSON list of [`Candidacy`].
 pub const CANDIDATES_ANNOTATION: &str = "weaver.example.com/candidates";
-/// Annotation: the holder as it names itself to the API server, with its version. One that does not write it may have taken the
-/// Lease over from one that does, so that it counts with the holder's name only.
+/// Annotation: the holder as it names itself to the API server, with its version. One that does not write it
+/// may have taken the Lease over from one that does, so that it counts with the holder's name only.
 pub const PROGRAM_ANNOTATION: &str = "weaver.example.com/program";
 
 /// Seconds that a Lease is given when it is given back.

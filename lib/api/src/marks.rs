@@ -32,8 +32,8 @@ pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
 /// Annotation on a Namespace: from resources of which namespaces it accepts copies, as names with commas between, or
 /// `none`. Where it is absent, rights alone decide.
 pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
-/// Annotation on a Namespace: to which namespaces copies of its objects may go, as names with commas between, or `none`. Where
-/// it is absent, rights alone decide.
+/// Annotation on a Namespace: to which namespaces copies of its objects may go, as names with commas between,
+/// or `none`. Where it is absent, rights alone decide.
 pub const OFFER_TO_ANNOTATION: &str = "weaver.example.com/offer-to";
 /// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written
 /// while it is there. Its value is the reason.
@@ -146,8 +146,9 @@ pub fn holds_tokens_of(owner: &Owner, meta: &ObjectMeta) -> bool {
             .is_some_and(|named| named.namespace == owner.namespace && named.name == owner.name)
 }
 
-/// Is it an account that the `ServiceToken` `owner` has made? Both its label and its owner reference must say so, with the uid
-/// of the living resource: tokens of it are put into a Secret, and it is deleted when it is not wanted any more.
+/// Is it an account that the `ServiceToken` `owner` has made? Both its label and its owner reference must say
+/// so, with the uid of the living resource: tokens of it are put into a Secret, and it is deleted when it is
+/// not wanted any more.
 #[must_use]
 pub fn is_made_by(owner: &Owner, meta: &ObjectMeta) -> bool {
     let label = meta.labels.as_ref().and_then(|labels| labels.get(TOKEN_UID_LABEL));

@@ -1,9 +1,10 @@
-//! Templates of what is generated in a number: `{{n}}` is the index from 1 on, `{{padded}}` the same with zeros before it, of
-//! three digits, `{{hash}}` eight hexadecimal digits that look random and are the same each time.
+//! Templates of what is generated in a number: `{{n}}` is the index from 1 on, `{{padded}}` the same with
+//! zeros before it, of three digits, `{{hash}}` eight hexadecimal digits that look random and are the same
+//! each time.
 //!
-//! There is nothing else in a template: no condition, no arithmetic, no other placeholder. None of the three becomes longer than
-//! it is written, so a limit of the template is one of the text. Each index gives another text where one of the first two
-//! is in it; two hashes may be equal.
+//! There is nothing else in a template: no condition, no arithmetic, no other placeholder. None of the three
+//! becomes longer than it is written, so a limit of the template is one of the text. Each index gives another
+//! text where one of the first two is in it; two hashes may be equal.
 
 use sha2::{Digest as _, Sha256};
 
@@ -56,7 +57,8 @@ pub fn tells_apart(text: &str) -> bool {
     text.contains(INDEX) || text.contains(PADDED)
 }
 
-/// What `{{hash}}` is at index `n` of the resource `NAMESPACE/NAME`: the beginning of the SHA-256 of `NAMESPACE/NAME/n`.
+/// What `{{hash}}` is at index `n` of the resource `NAMESPACE/NAME`: the beginning of the SHA-256 of
+/// `NAMESPACE/NAME/n`.
 #[must_use]
 pub fn hash(resource: &str, n: u16) -> String {
     let digest = format!("{:x}", Sha256::digest(format!("{resource}/{n}")));

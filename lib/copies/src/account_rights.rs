@@ -1,4 +1,5 @@
-//! Which rights the writer of a `ServiceToken` needs to make accounts, and the Role that would grant those that it lacks.
+//! Which rights the writer of a `ServiceToken` needs to make accounts, and the Role that would grant those
+//! that it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -26,8 +26,9 @@ pub fn query(selector: &Selector) -> String {
     format!("{},!{SYNC_UID_LABEL}", selector.query())
 }
 
-/// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in turn for ever.
-/// Either of its marks is enough. Nor is a Secret with tokens of a `ServiceToken`: anyone who may label it would share them.
+/// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in
+/// turn for ever. Either of its marks is enough. Nor is a Secret with tokens of a `ServiceToken`: anyone who
+/// may label it would share them.
 #[must_use]
 pub fn may_be_source(meta: &ObjectMeta) -> bool {
     let is_copy = meta.labels.iter().flatten().any(|(key, _)| key == SYNC_UID_LABEL)

@@ -9,9 +9,10 @@
 //! between two versions is the conversion's affair.
 //!
 //! Pure and total: any two definitions can be compared, also such as the API server would refuse. A keyword
-//! whose effect cannot be judged (a pattern, a CEL rule but for an alternative behind it, or one that no older value breaks) counts as a
-//! break when it is added or changed: rather a false alarm than a silence. Loosening is never a break, with one exception: a changed type is one in either
-//! direction, since clients read what they once wrote.
+//! whose effect cannot be judged (a pattern, a CEL rule but for an alternative behind it, or one that no
+//! older value breaks) counts as a break when it is added or changed: rather a false alarm than a silence.
+//! Loosening is never a break, with one exception: a changed type is one in either direction, since clients
+//! read what they once wrote.
 
 mod change;
 mod fields;

@@ -242,9 +242,10 @@ fn rules_added(
     added.map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
 }
 
-/// Did each value that was accepted keep this rule? So it is where its first alternative is that a field is there which
-/// was required, `has(self.a) || …`, or that one is not there which was not known, `!has(self.a) || …`. One with a default
-/// is always there; some are at the top of each object without being listed; and CEL writes some names with `__`.
+/// Did each value that was accepted keep this rule? So it is where its first alternative is that a field is
+/// there which was required, `has(self.a) || …`, or that one is not there which was not known, `!has(self.a)
+/// || …`. One with a default is always there; some are at the top of each object without being listed; and
+/// CEL writes some names with `__`.
 fn always_held((old, new): (&JSONSchemaProps, &JSONSchemaProps), rule: &str) -> bool {
     let Some((first, others)) = rule.split_once(" || ") else { return false };
     let field = |start: &str| {

@@ -1,15 +1,16 @@
 //! `config.txt` as the firmware of a Raspberry Pi reads it: the lines that apply to one board.
 //!
-//! The rules are those of Raspberry Pi's documentation, <https://www.raspberrypi.com/documentation/computers/config_txt.html>
-//! (its source: `documentation/asciidoc/computers/config_txt/` in raspberrypi/documentation):
+//! The rules are those of Raspberry Pi's documentation,
+//! <https://www.raspberrypi.com/documentation/computers/config_txt.html> (its source:
+//! `documentation/asciidoc/computers/config_txt/` in raspberrypi/documentation):
 //!
 //! - one `property=value` a line; a line that starts with `#` is a comment, and there are no others (File Format);
 //! - characters after the 98th of a line are ignored (File Format);
 //! - `include FILE` inserts that file's lines where it stands (Advanced features);
 //! - filters of the same type replace each other, filters of different types combine, `[all]` resets them, and after
 //!   `[none]` nothing applies until then (Conditional filters);
-//! - blanks next to `=` belong to the property or the value, so `cmdline = x` sets no `cmdline`. Raspberry Pi's text only
-//!   shows the form without; Ubuntu's page on `config.txt` says it.
+//! - blanks next to `=` belong to the property or the value, so `cmdline = x` sets no `cmdline`. Raspberry
+//!   Pi's text only shows the form without; Ubuntu's page on `config.txt` says it.
 //!
 //! Guarantees: a condition that a program on the running system cannot evaluate, such as the level of a pin at
 //! power-on, is never guessed. Its lines are kept together with the condition, and [`ConfigTxt::value`] fails

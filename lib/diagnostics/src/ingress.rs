@@ -1,8 +1,8 @@
 //! Annotations of an Ingress that Traefik, which k3s brings, ignores without a word: those of other
 //! controllers, and those of its own first version. An Ingress of another class is not Traefik's to read. Pure.
 //!
-//! Whose a class is, an IngressClass among the manifests says; without one only `traefik` is Traefik's. An Ingress without
-//! a class gets the default one, which is Traefik's in k3s.
+//! Whose a class is, an IngressClass among the manifests says; without one only `traefik` is Traefik's. An
+//! Ingress without a class gets the default one, which is Traefik's in k3s.
 //!
 //! Sources: <https://doc.traefik.io/traefik/reference/routing-configuration/kubernetes/ingress/>, the annotations of
 //! ingress-nginx, and Traefik's migration guide from version 1.

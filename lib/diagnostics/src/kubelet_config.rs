@@ -1,5 +1,5 @@
-//! Files of the kubelet's configuration under k3s: those that `kubelet-arg` names and the drop-ins of k3s' own directory.
-//! Pure.
+//! Files of the kubelet's configuration under k3s: those that `kubelet-arg` names and the drop-ins of k3s'
+//! own directory. Pure.
 //!
 //! k3s copies the first into the second; the kubelet reads what ends in `.conf` there and refuses what is no
 //! `KubeletConfiguration`, which ends k3s.

@@ -1,7 +1,7 @@
 //! Entries of `kubelet-arg` against the flags that the kubelet has. Pure.
 //!
-//! The kubelet exits at a flag that it does not know, and k3s with it. A newer kubelet may know more than the table: a flag
-//! that the table lacks is a failure only where it is close to one that the kubelet has.
+//! The kubelet exits at a flag that it does not know, and k3s with it. A newer kubelet may know more than the
+//! table: a flag that the table lacks is a failure only where it is close to one that the kubelet has.
 
 use crate::finding::{Code, Finding, RESTART_K3S, Remedy, Severity};
 use crate::finding_text::cut;

@@ -1,8 +1,8 @@
 //! With which kernel command line the next boot runs.
 //!
-//! Decided from a map of files alone: on a Raspberry Pi from what its firmware reads (`autoboot.txt`, `config.txt` with
-//! all that it includes, the slots of Ubuntu's piboot-try), elsewhere, or where the firmware starts another boot loader,
-//! from the configuration of GRUB, U-Boot or extlinux.
+//! Decided from a map of files alone: on a Raspberry Pi from what its firmware reads (`autoboot.txt`,
+//! `config.txt` with all that it includes, the slots of Ubuntu's piboot-try), elsewhere, or where the
+//! firmware starts another boot loader, from the configuration of GRUB, U-Boot or extlinux.
 //!
 //! Guarantees: nothing is guessed. What depends on something that no file says is [`BootFile::Undecided`], or a
 //! [`Loader::unsure`], with the file and the line that say so.

@@ -66,8 +66,8 @@ impl Examples {
         text
     }
 
-    /// What a test is to find nothing of: examples that the program refuses, commands without an example, summaries of more
-    /// than a line.
+    /// What a test is to find nothing of: examples that the program refuses, commands without an example,
+    /// summaries of more than a line.
     #[must_use]
     pub fn faults(self, command: &Command) -> Vec<String> {
         let mut faults = Vec::new();

@@ -26,8 +26,8 @@ pub use here::{
     private_note, rename, run_instead, set_mode, set_path_mode, shows_colours, stdout_reader_gone,
 };
 
-/// Whether k3s can run on this system: what lies at the paths of a node elsewhere is not a node's. On Windows any account
-/// may make `C:\etc`.
+/// Whether k3s can run on this system: what lies at the paths of a node elsewhere is not a node's. On Windows
+/// any account may make `C:\etc`.
 pub const CAN_BE_NODE: bool = cfg!(target_os = "linux");
 
 /// Whether to colour what goes to `out`: a terminal that shows colours, and no one who asked for none.

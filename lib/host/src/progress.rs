@@ -1,8 +1,9 @@
 //! On a terminal, how far work is that takes long: a line on standard error, which goes when the work has ended.
 //!
-//! Guarantees: nothing where standard error is no terminal or `TERM` is `dumb`, and never anything on standard output. What
-//! else the program prints is printed through [`aside`], so that no line begins or ends within another. Nothing that others
-//! wrote is obeyed by the terminal. Failure: none; the work does not depend on being looked at.
+//! Guarantees: nothing where standard error is no terminal or `TERM` is `dumb`, and never anything on
+//! standard output. What else the program prints is printed through [`aside`], so that no line begins or ends
+//! within another. Nothing that others wrote is obeyed by the terminal. Failure: none; the work does not
+//! depend on being looked at.
 
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};

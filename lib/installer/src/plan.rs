@@ -142,8 +142,8 @@ pub fn ca_left_to(installed: &CustomResourceDefinition) -> Option<&str> {
     installed.annotations().get(INJECT_CA).map(String::as_str)
 }
 
-/// Has cert-manager write the CA of this Certificate, `NAMESPACE/NAME`, into the definition; the one that it has already
-/// stays. Until there is one, conversion fails closed.
+/// Has cert-manager write the CA of this Certificate, `NAMESPACE/NAME`, into the definition; the one that it
+/// has already stays. Until there is one, conversion fails closed.
 pub fn leave_ca_to(
     certificate: &str,
     desired: &mut CustomResourceDefinition,

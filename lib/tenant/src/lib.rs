@@ -62,14 +62,14 @@
 //! ## What is guaranteed
 //!
 //! - A request of a tenant carries a token of that tenant, or is not sent. The shared transport has no credential.
-//! - Tokens are in memory only, wiped when dropped, and in no `Debug`, error or log. An error never repeats what a parser
-//!   stumbled over. Silence kube's own client in your log (`kube_client::client=off`): it warns with the answer that it
-//!   cannot parse, and answers hold tokens.
+//! - Tokens are in memory only, wiped when dropped, and in no `Debug`, error or log. An error never repeats
+//!   what a parser stumbled over. Silence kube's own client in your log (`kube_client::client=off`): it warns
+//!   with the answer that it cannot parse, and answers hold tokens.
 //! - A recreated account is another identity: other token, other watches, nothing remembered of its rights.
 //! - What a tenant can make a program keep is bounded: watches and bytes per namespace of accounts
 //!   ([`watch::Limits`]), 8 MiB of one answer.
-//! - A right that is taken away ends what it allowed: writes at once, a watch when it starts again, an access review when
-//!   the cache's time is over.
+//! - A right that is taken away ends what it allowed: writes at once, a watch when it starts again, an access
+//!   review when the cache's time is over.
 //!
 //! ## How it fails
 //!

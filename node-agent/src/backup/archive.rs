@@ -115,8 +115,9 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Opens a file; `None` for one that has gone. In a volume the pod that has it may put a link or a pipe into its place, or a
-/// link into that of a directory, and have files of root's read: what is opened is what was listed, or nothing.
+/// Opens a file; `None` for one that has gone. In a volume the pod that has it may put a link or a pipe into
+/// its place, or a link into that of a directory, and have files of root's read: what is opened is what was
+/// listed, or nothing.
 fn open(source: &Source) -> io::Result<Option<File>> {
     let Source { name, path, .. } = source;
     let is_tenants = name.starts_with(VOLUMES);

@@ -11,8 +11,8 @@ use weaver_diagnostics::node_backup::manifest::{DATASTORE, OF_STATE, Part};
 use super::archive::{Kind, OVERHEAD, Source};
 use crate::host::Host;
 
-/// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files there
-/// that k3s' configuration names, such as those of its hardening guide.
+/// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep
+/// files there that k3s' configuration names, such as those of its hardening guide.
 const NOT_OF_SERVER: [&str; 4] = ["db", "etc", "logs", "static"];
 
 /// Where the parts lie, as the host knows it.

@@ -1,4 +1,5 @@
-//! Reads how busy the machine is: pressure where the kernel measures it, else load, waiting for the disk and free memory.
+//! Reads how busy the machine is: pressure where the kernel measures it, else load, waiting for the disk and
+//! free memory.
 
 use std::thread;
 use std::time::Duration;

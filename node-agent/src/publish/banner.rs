@@ -21,7 +21,8 @@ const WIDTH: usize = 200;
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
 
-/// The banner; `card_fault` says why the boot partition does not show the same, `has_page` whether a browser can show it.
+/// The banner; `card_fault` says why the boot partition does not show the same, `has_page` whether a browser
+/// can show it.
 #[must_use]
 pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str, has_page: bool) -> String {
     let mut out = format!("{} on {}  \\4  \\6\n", Page::product(), line(page.host_name));

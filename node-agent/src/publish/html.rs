@@ -1,8 +1,8 @@
 //! The card's page: the same state for a browser. Pure.
 //!
-//! Guarantees: bounded in size; text from elsewhere is escaped (maud does it) and its control characters are shown; there
-//! is neither a script nor a style nor a form in it. It says how soon its program's script looks for a newer one: sooner
-//! while the node is not yet there.
+//! Guarantees: bounded in size; text from elsewhere is escaped (maud does it) and its control characters are
+//! shown; there is neither a script nor a style nor a form in it. It says how soon its program's script looks
+//! for a newer one: sooner while the node is not yet there.
 
 use std::cmp::Reverse;
 
@@ -187,8 +187,8 @@ fn shown(finding: &Finding) -> Markup {
     }
 }
 
-/// Whether what was seen may be shown to the network. Of files and logs it may be anything; that of a k3s which does not answer
-/// is a code with its title.
+/// Whether what was seen may be shown to the network. Of files and logs it may be anything; that of a k3s
+/// which does not answer is a code with its title.
 fn is_public(finding: &Finding) -> bool {
     finding.code == Code::K3sNotAnswering
 }

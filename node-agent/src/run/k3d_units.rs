@@ -1,8 +1,9 @@
 //! The units of webhook and operator where the API server runs in a cluster of k3d: the webhook's socket at the gateway
 //! of the cluster's network, where the containers reach this machine, and that network allowed to both.
 //!
-//! By drop-ins in `/run`, which a reboot empties: until the agent knows the gateway again, the socket is where the unit
-//! has it. `IPAddressAllow=` names the network as well as the API server: what Docker publishes is rewritten on its way.
+//! By drop-ins in `/run`, which a reboot empties: until the agent knows the gateway again, the socket is
+//! where the unit has it. `IPAddressAllow=` names the network as well as the API server: what Docker
+//! publishes is rewritten on its way.
 
 use std::fmt::Write as _;
 use std::fs;

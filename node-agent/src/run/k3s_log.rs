@@ -1,9 +1,9 @@
 //! What k3s last said of itself, where it does not come up: the last line of its journal that the recogniser of
 //! `weaver explain` knows.
 //!
-//! Guarantees: the journal is read only for a fault that is reported anyway, at most every [`PAUSE`], and a bounded part of
-//! it; no line is passed on, only its code and what the recogniser says of it. Failure: without an answer in time, or
-//! without a line that is known, nothing is added.
+//! Guarantees: the journal is read only for a fault that is reported anyway, at most every [`PAUSE`], and a
+//! bounded part of it; no line is passed on, only its code and what the recogniser says of it. Failure:
+//! without an answer in time, or without a line that is known, nothing is added.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 

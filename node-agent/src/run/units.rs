@@ -36,8 +36,8 @@ const STARTING: Duration = Duration::from_secs(90);
 /// it can create anything, minutes on a slow card.
 const OPENING: Duration = Duration::from_mins(5);
 
-/// Where a kubelet says that it is healthy. The agent of k3s starts its kubelet when the server has accepted the node, and
-/// tells systemd so minutes later on a board that is busy.
+/// Where a kubelet says that it is healthy. The agent of k3s starts its kubelet when the server has accepted
+/// the node, and tells systemd so minutes later on a board that is busy.
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 /// For a connection on this machine.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -211,7 +211,8 @@ impl Units {
         None
     }
 
-    /// Has the webhook's socket where the containers of this cluster of k3d reach it; without one, where its unit has it.
+    /// Has the webhook's socket where the containers of this cluster of k3d reach it; without one, where its
+    /// unit has it.
     pub async fn place_webhook(&mut self, reach: Option<Reach>) {
         self.webhook_fault = self.k3d.place(reach).await;
     }

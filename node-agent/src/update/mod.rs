@@ -1,10 +1,10 @@
 //! `update`: replace the Debian packages of Config Weaver by newer ones and prove them, or restore the old ones.
 //!
-//! `weaver_diagnostics::package_update` decides what prevents an update and what proves it; this module asks apt and dpkg,
-//! and acts. Guarantees: nothing is installed before all checks have passed and the way back lies ready; each step is
-//! recorded before it is taken, so that the next run completes an interrupted one; what the owner changed in files of
-//! `/etc` stays; a version that is not proven in time is replaced by the old one again. Failure: what apt says, what
-//! that means and what to type; which version is installed.
+//! `weaver_diagnostics::package_update` decides what prevents an update and what proves it; this module asks
+//! apt and dpkg, and acts. Guarantees: nothing is installed before all checks have passed and the way back
+//! lies ready; each step is recorded before it is taken, so that the next run completes an interrupted one;
+//! what the owner changed in files of `/etc` stays; a version that is not proven in time is replaced by the
+//! old one again. Failure: what apt says, what that means and what to type; which version is installed.
 
 pub mod args;
 mod carry_out;

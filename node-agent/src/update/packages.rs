@@ -167,7 +167,8 @@ async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) 
     Ok(())
 }
 
-/// The conffiles that are as they came, and the others: what the owner edited or removed is not for a package to bring back.
+/// The conffiles that are as they came, and the others: what the owner edited or removed is not for a package
+/// to bring back.
 async fn conffiles(
     programs: &Programs,
     root: &HostRoot,

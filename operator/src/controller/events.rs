@@ -1,7 +1,7 @@
 //! Kubernetes events: what has just happened to a resource, for `kubectl describe` and for alerts.
 //!
-//! What the state is is in the status; an event is reported once per change of it. Events are the operator's own, and no
-//! reconciliation fails because one could not be told.
+//! What the state is is in the status; an event is reported once per change of it. Events are the operator's
+//! own, and no reconciliation fails because one could not be told.
 
 use std::sync::Arc;
 

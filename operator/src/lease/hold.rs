@@ -33,8 +33,9 @@ pub enum Ending {
     /// Someone of higher priority asks for it, and is to have it when all that was begun is done.
     #[error("{0} has a higher priority and takes over the lease")]
     Yielded(String),
-    /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch
-    /// that continues from what it saw last would be kept waiting until the API server has come so far again, in silence.
+    /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A
+    /// watch that continues from what it saw last would be kept waiting until the API server has come so far
+    /// again, in silence.
     #[error("the API server has an older state (was a backup restored?): restarting")]
     WentBack,
 }

@@ -1,8 +1,8 @@
 //! Makes, changes and removes generated accounts, as the writer of the resource.
 //!
-//! Each request carries its own precondition: what is made was not there (409 if it is: then it is someone else's), what
-//! is changed or removed is what was seen, by uid and resourceVersion. Killed at any point, the next reconciliation finds
-//! by the label what was made.
+//! Each request carries its own precondition: what is made was not there (409 if it is: then it is someone
+//! else's), what is changed or removed is what was seen, by uid and resourceVersion. Killed at any point, the
+//! next reconciliation finds by the label what was made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -23,8 +23,8 @@ use super::plan::Account;
 use crate::code;
 use crate::sync::pages::each_page;
 
-/// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them must not fill the
-/// operator's memory.
+/// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them
+/// must not fill the operator's memory.
 const KEPT: usize = 4 << 20;
 
 /// Requests in flight at once.

@@ -1,16 +1,16 @@
 //! Service tokens: a Secret that is kept filled with fresh tokens of accounts of its namespace.
 //!
-//! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`accounts`] (which accounts are made and removed),
-//! [`size`] (whether the tokens fit), [`secret`] (what the Secret looks like),
-//! [`outcome`] (what follows from a reconciliation), [`status`] (a reconciliation as the status).
+//! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`accounts`] (which accounts are made
+//! and removed), [`size`] (whether the tokens fit), [`secret`] (what the Secret looks like), [`outcome`]
+//! (what follows from a reconciliation), [`status`] (a reconciliation as the status).
 //!
-//! Thin: [`fill`] (mints and writes), [`generate`] (makes and removes accounts), [`work`] (one resource), [`reconcile`] (what this kind brings to
-//! the frame of each).
+//! Thin: [`fill`] (mints and writes), [`generate`] (makes and removes accounts), [`work`] (one resource),
+//! [`reconcile`] (what this kind brings to the frame of each).
 //!
 //! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it.
-//! Tokens are minted by the operator, for accounts whose owner has agreed by a label; those of accounts that the resource
-//! itself makes, as the tenant's own account, as which they are made too. All are bound to the Secret: deleting it
-//! revokes them.
+//! Tokens are minted by the operator, for accounts whose owner has agreed by a label; those of accounts that
+//! the resource itself makes, as the tenant's own account, as which they are made too. All are bound to the
+//! Secret: deleting it revokes them.
 
 pub mod accounts;
 pub mod fill;

@@ -20,9 +20,9 @@ use super::why::Why;
 /// together are not renewed together, and by which one that is nearly due joins one that is: percent.
 const SPREAD: i32 = 5;
 
-/// Groups into which generated tokens fall by their index, each renewed earlier than the one before it by `STEP`, so that
-/// hundreds that were minted together are not minted together again; and the share of the age by which one joins those
-/// of its group that are due, percent.
+/// Groups into which generated tokens fall by their index, each renewed earlier than the one before it by
+/// `STEP`, so that hundreds that were minted together are not minted together again; and the share of the age
+/// by which one joins those of its group that are due, percent.
 const GROUPS: u16 = 10;
 const STEP: i32 = 2;
 const JOINED: i32 = 1;

@@ -225,8 +225,9 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
     }
 }
 
-/// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`. Not where it wants none: what is there may be a copy that an
-/// earlier resource of the same name was told to leave.
+/// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`.
+/// Not where it wants none: what is there may be a copy that an earlier resource of the same name was told to
+/// leave.
 fn named_places(spec: &ConfigMapSyncSpec, selected: &BTreeSet<String>) -> BTreeSet<ObjectKey> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();

@@ -65,7 +65,8 @@ pub enum TargetState {
     NotOffered,
     /// Something else is there, untouched.
     Conflict(Foreign),
-    /// The API server refused the tenant: for want of rights, or by a quota, a policy or a webhook that says so with 403.
+    /// The API server refused the tenant: for want of rights, or by a quota, a policy or a webhook that says
+    /// so with 403.
     Forbidden(Box<Status>),
     /// Refused for what it is: by the API server, or by a policy or a webhook.
     Rejected(String),

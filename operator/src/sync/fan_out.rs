@@ -1,7 +1,8 @@
 //! One copy to many targets, as the tenant.
 //!
-//! Bounded, each target for itself, and ended in the middle when what is being written is outdated. What became of the
-//! targets is remembered, for the next reconciliation to begin with. Of a resource with several sources each has its own.
+//! Bounded, each target for itself, and ended in the middle when what is being written is outdated. What
+//! became of the targets is remembered, for the next reconciliation to begin with. Of a resource with several
+//! sources each has its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,8 +145,9 @@ async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> Ta
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
-/// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. That it is there, or is named in
-/// an annotation, is told to those whom it grants a right; all others get the API server's own answer.
+/// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. That it is
+/// there, or is named in an annotation, is told to those whom it grants a right; all others get the API
+/// server's own answer.
 async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating};
     match target(job, namespace, CopyStep::Inspect, Mode::Look).await {

@@ -1,7 +1,8 @@
 //! What the status says while a long fan-out runs: the condition `Progressing`, with how far it is.
 //!
-//! A fan-out that ends soon writes nothing of it. The write is the status that was there with this one condition changed,
-//! by the operator's own identity; one that fails is no fault of the work, and the next is due soon.
+//! A fan-out that ends soon writes nothing of it. The write is the status that was there with this one
+//! condition changed, by the operator's own identity; one that fails is no fault of the work, and the next is
+//! due soon.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -4,9 +4,9 @@
 //! so an unchanged world gives an unchanged status and no write. What is said of a namespace comes from answers
 //! that the tenant itself received.
 //!
-//! A status stays below 512 KiB, a third of what the API server stores of an object, whatever the targets and the
-//! API server's own words are: at most 128 targets and 128 sources are shown one by one, each with a message of at most 512 bytes,
-//! and a condition has a message of at most 16 KiB.
+//! A status stays below 512 KiB, a third of what the API server stores of an object, whatever the targets and
+//! the API server's own words are: at most 128 targets and 128 sources are shown one by one, each with a
+//! message of at most 512 bytes, and a condition has a message of at most 16 KiB.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};

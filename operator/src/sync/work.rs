@@ -275,8 +275,8 @@ async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> (
     if !spec.has_selection() {
         return (named, asked);
     }
-    // By how long it takes to ask about what patterns match, a name that the tenant may not see could be found letter by
-    // letter. So all are asked about, whatever the patterns are.
+    // By how long it takes to ask about what patterns match, a name that the tenant may not see could be
+    // found letter by letter. So all are asked about, whatever the patterns are.
     let candidates =
         if spec.patterns.is_empty() { selected.clone() } else { context.namespaces.active(|_, _| true) };
     let selection = match touched(tenant, spec, candidates).await {

@@ -137,8 +137,9 @@ impl Namespaces {
         self.lock().get(name).is_some_and(|traits| traits.terminating)
     }
 
-    /// Does it let copies in from resources of the namespace `tenant`, and the namespace `source` copies of its objects out to
-    /// it? What a namespace that is not served offers is not known, and then it is the tenant's right to read there that counts.
+    /// Does it let copies in from resources of the namespace `tenant`, and the namespace `source` copies of
+    /// its objects out to it? What a namespace that is not served offers is not known, and then it is the
+    /// tenant's right to read there that counts.
     #[must_use]
     pub fn consent(&self, name: &str, tenant: &str, source: &str) -> Consent {
         let known = self.lock();

@@ -1,5 +1,5 @@
-//! Who copies from where to where: accounts and namespaces as a table, and one account between what it reads and where it
-//! writes.
+//! Who copies from where to where: accounts and namespaces as a table, and one account between what it reads
+//! and where it writes.
 
 use maud::{Markup, html};
 use weaver_api::v1beta1::SourceKind;

@@ -13,8 +13,9 @@ pub fn refused(why: &str) -> Markup {
     )
 }
 
-/// To the first request: it has the cookie now, and leads to the page without the token in its address. A redirect would
-/// not do: it belongs to the page that began it, and the browser sends the cookie only to what these pages begin.
+/// To the first request: it has the cookie now, and leads to the page without the token in its address. A
+/// redirect would not do: it belongs to the page that began it, and the browser sends the cookie only to what
+/// these pages begin.
 pub fn entered(prefix: &str) -> Markup {
     html! {
         (DOCTYPE)

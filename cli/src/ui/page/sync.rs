@@ -1,4 +1,5 @@
-//! One ConfigMapSync: from where to where, as whom, how it is and why; and what is found of it with the person's rights.
+//! One ConfigMapSync: from where to where, as whom, how it is and why; and what is found of it with the
+//! person's rights.
 
 use maud::{Markup, html};
 use weaver_diagnostics::shell::quoted;

@@ -1,5 +1,5 @@
-//! The boot of a node as a time line: when it started, what changed since then, and what was said of it. From its NodeReport
-//! and the Events about it, which have no time for the single steps before k3s runs.
+//! The boot of a node as a time line: when it started, what changed since then, and what was said of it. From
+//! its NodeReport and the Events about it, which have no time for the single steps before k3s runs.
 
 use jiff::Timestamp;
 

@@ -1,5 +1,5 @@
-//! A node on a page, as its agent reports it in the cluster. What its report says is text of that machine; title, cause and
-//! remedy of a finding are those of our own catalogue, as in `weaver doctor`.
+//! A node on a page, as its agent reports it in the cluster. What its report says is text of that machine;
+//! title, cause and remedy of a finding are those of our own catalogue, as in `weaver doctor`.
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;

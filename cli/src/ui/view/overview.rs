@@ -1,5 +1,5 @@
-//! What is red, since when, whose fault it is and what to do: the findings of `weaver doctor`, and how many resources are
-//! ready.
+//! What is red, since when, whose fault it is and what to do: the findings of `weaver doctor`, and how many
+//! resources are ready.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -177,7 +177,8 @@ fn ignore(carried: &mut RoundTrip, there: &Side, fields: Spec) {
     }
 }
 
-/// Conditions are the same in both versions but for those that v1alpha1 shows in addition; numbers and lists of targets are computed again.
+/// Conditions are the same in both versions but for those that v1alpha1 shows in addition; numbers and lists
+/// of targets are computed again.
 fn convert_status(
     status: Option<Value>,
     found: Spec,

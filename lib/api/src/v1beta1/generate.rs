@@ -12,11 +12,12 @@ use crate::template::{KEY_TEMPLATE, LABEL_TEMPLATE, NAME_TEMPLATE, TEXT_TEMPLATE
 /// Accounts of one resource.
 pub const MAX_GENERATED: i32 = 500;
 
-/// Accounts that are made with the writer's rights, each with a token in the Secret. They are owned by this resource and
-/// deleted with it. An account that exists already is never taken over.
+/// Accounts that are made with the writer's rights, each with a token in the Secret. They are owned by this
+/// resource and deleted with it. An account that exists already is never taken over.
 ///
-/// Names, keys and values are templates: `{{n}}` is the index, from 1 on; `{{padded}}` the index of three digits;
-/// `{{hash}}` the first eight hexadecimal digits of the SHA-256 of `NAMESPACE/NAME/n`, with namespace and name of this resource.
+/// Names, keys and values are templates: `{{n}}` is the index, from 1 on; `{{padded}}` the index of three
+/// digits; `{{hash}}` the first eight hexadecimal digits of the SHA-256 of `NAMESPACE/NAME/n`, with namespace
+/// and name of this resource.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["count", "name"], "x-kubernetes-validations" = [
@@ -36,8 +37,8 @@ pub struct Generate {
     #[schemars(range(min = 1, max = MAX_GENERATED))]
     pub count: i32,
 
-    /// Name of each account, with `{{n}}` or `{{padded}}` where there are several: a DNS label, at most 63 characters as it is
-    /// written here.
+    /// Name of each account, with `{{n}}` or `{{padded}}` where there are several: a DNS label, at most 63
+    /// characters as it is written here.
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = NAME_TEMPLATE))]
     pub name: String,
 
@@ -47,8 +48,8 @@ pub struct Generate {
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = KEY_TEMPLATE))]
     pub key: Option<String>,
 
-    /// Labels of the accounts, at most 16; values are templates of at most 63 characters. Keys of Kubernetes' own, of this
-    /// operator's and of tools that track what they deploy are refused.
+    /// Labels of the accounts, at most 16; values are templates of at most 63 characters. Keys of Kubernetes'
+    /// own, of this operator's and of tools that track what they deploy are refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 16,
@@ -57,7 +58,8 @@ pub struct Generate {
     ))]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations of the accounts, at most 16; values are templates of at most 256 characters. The same keys are refused.
+    /// Annotations of the accounts, at most 16; values are templates of at most 256 characters. The same keys
+    /// are refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 16,

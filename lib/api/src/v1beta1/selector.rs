@@ -33,8 +33,8 @@ impl Selector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// As a list asks for it: `tier=dev,team in (a,b),!test`. What selects the same is the same text, whatever the order
-    /// of its values.
+    /// As a list asks for it: `tier=dev,team in (a,b),!test`. What selects the same is the same text,
+    /// whatever the order of its values.
     #[must_use]
     pub fn query(&self) -> String {
         let equal = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));

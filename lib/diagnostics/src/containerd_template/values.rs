@@ -8,7 +8,8 @@ pub(super) fn is_assignment(line: &str) -> bool {
     })
 }
 
-/// The first line whose value is a word without quotes. Of values that span lines, and of what an action writes, nothing.
+/// The first line whose value is a word without quotes. Of values that span lines, and of what an action
+/// writes, nothing.
 pub(super) fn bare_word(lines: &[(u64, &str)]) -> Option<u64> {
     // In a text of many lines there may be anything.
     let has_long_text =

@@ -1,7 +1,8 @@
 //! How busy the node is, and by what: what tells an API server that is slow from one that is broken.
 //!
-//! Measured by the kernel's pressure stall information; where it has none, as Raspberry Pi OS boots it, by load, waiting
-//! for the disk and free memory. Being busy is no fault by itself, so it is only said next to an answer that was late.
+//! Measured by the kernel's pressure stall information; where it has none, as Raspberry Pi OS boots it, by
+//! load, waiting for the disk and free memory. Being busy is no fault by itself, so it is only said next to
+//! an answer that was late.
 
 use std::time::Duration;
 
@@ -58,8 +59,8 @@ pub struct HostLoad {
     pub memory_available: Option<f32>,
 }
 
-/// In percent of the last minute. A node at rest has less than 10 of each; k3s' first start, with its images, had 80 and
-/// more of the processor, or 60 of the card.
+/// In percent of the last minute. A node at rest has less than 10 of each; k3s' first start, with its images,
+/// had 80 and more of the processor, or 60 of the card.
 const PROCESSOR: f32 = 70.0;
 const DISK: f32 = 50.0;
 /// Each program that waits for memory waits for the card.

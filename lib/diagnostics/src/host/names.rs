@@ -93,8 +93,8 @@ fn without_comment(line: &str) -> &str {
 /// The name that every machine has for itself.
 pub const LOCALHOST: &str = "localhost";
 
-/// A warning where a Node of that name is not ready and the node of this host, `own`, has another: k3s was started there
-/// once, before the host had its name, and its Node stays.
+/// A warning where a Node of that name is not ready and the node of this host, `own`, has another: k3s was
+/// started there once, before the host had its name, and its Node stays.
 #[must_use]
 pub fn left_behind(own: &str, is_ready: bool) -> Option<Finding> {
     (own != LOCALHOST && !is_ready).then(|| {

@@ -51,7 +51,8 @@ impl RegistryContainer {
         format!("{}:{}", self.name, self.inside)
     }
 
-    /// Which of its two sides a host and a port mean, if they mean it at all; `is_here`: the host leads to this machine.
+    /// Which of its two sides a host and a port mean, if they mean it at all; `is_here`: the host leads to
+    /// this machine.
     #[must_use]
     pub fn side(&self, host: &str, port: u16, is_here: bool) -> Option<Side> {
         let is_published = self.port_here() == Some(port);

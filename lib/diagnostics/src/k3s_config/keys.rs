@@ -1,8 +1,8 @@
 //! The keys of k3s' configuration files against the flags that k3s has.
 //!
-//! A server passes over a key that it does not know, with a line in its log; an agent does not start with it. So neither
-//! does what was meant. A newer k3s may know more than the table: a key that the table lacks is a failure only where it
-//! is close to one that k3s has.
+//! A server passes over a key that it does not know, with a line in its log; an agent does not start with it.
+//! So neither does what was meant. A newer k3s may know more than the table: a key that the table lacks is a
+//! failure only where it is close to one that k3s has.
 
 use super::flags::{self, Kind, KnownFlag, NEWEST};
 use super::values;
@@ -21,7 +21,8 @@ const READ_ELSEWHERE: [&str; 3] = ["tls-san", "https-listen-port", "data-dir"];
 /// Characters of a key that a message repeats.
 const LONGEST: usize = 60;
 
-/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is reported elsewhere.
+/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is
+/// reported elsewhere.
 #[must_use]
 pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
     let mut findings: Vec<_> = each(files).flat_map(|key| key.judge(role)).collect();
@@ -101,7 +102,8 @@ pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
     })
 }
 
-/// What the command line of the unit has that k3s has no more, not in this role, or never had: k3s does not start with it.
+/// What the command line of the unit has that k3s has no more, not in this role, or never had: k3s does not
+/// start with it.
 #[must_use]
 pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
     let mut findings = Vec::new();

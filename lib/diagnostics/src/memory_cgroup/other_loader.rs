@@ -70,8 +70,8 @@ pub(super) fn present(loader: &Loader, facts: &CgroupFacts, available: impl Fn()
     }
 }
 
-/// What helps against a `cgroup_disable=memory` of the loader's: a kernel that does not have the controller off by itself
-/// may not know the other parameter.
+/// What helps against a `cgroup_disable=memory` of the loader's: a kernel that does not have the controller
+/// off by itself may not know the other parameter.
 fn stop_or_enable<'a>(loader: &'a Loader, facts: &CgroupFacts) -> &'a Remedy {
     if is_raspberrys(facts.kernel_release.as_deref()) { &loader.to_enable } else { &loader.to_stop_disabling }
 }

@@ -24,8 +24,8 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
     })
 }
 
-/// Whether this is a kernel of Raspberry Pi's, whose device tree turns the controller off: only there `cgroup_enable=memory`
-/// is what helps. An unknown release counts as one.
+/// Whether this is a kernel of Raspberry Pi's, whose device tree turns the controller off: only there
+/// `cgroup_enable=memory` is what helps. An unknown release counts as one.
 pub(super) fn is_raspberrys(release: Option<&str>) -> bool {
     release.is_none_or(|release| {
         let release = release.trim();
@@ -34,8 +34,8 @@ pub(super) fn is_raspberrys(release: Option<&str>) -> bool {
     })
 }
 
-/// Whether the running kernel has the controller only because it was asked to. One that came up with it and no parameter
-/// needs none.
+/// Whether the running kernel has the controller only because it was asked to. One that came up with it and
+/// no parameter needs none.
 pub(super) fn needs_enable(facts: &CgroupFacts) -> bool {
     let running = facts.running.as_deref().map(|text| lines(text)[0]);
     running.is_none_or(|running| memory_setting(running) != MemorySetting::Unset)

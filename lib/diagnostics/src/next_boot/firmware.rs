@@ -2,11 +2,11 @@
 //!
 //! - `autoboot.txt` may name another partition; it is limited to 512 bytes
 //!   (<https://www.raspberrypi.com/documentation/computers/config_txt.html#autoboot-txt>).
-//! - A start with the flag `tryboot` reads `tryboot.txt`; with `tryboot_a_b=1` in `autoboot.txt` it reads `config.txt` and
-//!   sees what is below `[tryboot]`.
-//! - Ubuntu's piboot-try makes such a start by itself: where the file `state` of the directory that `[tryboot]` names says
-//!   `unknown`, the next boot tries that directory, and keeps it where it starts. After a failure the state is
-//!   `bad`, and `good` once it was kept. While it is tried it is `trying`
+//! - A start with the flag `tryboot` reads `tryboot.txt`; with `tryboot_a_b=1` in `autoboot.txt` it reads
+//!   `config.txt` and sees what is below `[tryboot]`.
+//! - Ubuntu's piboot-try makes such a start by itself: where the file `state` of the directory that
+//!   `[tryboot]` names says `unknown`, the next boot tries that directory, and keeps it where it starts.
+//!   After a failure the state is `bad`, and `good` once it was kept. While it is tried it is `trying`
 //!   (<https://canonical-ubuntu-boards.readthedocs-hosted.com/en/latest/explanations/piboot-ab/>).
 
 use std::path::Path;
@@ -249,8 +249,8 @@ impl Firmware<'_> {
         Some((Place::line(self.path(&line.file), line.number), line.text.clone()))
     }
 
-    /// Whether the running kernel got all that the file says: then the boot loader passes it on, as Ubuntu's did. Parameters
-    /// of ours may have been changed since.
+    /// Whether the running kernel got all that the file says: then the boot loader passes it on, as Ubuntu's
+    /// did. Parameters of ours may have been changed since.
     fn hands_on(&self, file: &BootFile) -> bool {
         let (BootFile::Read(file), Some(running)) = (file, &self.machine.running) else { return false };
         let running: Vec<_> = parameters(running, 1).into_iter().map(|parameter| parameter.text).collect();

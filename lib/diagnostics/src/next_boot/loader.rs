@@ -1,7 +1,7 @@
 //! Boot loaders that have the kernel's parameters in files of their own.
 //!
-//! - GRUB: the `linux` lines of `grub.cfg`, which `grub-mkconfig` writes from `/etc/default/grub`. It puts `BOOT_IMAGE=` in
-//!   front of the parameters, so that the running kernel says that GRUB started it.
+//! - GRUB: the `linux` lines of `grub.cfg`, which `grub-mkconfig` writes from `/etc/default/grub`. It puts
+//!   `BOOT_IMAGE=` in front of the parameters, so that the running kernel says that GRUB started it.
 //! - Kairos and others of cOS: GRUB, with parameters of the image and `extra_cmdline` of `/oem/grubenv`.
 //! - U-Boot: `extlinux.conf`, which comes first, or the script `boot.scr`, which is compiled; Armbian's takes
 //!   `armbianEnv.txt` in.

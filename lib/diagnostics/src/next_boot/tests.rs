@@ -261,7 +261,8 @@ fn what_no_file_here_says() {
 }
 
 proptest! {
-    /// Whatever the files hold: an answer, and each file that is named is one of those given or one that config.txt names.
+    /// Whatever the files hold: an answer, and each file that is named is one of those given or one that
+    /// config.txt names.
     #[test]
     fn any_files_lead_to_an_answer(
         config in "(\\[(all|none|tryboot|pi4|gpio4=1)\\]\n|(os_prefix=(new/|current/|x)|kernel=(u-boot.bin|vmlinuz)|include a|cmdline=[a-z/.]{1,9}|boot_ramdisk=1)\r?\n){0,12}",

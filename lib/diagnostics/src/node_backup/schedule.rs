@@ -45,8 +45,8 @@ impl When {
         }
     }
 
-    /// Whether another one is due, where the last was made then (in seconds since 1970). One from the future tells that a
-    /// clock was wrong, so it counts for nothing.
+    /// Whether another one is due, where the last was made then (in seconds since 1970). One from the future
+    /// tells that a clock was wrong, so it counts for nothing.
     #[must_use]
     pub const fn is_due(self, made: Option<i64>, now: i64) -> bool {
         match made {

@@ -1,4 +1,5 @@
-//! What apt knows of packages, of the answer of `apt-cache policy`; and what it would do, of that of `apt-get --simulate`.
+//! What apt knows of packages, of the answer of `apt-cache policy`; and what it would do, of that of `apt-get
+//! --simulate`.
 
 use super::PACKAGES;
 

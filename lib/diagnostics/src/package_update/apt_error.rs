@@ -9,7 +9,8 @@ const WORDS: usize = 240;
 /// Of a file that a list names.
 const MISSING: &[&str] = &["404  Not Found", "File not found", "Unable to locate package"];
 
-/// Their words, what that means, and what to do. The first that matches counts: what follows from another stands below it.
+/// Their words, what that means, and what to do. The first that matches counts: what follows from another
+/// stands below it.
 const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &[

@@ -37,7 +37,8 @@ pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
     (is_of_kubernetes || asks_the_api_server(line)).then(Details::default)
 }
 
-/// A client without credentials is this user. A probe has none on purpose, and any answer tells it that a server is there.
+/// A client without credentials is this user. A probe has none on purpose, and any answer tells it that a
+/// server is there.
 pub(super) fn anonymous(line: &str) -> Option<Details> {
     let is_probe = ["\"/healthz", "\"/livez", "\"/readyz"].iter().any(|path| line.contains(path));
     (!is_probe).then(|| {

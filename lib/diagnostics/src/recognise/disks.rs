@@ -1,6 +1,6 @@
-//! Which disk a line of the kernel is about, and on which bus the disk is. The kernel says the bus once, when it finds the
-//! SCSI host of a disk (`scsi host0: uas`), and later only the name (`sda`). A name alone tells nothing: `sda` is at USB
-//! on one board and at SATA on the next.
+//! Which disk a line of the kernel is about, and on which bus the disk is. The kernel says the bus once, when
+//! it finds the SCSI host of a disk (`scsi host0: uas`), and later only the name (`sda`). A name alone tells
+//! nothing: `sda` is at USB on one board and at SATA on the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 

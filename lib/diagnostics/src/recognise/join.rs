@@ -74,7 +74,8 @@ pub(super) fn no_answer(line: &str) -> Option<Details> {
     was_accepted.then(|| Details::message(format!("the server that this node joins does not answer: {why}")))
 }
 
-/// A node's connection to a server, by which that reaches its kubelet. A server that starts again refuses it for a while.
+/// A node's connection to a server, by which that reaches its kubelet. A server that starts again refuses it
+/// for a while.
 pub(super) fn tunnel_silent(line: &str) -> Option<Details> {
     let server = tunnel(line)?;
     let why = ["no route to host", "i/o timeout", "network is unreachable", "connection timed out"]

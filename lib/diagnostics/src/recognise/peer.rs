@@ -1,5 +1,5 @@
-//! Who speaks, and with whom: what TLS says of a certificate is a matter of k3s only where the API server was asked. The
-//! same libraries tell of databases, mail servers and web sites.
+//! Who speaks, and with whom: what TLS says of a certificate is a matter of k3s only where the API server was
+//! asked. The same libraries tell of databases, mail servers and web sites.
 
 use std::net::IpAddr;
 

@@ -252,7 +252,8 @@ pub(super) fn of_a_client(line: &str) -> Option<Details> {
     })
 }
 
-/// The server's answer to the certificate with which this client came: an alert, in the words of Go, OpenSSL and others.
+/// The server's answer to the certificate with which this client came: an alert, in the words of Go, OpenSSL
+/// and others.
 pub(super) fn alert(line: &str) -> Option<Details> {
     // A server tells the same of its clients, and there it is the other side that refuses.
     let is_of_a_server = line.contains("handshake error from") || line.contains("rejected connection");

@@ -1,4 +1,5 @@
-//! Values of `registries.yaml` of another type than k3s has: it then reads nothing of the file, and does not start. Pure.
+//! Values of `registries.yaml` of another type than k3s has: it then reads nothing of the file, and does not
+//! start. Pure.
 
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::text_file::TextFile;

@@ -1,5 +1,5 @@
-//! What was seen of a registry, from one machine: by https and http, next to what k3s was told, and to k3d's containers.
-//! Pure: facts in, lines and findings out.
+//! What was seen of a registry, from one machine: by https and http, next to what k3s was told, and to k3d's
+//! containers. Pure: facts in, lines and findings out.
 
 mod document;
 mod judge;

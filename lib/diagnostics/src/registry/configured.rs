@@ -1,6 +1,7 @@
 //! What a `registries.yaml` says of one registry, as k3s gives it to containerd. Pure.
 //!
-//! Guarantees: credentials are in no `Debug` and in no error. Form: <https://docs.k3s.io/installation/private-registry>.
+//! Guarantees: credentials are in no `Debug` and in no error. Form:
+//! <https://docs.k3s.io/installation/private-registry>.
 
 use std::fmt;
 

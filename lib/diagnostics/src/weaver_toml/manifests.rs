@@ -1,12 +1,13 @@
 //! Kubernetes manifests on the boot partition, which become k3s' own.
 //!
-//! k3s applies each file below `server/manifests` when it starts and when the file changes, as an Addon that is called like
-//! the file up to its first period; a file that is emptied has all deleted that it had made, while one that is removed leaves
-//! it behind (<https://docs.k3s.io/installation/packaged-components>).
+//! k3s applies each file below `server/manifests` when it starts and when the file changes, as an Addon that
+//! is called like the file up to its first period; a file that is emptied has all deleted that it had made,
+//! while one that is removed leaves it behind (<https://docs.k3s.io/installation/packaged-components>).
 //!
-//! Guarantees: a file with a fault changes nothing, and keeps no other from being applied; nothing is deleted because the
-//! directory or a file's content is gone, which a damaged card may have lost, nor while a file has a name that cannot be
-//! used, which it may have had otherwise before. No text of a file is repeated: it may be a Secret.
+//! Guarantees: a file with a fault changes nothing, and keeps no other from being applied; nothing is deleted
+//! because the directory or a file's content is gone, which a damaged card may have lost, nor while a file
+//! has a name that cannot be used, which it may have had otherwise before. No text of a file is repeated: it
+//! may be a Secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Keys and types of a `network-config` that netplan refuses, or that do not mean what was meant. Pure.
 //!
-//! netplan refuses the whole file for one key that it does not know, and the node then has no network. Only what is wrong
-//! in every version: the newer ones know more keys than any table. Passwords are never repeated.
+//! netplan refuses the whole file for one key that it does not know, and the node then has no network. Only
+//! what is wrong in every version: the newer ones know more keys than any table. Passwords are never
+//! repeated.
 
 use std::net::IpAddr;
 
@@ -45,8 +46,8 @@ const HYPHENED: [&str; 8] = [
 const KEY_MANAGEMENT: [&str; 8] =
     ["none", "psk", "psk-sha256", "sae", "eap", "eap-sha256", "eap-suite-b-192", "802.1x"];
 
-/// What is wrong in it; the radio is left out where weaver.toml has it. `written` is a scalar without quotes as it is in
-/// the file: of a number the zeros at its start are gone otherwise.
+/// What is wrong in it; the radio is left out where weaver.toml has it. `written` is a scalar without quotes
+/// as it is in the file: of a number the zeros at its start are gone otherwise.
 pub(super) fn faults<'n>(
     network: &'n YamlNode,
     wifi_is_ours: bool,

@@ -1,5 +1,5 @@
-//! What is wrong with cloud-init's `network-config` apart from its syntax: a card with it starts and is then not to be found.
-//! Pure; passwords are never repeated.
+//! What is wrong with cloud-init's `network-config` apart from its syntax: a card with it starts and is then
+//! not to be found. Pure; passwords are never repeated.
 
 use std::net::IpAddr;
 

@@ -22,7 +22,8 @@ pub struct StatusPage {
 }
 
 impl StatusPage {
-    /// Whether the page is shown. A node that has joined and has no name of its own is one of many: no one looks for it.
+    /// Whether the page is shown. A node that has joined and has no name of its own is one of many: no one
+    /// looks for it.
     #[must_use]
     pub fn is_on(&self, joins: bool, has_name: bool) -> bool {
         self.page.unwrap_or(has_name || !joins)

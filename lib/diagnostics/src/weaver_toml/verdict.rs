@@ -90,7 +90,8 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
     .collect()
 }
 
-/// `user-data` wants another host name. That cloud-init shall write `/etc/hosts`, as Imager always has it, matters only then.
+/// `user-data` wants another host name. That cloud-init shall write `/etc/hosts`, as Imager always has it,
+/// matters only then.
 #[must_use]
 pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Finding> {
     let host = config.hostname.as_ref()?;

@@ -134,8 +134,8 @@ pub async fn serve_at(
     }
 }
 
-/// The socket on standard input that someone else listens on already, such as systemd: connections to it wait instead of
-/// being refused while this program starts.
+/// The socket on standard input that someone else listens on already, such as systemd: connections to it wait
+/// instead of being refused while this program starts.
 ///
 /// # Errors
 /// It is no socket, or one of another kind.

@@ -161,8 +161,8 @@ fn shows(term: Option<&OsStr>) -> bool {
 
 /// Ends when the reader of a pipe has gone. What is no pipe, such as a file, has a reader always.
 pub async fn stdout_reader_gone() {
-    // Of other kernels' pipes it is not known that they tell, and a wrong answer would end a watch: there, the next line
-    // that is written ends it.
+    // Of other kernels' pipes it is not known that they tell, and a wrong answer would end a watch: there,
+    // the next line that is written ends it.
     #[cfg(target_os = "linux")]
     {
         use std::os::fd::AsFd as _;

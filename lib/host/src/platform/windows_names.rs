@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What Windows takes for a device in each directory (Naming Files, Paths, and Namespaces), with digits after the last two.
+/// What Windows takes for a device in each directory (Naming Files, Paths, and Namespaces), with digits after
+/// the last two.
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 const NUMBERED: [&str; 2] = ["COM", "LPT"];
 
@@ -34,8 +35,8 @@ fn is_device(stem: &str) -> bool {
     DEVICES.contains(&&*upper) || NUMBERED.into_iter().any(is_numbered)
 }
 
-/// A path of a drive without the prefix `\\?\`, which `canonicalize` adds and people do not write; `None` where it has to
-/// stay.
+/// A path of a drive without the prefix `\\?\`, which `canonicalize` adds and people do not write; `None`
+/// where it has to stay.
 #[must_use]
 pub fn without_prefix(path: &str) -> Option<&str> {
     let plain = path.strip_prefix(r"\\?\")?;

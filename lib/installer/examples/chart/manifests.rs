@@ -23,8 +23,9 @@ const SOURCES: [(&str, &str); 6] = [
 ];
 /// All of it is made before an installation and an upgrade, and goes again.
 const HOOKS: (&str, &str) = ("deploy/installer/install.yaml", "install.yaml");
-/// The policy of the installing Job is part of the release and, as this, a hook too: Helm writes a release's own objects
-/// after the hooks, so ports that were wrong would keep the Job of the upgrade that corrects them from the API server.
+/// The policy of the installing Job is part of the release and, as this, a hook too: Helm writes a release's
+/// own objects after the hooks, so ports that were wrong would keep the Job of the upgrade that corrects them
+/// from the API server.
 const POLICY: (&str, &str) = ("NetworkPolicy/weaver-installer", "weaver-installer-hook");
 /// What Prometheus reads becomes a `PrometheusRule`.
 const ALERTS: (&str, &str) = ("deploy/monitoring/alerts.yaml", "rules.yaml");

@@ -99,7 +99,8 @@ fn schema(settings: &[Setting]) -> String {
     format!("{root:#}\n")
 }
 
-/// A template cannot do without it: a value that is null, or that `--reuse-values` does not know yet, is refused by name.
+/// A template cannot do without it: a value that is null, or that `--reuse-values` does not know yet, is
+/// refused by name.
 fn require(map: &mut Value, key: &str) {
     if let Some(required) = map["required"].as_array_mut()
         && !required.iter().any(|known| known == key)

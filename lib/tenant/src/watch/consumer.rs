@@ -49,6 +49,7 @@ pub trait Consumer: Send + Sync + 'static {
         Concerned::All
     }
 
-    /// Has `user` reconciled. Called under a lock: it only takes note, as [`Triggers::fire`](super::Triggers::fire) does.
+    /// Has `user` reconciled. Called under a lock: it only takes note, as
+    /// [`Triggers::fire`](super::Triggers::fire) does.
     fn wake(&self, user: Self::User);
 }

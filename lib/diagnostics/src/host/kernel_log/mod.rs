@@ -1,5 +1,5 @@
-//! What the kernel's log says of the host, since this start: an SD card that no longer answers, errors of a file system,
-//! a process that was ended for want of memory, too little power.
+//! What the kernel's log says of the host, since this start: an SD card that no longer answers, errors of a
+//! file system, a process that was ended for want of memory, too little power.
 //!
 //! A record goes in, a state of findings comes out. The recogniser, the one of `weaver explain`, says whether a line is
 //! an error; here it gets its device or process, how often and since when.

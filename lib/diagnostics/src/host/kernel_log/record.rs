@@ -24,7 +24,8 @@ impl<'a> Record<'a> {
         let (priority, sequence, at) = (number()?, number()?, number()?);
         let is_ours = match priority >> 3 {
             KERNEL => true,
-            // What an administrator writes there counts. What journald forwards is any program's, and has its name in front.
+            // What an administrator writes there counts. What journald forwards is any program's, and has its
+            // name in front.
             USER => !names_a_program(text),
             _ => false,
         };
@@ -32,7 +33,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// `name[4711]: `, or `name: ` of a single word as syslog has it, are not told apart from a driver's: only the former is.
+/// `name[4711]: `, or `name: ` of a single word as syslog has it, are not told apart from a driver's: only
+/// the former is.
 fn names_a_program(text: &str) -> bool {
     let Some((name, _)) = text.split_once("]:") else { return false };
     name.rsplit_once('[').is_some_and(|(name, pid)| {

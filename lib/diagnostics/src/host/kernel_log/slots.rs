@@ -1,5 +1,5 @@
-//! What earlier records say of the slots of the MMC, without which a later one cannot be judged: one holds the card, one
-//! the Wi-Fi.
+//! What earlier records say of the slots of the MMC, without which a later one cannot be judged: one holds
+//! the card, one the Wi-Fi.
 
 use std::collections::{BTreeMap, BTreeSet};
 
