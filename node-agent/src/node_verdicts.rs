@@ -66,7 +66,7 @@ const RULES: [Rule; 5] = [
     },
     Rule {
         condition: STORAGE_HEALTHY,
-        bad: &[Code::CardFails, Code::DiskPressure, Code::CardTooSmall, Code::BootPartitionUnwritable],
+        bad: &[Code::CardFailing, Code::DiskPressure, Code::CardTooSmall, Code::BootPartitionUnwritable],
         open: &[],
         good: &[],
     },

@@ -46,7 +46,7 @@ fn each_condition_from_what_was_found() {
         (2, vec![(Unknown, ClockNotSynchronised)], &seen, "Unknown", "ClockNotSynchronised"),
         (3, vec![], &seen, "True", "NothingFound"),
         (3, vec![(Warn, DiskPressure)], &seen, "False", "DiskPressure"),
-        (3, vec![(Fail, CardFails)], &seen, "False", "CardFails"),
+        (3, vec![(Fail, CardFailing)], &seen, "False", "CardFailing"),
         (4, vec![(Warn, UnderVoltage)], &seen, "False", "UnderVoltage"),
         // A Pi whose kernel has no reader.
         (4, vec![(Unknown, UnderVoltage)], &NodeFacts::default(), "Unknown", "UnderVoltage"),
@@ -166,7 +166,7 @@ fn the_health_is_the_worst_and_not_what_no_kernel_tells() {
         (vec![(Unknown, Code::UnderVoltage), (Unknown, Code::NameNotFound)], Ok),
         (vec![(Unknown, Code::ServingNamesUnknown)], Unknown),
         (vec![(Warn, Code::SwapOnCard), (Unknown, Code::UnderVoltage)], Warn),
-        (vec![(Warn, Code::SwapOnCard), (Fail, Code::CardFails)], Fail),
+        (vec![(Warn, Code::SwapOnCard), (Fail, Code::CardFailing)], Fail),
     ] {
         let findings: Vec<_> =
             good.iter().chain(&more).map(|(severity, code)| found(*severity, *code, "m")).collect();

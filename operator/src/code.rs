@@ -4,11 +4,11 @@
 
 weaver_host::log_codes! {
     STARTING = "starting": "the operator starts; the record has its version and the address of the API server";
-    ENDING = "ending": "a signal arrived, or another operator takes over; running reconciliations are finished first";
+    STOPPING = "stopping": "a signal arrived, or another operator takes over; running reconciliations are finished first";
     LEASE_TAKEN = "lease-taken": "this operator is the leader; `why` is why the lease was free";
     LEASE_AWAITED = "lease-awaited": "another operator leads; a warning if both have the same priority";
-    LEASE_GIVEN_BACK = "lease-given-back": "the lease was released: the next operator takes over at once";
-    LEASE_LEFT = "lease-left": "the lease could not be released; it expires by itself";
+    LEASE_RELEASED = "lease-released": "the lease was released: the next operator takes over at once";
+    LEASE_NOT_RELEASED = "lease-not-released": "the lease could not be released; it expires by itself";
     LEASE_NOT_RENEWED = "lease-not-renewed": "the renewal of the lease failed and is retried; writing stops before the lease expires";
     LEASE_UNREACHABLE = "lease-unreachable": "a candidate cannot read the lease, and retries";
     STANDALONE = "standalone": "no lease is taken (`--standalone`)";
@@ -19,16 +19,16 @@ weaver_host::log_codes! {
     WATCH_FAILED = "watch-failed": "one of the operator's own watches failed and was restarted";
     WATCHDOG_NOT_FED = "watchdog-not-fed": "a loop hangs: systemd or the kubelet will restart the program";
     NO_HTTP2 = "no-http2": "the API server does not support HTTP/2: each watch uses its own connection";
-    EVENT_NOT_TOLD = "event-not-told": "the API server refused an Event; nothing else is affected";
+    EVENT_REFUSED = "event-refused": "the API server refused an Event; nothing else is affected";
     RECONCILED = "reconciled": "a resource's conditions have changed; `ready` and `reason` are those of Ready";
     RECONCILIATION_FAILED = "reconciliation-failed": "retried in `retry_in_s`; logged at growing intervals: \
         `left_out` earlier failures were not logged";
     RECONCILIATION_ABORTED = "reconciliation-aborted": "a reconciliation did not finish in time during shutdown";
-    NOT_UNDERSTOOD = "not-understood": "a resource cannot be parsed as its kind, and is not touched";
+    PARSE_FAILED = "parse-failed": "a resource cannot be parsed as its kind, and is not touched";
     COPY_REMOVED = "copy-removed": "a stale copy was deleted";
     TAKEN_OVER = "taken-over": "an existing object was adopted as a copy";
     RELEASED = "released": "the finalizer of a deleted ConfigMapSync was removed";
-    COPIES_LEFT_BEHIND = "copies-left-behind": "the finalizer was removed, but copies may remain: `weaver orphans list`";
+    ORPHANS_LEFT = "orphans-left": "the finalizer was removed, but copies may remain: `weaver orphans list`";
     UPSTREAM_COPIES_STAY = "upstream-copies-stay": "objects that the upstream operator made for a deleted resource stay";
     UPSTREAM_RUNS = "upstream-runs": "the finalizer of the upstream operator is back: stop that operator";
     TOKENS_WRITTEN = "tokens-written": "tokens were written to the Secret `secret` under the named keys; \

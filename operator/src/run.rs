@@ -96,7 +96,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
             replaced = trust.replaced() => return Err(replaced.into()),
             signal = signals.next() => {
-                info!(code = code::ENDING, "{signal} before this operator became the leader");
+                info!(code = code::STOPPING, "{signal} before this operator became the leader");
                 if !options.standalone {
                     leases.withdraw().await;
                 }
@@ -168,7 +168,7 @@ async fn work(
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
-            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing running reconciliations"),
+            yielded @ Ending::Yielded(_) => warn!(code = code::STOPPING, "{yielded}: finishing running reconciliations"),
             // So that anyone who comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
@@ -176,10 +176,10 @@ async fn work(
             }
         },
         replaced = trust.replaced() => {
-            warn!(code = code::ENDING, "{replaced}: finishing running reconciliations");
+            warn!(code = code::STOPPING, "{replaced}: finishing running reconciliations");
             end = Err(replaced.into());
         }
-        signal = signals.next() => info!(code = code::ENDING, "{signal}: finishing running reconciliations"),
+        signal = signals.next() => info!(code = code::STOPPING, "{signal}: finishing running reconciliations"),
     }
     stop.cancel();
     if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {

@@ -63,8 +63,8 @@ mod own_server {
 
         // On change only: rounds go by, and nothing is written.
         let version = first["metadata"]["resourceVersion"].clone();
-        let rounds = Metrics::at(&address).await.value("weaver_node_rounds_total");
-        while Metrics::at(&address).await.value("weaver_node_rounds_total") < rounds + 3 {
+        let rounds = Metrics::at(&address).await.value("weaver_node_checks_total");
+        while Metrics::at(&address).await.value("weaver_node_checks_total") < rounds + 3 {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
         assert_eq!(report(&scene)["metadata"]["resourceVersion"], version);
@@ -108,7 +108,7 @@ mod own_server {
         let metrics = Metrics::at(&address).await;
         assert_eq!(metrics.value(r#"weaver_node_findings{code="T-02",severity="fail"}"#), 1);
         assert_eq!(metrics.value("weaver_node_gate_open"), 1, "it was proven before");
-        assert!(metrics.value("weaver_node_operator_token_expires_seconds") > 1_700_000_000);
+        assert!(metrics.value("weaver_node_operator_token_expiry_timestamp_seconds") > 1_700_000_000);
 
         let agent_report = agent.file("report.json");
         // An agent that is started again tells nothing twice.
@@ -121,7 +121,7 @@ mod own_server {
         let rounds = |at_least: u64| {
             let address = address.clone();
             async move {
-                while Metrics::at(&address).await.value("weaver_node_rounds_total") < at_least {
+                while Metrics::at(&address).await.value("weaver_node_checks_total") < at_least {
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
             }

@@ -35,13 +35,13 @@ async fn no_one_leads_two_lead_everything_is_paused() {
     let second = alone.another_operator("second", &["--lease", "12"]).await;
     observer.is_quiet(async || told(&[&alone.operator, &second]).await).await;
     alone.operator.kill();
-    observer.comes("WeaverNobodyLeads", async || told(&[&second]).await).await;
+    observer.comes("WeaverNoLeader", async || told(&[&second]).await).await;
     leads(&second).await;
     observer.is_quiet(async || told(&[&second]).await).await;
-    observer.comes("WeaverNobodyLeads", async || told(&[]).await).await;
+    observer.comes("WeaverNoLeader", async || told(&[]).await).await;
 
     let third = alone.another_operator("third", &["--standalone"]).await;
-    observer.comes("WeaverTwoLead", async || told(&[&second, &third]).await).await;
+    observer.comes("WeaverTwoLeaders", async || told(&[&second, &third]).await).await;
     let namespaces: Api<Namespace> = Api::all(alone.own.client.clone());
     let pause = Patch::Merge(json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "a backup"}}}));
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &pause).await.unwrap();

@@ -10,7 +10,7 @@ use crate::exposition::{Sample, samples};
 use crate::promtool::fires;
 
 /// Fired by who leads, and whether; scenario `alerts_own_server`, as are the next three.
-pub const LEADING: [&str; 3] = ["WeaverNobodyLeads", "WeaverPaused", "WeaverTwoLead"];
+pub const LEADING: [&str; 3] = ["WeaverNoLeader", "WeaverPaused", "WeaverTwoLeaders"];
 
 /// Fired by what tenants do.
 pub const TENANTS: [&str; 6] = [

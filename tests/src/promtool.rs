@@ -71,7 +71,7 @@ fn series(sample: &Sample, before: &[Sample], range: u64, at: u64) -> Value {
         #[allow(clippy::cast_precision_loss, reason = "some minutes")]
         let step = (sample.value - start) / range as f64;
         format!("{start}+{step}x{at}")
-    } else if sample.name.ends_with("_expires_seconds") {
+    } else if sample.name.ends_with("_expiry_timestamp_seconds") {
         format!("{}x{at}", on_the_tests_clock(sample.value))
     } else {
         format!("{}x{at}", sample.value)
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn gauges_counters_new_series_and_restarts() {
         for (alert, before, now, want) in [
-            ("WeaverTwoLead", "", "weaver_leading{i=\"1\"} 1\nweaver_leading{i=\"2\"} 1\n", true),
-            ("WeaverTwoLead", "", "weaver_leading{i=\"1\"} 1\nweaver_leading{i=\"2\"} 0\n", false),
-            ("WeaverNobodyLeads", "", "", true),
+            ("WeaverTwoLeaders", "", "weaver_leading{i=\"1\"} 1\nweaver_leading{i=\"2\"} 1\n", true),
+            ("WeaverTwoLeaders", "", "weaver_leading{i=\"1\"} 1\nweaver_leading{i=\"2\"} 0\n", false),
+            ("WeaverNoLeader", "", "", true),
             (
                 "WeaverMintingRefused",
                 "weaver_tokens_total{result=\"Forbidden\"} 3\n",

@@ -34,7 +34,7 @@ pub async fn asked_for<T>(
 
 fn code_of(error: &Status) -> Code {
     match error.code {
-        403 => Code::MayNotLook,
+        403 => Code::RightsMissingForCheck,
         404 => Code::DefinitionDiffers,
         _ if conversion_failed(error) => Code::ConversionWebhookFailed,
         // Too many requests, and a time of its own that was over.
@@ -55,7 +55,7 @@ mod tests {
             Err::<(), _>(kube::Error::Api(Box::new(status)))
         };
         for (answer, want) in [
-            (status(403, "m"), Code::MayNotLook),
+            (status(403, "m"), Code::RightsMissingForCheck),
             (status(404, "m"), Code::DefinitionDiffers),
             (status(429, "m"), Code::ApiServerSlow),
             (status(504, "m"), Code::ApiServerSlow),

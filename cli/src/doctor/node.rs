@@ -48,7 +48,7 @@ const OF_THE_AGENT: [Code; 11] = [
     Code::BootConfigUnknown,
     Code::JoinUnproven,
     Code::ClockNotSynchronised,
-    Code::NodeLeftBehind,
+    Code::StaleLocalhostNode,
     Code::K3sNotAnswering,
     Code::OperatorNotStarted,
 ];
@@ -61,7 +61,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     let path = named.unwrap_or(usual);
     let unknown = |why: &str, remedy: &str| {
         let message = format!("the agent's report {} cannot be read: {why}", path.display());
-        let finding = Finding::new(Code::MayNotLook, message);
+        let finding = Finding::new(Code::RightsMissingForCheck, message);
         vec![Seen {
             side: Side::Node,
             finding: finding.remedy(Remedy::new("as root").command(remedy.to_owned())),
@@ -249,7 +249,7 @@ mod tests {
                 ),
                 vec![(ApiServerSlow, Warn), (DefinitionDiffers, Fail)],
             ),
-            ("{", vec![(MayNotLook, Unknown)]),
+            ("{", vec![(RightsMissingForCheck, Unknown)]),
         ] {
             assert_eq!(codes(json), want, "{json}");
         }

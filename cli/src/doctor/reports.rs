@@ -33,7 +33,9 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
             others.flat_map(|report| of_node(&report.name_any(), report.0.as_ref().ok())).collect()
         }
         // A tenant may not, and needs it for nothing; a missing definition is reported by itself.
-        Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => Vec::new(),
+        Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {
+            Vec::new()
+        }
         Err(finding) => vec![*finding],
     };
     findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()

@@ -114,7 +114,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
         let message =
             format!("{namespace}/{name} was changed at {changed:.0}, and has not been reconciled since");
         return Some(
-            Finding::new(Code::NobodyActs, message)
+            Finding::new(Code::NoOperator, message)
                 .saw(place, format!("observed generation {}", observed.unwrap_or(0))),
         );
     }
@@ -176,9 +176,9 @@ mod tests {
             (1, ready("False"), late, Some(Code::SyncNotReady)),
             (1, ready("Unknown"), late, Some(Code::SyncNotReady)),
             (1, paused, late, None),
-            (2, ready("True"), late, Some(Code::NobodyActs)),
+            (2, ready("True"), late, Some(Code::NoOperator)),
             (2, ready("True"), soon, None),
-            (1, json!(null), late, Some(Code::NobodyActs)),
+            (1, json!(null), late, Some(Code::NoOperator)),
             (1, json!(null), soon, None),
         ] {
             let found = judge(&sync(generation, &status), now);

@@ -67,10 +67,15 @@ impl Counts {
         registry.register("k3s_blocked", "1 while k3s is blocked", gauge(blocked));
         let rounds = Counter::<u64>::default();
         rounds.inc_by(self.0.rounds.load(Relaxed));
-        registry.register("rounds", "Completed checks of the host", rounds);
+        registry.register("checks", "Completed checks of the host", rounds);
         let took = Gauge::<f64, AtomicU64>::default();
         took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
-        registry.register_with_unit("round", "Duration of the last check of the host", Unit::Seconds, took);
+        registry.register_with_unit(
+            "check_duration",
+            "Duration of the last check of the host",
+            Unit::Seconds,
+            took,
+        );
         // Of what only a server's agent does, nothing is told elsewhere, and no alert begins.
         if !report.joins {
             registry.register("gate_open", "1 while the operator may run", gauge(report.gate == Gate::Open));
@@ -81,7 +86,7 @@ impl Counts {
             expires.set(self.0.token_expires.load(Relaxed));
             let help =
                 "Expiry time of the operator's token as a Unix timestamp; 0 if this agent has issued none";
-            registry.register_with_unit("operator_token_expires", help, Unit::Seconds, expires);
+            registry.register_with_unit("operator_token_expiry_timestamp", help, Unit::Seconds, expires);
         }
         let mut text = String::new();
         #[expect(clippy::expect_used, reason = "writing to a String does not fail")]
@@ -111,9 +116,9 @@ mod tests {
             "weaver_node_gate_open 1",
             "weaver_node_k3s_blocked 1",
             "weaver_node_definitions_installed 0",
-            "weaver_node_rounds_total 2",
-            "weaver_node_round_seconds 0.005",
-            "weaver_node_operator_token_expires_seconds 1800000000",
+            "weaver_node_checks_total 2",
+            "weaver_node_check_duration_seconds 0.005",
+            "weaver_node_operator_token_expiry_timestamp_seconds 1800000000",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");

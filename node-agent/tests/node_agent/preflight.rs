@@ -162,7 +162,7 @@ fn a_flag_of_the_unit_replaces_the_files() {
 fn a_person_reads_the_same_on_a_console() {
     let text =
         Host::raspberry_pi_without_memory("root=/dev/mmcblk0p2\ncgroup_enable=memory\n").preflight_text();
-    assert!(text.contains("N-02  FAIL    cgroup-token-on-second-line"), "{text}");
+    assert!(text.contains("N-02  FAIL    cgroup-parameter-on-second-line"), "{text}");
     assert!(text.contains("seen  /boot/firmware/cmdline.txt:2:1"), "{text}");
     assert!(text.contains("$ sudo reboot"), "{text}");
 }

@@ -65,7 +65,7 @@ impl Events {
             // The operator's own right is missing, which no one would ever see otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
                 warn!(
-                    code = code::EVENT_NOT_TOLD, error = %status.message, reason = %event.reason,
+                    code = code::EVENT_REFUSED, error = %status.message, reason = %event.reason,
                     "an event could not be recorded"
                 );
             }

@@ -146,7 +146,7 @@ fn noted<K: Reconcile>(
     let now = Some((meta.generation, odd.words.clone()));
     if memory.not_understood != now {
         warn!(
-            code = code::NOT_UNDERSTOOD, kind = K::NOUN, %resource, words = %listed(&odd.words),
+            code = code::PARSE_FAILED, kind = K::NOUN, %resource, words = %listed(&odd.words),
             "a resource cannot be parsed and is left as it is"
         );
         memory.not_understood = now;
@@ -176,7 +176,7 @@ async fn report<K: Reconcile>(
         // The API server may refuse every write of such an object. Until it is changed, once is enough.
         Err(CallError::Rejected(refusal)) if !outcome.is_understood() => {
             warn!(
-                code = code::NOT_UNDERSTOOD, name = meta.name.as_deref().unwrap_or_default(), words = %refusal.message,
+                code = code::PARSE_FAILED, name = meta.name.as_deref().unwrap_or_default(), words = %refusal.message,
                 "the status of a resource that cannot be parsed was refused"
             );
         }

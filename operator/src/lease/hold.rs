@@ -335,17 +335,19 @@ impl HeldLease {
         let Self { leases, lease, .. } = self;
         if !leases.fence.drain().await {
             warn!(
-                code = code::LEASE_LEFT,
+                code = code::LEASE_NOT_RELEASED,
                 "a write that timed out may still be applied: the lease is left to expire"
             );
             return;
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
-            Ok(Ok(())) => info!(code = code::LEASE_GIVEN_BACK, lease = NAME, "released the lease"),
+            Ok(Ok(())) => info!(code = code::LEASE_RELEASED, lease = NAME, "released the lease"),
             Ok(Err(error)) => {
-                warn!(code = code::LEASE_LEFT, %error, "the lease could not be released; it expires");
+                warn!(code = code::LEASE_NOT_RELEASED, %error, "the lease could not be released; it expires");
             }
-            Err(_) => warn!(code = code::LEASE_LEFT, "the lease could not be released in time; it expires"),
+            Err(_) => {
+                warn!(code = code::LEASE_NOT_RELEASED, "the lease could not be released in time; it expires");
+            }
         }
     }
 }

@@ -146,7 +146,7 @@ async fn announce_orphans(
     } else {
         let uid = guarded.uid().unwrap_or_default();
         warn!(
-            code = code::COPIES_LEFT_BEHIND, %sync, %uid, %left,
+            code = code::ORPHANS_LEFT, %sync, %uid, %left,
             "removed the finalizer of a deleted ConfigMapSync; copies may be left: `weaver orphans list`"
         );
     }

@@ -101,7 +101,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
         service_manager::ready("converting between versions");
     });
     let ends = async {
-        info!(code = code::ENDING, "{}: finishing requests under way", signals.next().await);
+        info!(code = code::STOPPING, "{}: finishing requests under way", signals.next().await);
         stop.cancel();
         // The certificate is followed until the last connection is gone.
         std::future::pending::<()>().await;

@@ -184,7 +184,7 @@ macro_rules! cluster_rows {
                 "kubectl describe servicetoken NAME -n NAMESPACE",
             ],
         }
-        NobodyActs = "C-09" "nobody-acts" Fail {
+        NoOperator = "C-09" "no-operator" Fail {
             title: "No operator acts on a resource.",
             cause: "The operator is not running, or cannot reach the API server; it has not reconciled the latest change.",
             remedy: "on a card, restart the operator; if the node agent has not started it yet, NODE-STATUS.txt says \
@@ -224,7 +224,7 @@ macro_rules! cluster_rows {
             ],
             links: [RBAC],
         }
-        MayNotLook = "A-05" "may-not-look" Unknown {
+        RightsMissingForCheck = "A-05" "rights-missing-for-check" Unknown {
             title: "These credentials do not have the rights for this check.",
             cause: "The account of the kubeconfig lacks the right.",
             remedy: "use an administrator's kubeconfig",

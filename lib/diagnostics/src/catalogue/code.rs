@@ -52,7 +52,7 @@ pub struct Row {
     pub part: Part,
     /// The short id, such as `N-02`.
     pub id: &'static str,
-    /// The readable name, such as `cgroup-token-on-second-line`.
+    /// The readable name, such as `cgroup-parameter-on-second-line`.
     pub name: &'static str,
     /// The name as the reason of a condition or an event, such as `MemoryCgroupAbsent`.
     pub reason: &'static str,
@@ -148,7 +148,7 @@ impl Code {
         self.row().reason
     }
 
-    /// The readable name, such as `cgroup-token-on-second-line`.
+    /// The readable name, such as `cgroup-parameter-on-second-line`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.row().name

@@ -43,7 +43,7 @@ macro_rules! host_rows {
             remedy: "free memory or disk, or set requests so that the pod is scheduled where there is enough",
             commands: ["kubectl describe node NODE", "df -h /", "free -m"],
         }
-        CardFails = "H-07" "card-fails" Fail {
+        CardFailing = "H-07" "card-failing" Fail {
             title: "The card is failing, or is mounted read-only.",
             cause: "The kernel could not read or write the card and mounted it read-only to protect the data.",
             remedy: "save the state of k3s to another disk and replace the card, and the power supply if it is weak",
@@ -157,7 +157,7 @@ macro_rules! host_rows {
             commands: ["uptime", "top -b -n 1 | head -n 15", "grep . /proc/pressure/*"],
             links: ["https://docs.kernel.org/accounting/psi.html"],
         }
-        NodeLeftBehind = "H-20" "node-left-behind" Warn {
+        StaleLocalhostNode = "H-20" "stale-localhost-node" Warn {
             title: "A Node named localhost is left from a start under that name.",
             cause: "k3s was started before the host had its name. The Node stays when k3s starts under the right \
                 one; its pods wait for it, and its volumes are bound to it.",

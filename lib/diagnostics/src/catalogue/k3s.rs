@@ -105,20 +105,20 @@ macro_rules! k3s_rows {
             commands: ["uptime", "sudo weaver-node-agent check --disk"],
             links: [K3S_REQUIREMENTS],
         }
-        UpgradeCutOff = "F-08" "k3s-upgrade-cut-off" Warn {
+        UpgradeInterrupted = "F-08" "k3s-upgrade-interrupted" Warn {
             title: "An upgrade of k3s was interrupted and not verified.",
             cause: "The power failed or the process was killed while the new k3s was being verified or the old one restored.",
             remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
         }
-        UpdateCutOff = "F-17" "update-cut-off" Warn {
+        UpdateInterrupted = "F-17" "update-interrupted" Warn {
             title: "An update of Config Weaver was interrupted and not verified.",
             cause: "The power failed or the process was killed while packages were being installed, verified or \
                 restored. Each program is either the old or the new one, never half of both.",
             remedy: "run the update again: it first completes the interrupted one",
             commands: ["sudo weaver node update"],
         }
-        RestoreCutOff = "F-19" "restore-cut-off" Fail {
+        RestoreInterrupted = "F-19" "restore-interrupted" Fail {
             title: "A restore of this node was interrupted.",
             cause: "The power failed or the process was killed while the restored files were put in place. A card \
                 completes the restore at the next boot; until then k3s does not start.",

@@ -18,7 +18,7 @@ macro_rules! node_rows {
             commands: [DRY_RUN, REPAIR, "sudo reboot"],
             links: ["https://github.com/k3s-io/k3s/issues/2067", K3S_REQUIREMENTS],
         }
-        CgroupParameterOnIgnoredLine = "N-02" "cgroup-token-on-second-line" Fail {
+        CgroupParameterOnIgnoredLine = "N-02" "cgroup-parameter-on-second-line" Fail {
             title: "The parameter is on a line that the firmware ignores.",
             cause: "The firmware passes only the first line of cmdline.txt to the kernel, and `echo >>` appends a second line.",
             remedy: "join the lines of cmdline.txt into one and reboot",
@@ -40,7 +40,7 @@ macro_rules! node_rows {
             remedy: "reboot",
             commands: ["sudo reboot"],
         }
-        CgroupParameterInStub = "N-05" "cgroup-token-in-stub" Fail {
+        CgroupParameterInStub = "N-05" "cgroup-parameter-in-stub" Fail {
             title: "The parameter was added to /boot/cmdline.txt, which the firmware does not read.",
             cause: "Since Raspberry Pi OS bookworm `/boot/cmdline.txt` is only a stub, although k3s' own message still names it.",
             remedy: "add `cgroup_enable=memory` to the file that the firmware reads, \

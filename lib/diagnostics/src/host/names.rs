@@ -101,7 +101,7 @@ pub fn left_behind(own: &str, is_ready: bool) -> Option<Finding> {
         let message = format!(
             "the cluster has a Node {LOCALHOST} that is not Ready: k3s was once started before the host had its name"
         );
-        Finding::new(Code::NodeLeftBehind, message).saw(Place::file(format!("Node {LOCALHOST}")), "not Ready")
+        Finding::new(Code::StaleLocalhostNode, message).saw(Place::file(format!("Node {LOCALHOST}")), "not Ready")
     })
 }
 

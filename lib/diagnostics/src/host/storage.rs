@@ -41,7 +41,7 @@ impl DataMount {
         (*state == Mount::ReadOnly).then(|| {
             let message =
                 format!("{mount_point} is mounted read-only: k3s cannot write to {data_dir} and exits");
-            Finding::new(Code::CardFails, message)
+            Finding::new(Code::CardFailing, message)
                 .saw(Place::file(MOUNTS), format!("{mount_point}: ro"))
                 .remedy(
                     Remedy::new(
@@ -239,7 +239,7 @@ mod tests {
         let of = |state| DataMount { data_dir: "/data/k3s".into(), mount_point: "/data".into(), state };
         assert_eq!(of(Mount::Writable).judge(), None);
         let found = of(Mount::ReadOnly).judge().unwrap();
-        assert_eq!((found.code, found.severity()), (Code::CardFails, Severity::Fail));
+        assert_eq!((found.code, found.severity()), (Code::CardFailing, Severity::Fail));
         assert!(
             found.message.starts_with("/data is mounted read-only: k3s cannot write to /data/k3s"),
             "{found:?}"

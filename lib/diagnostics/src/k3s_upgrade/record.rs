@@ -86,7 +86,7 @@ impl UpgradeRecord {
             return None;
         }
         let message = format!("an upgrade of k3s from {} to {} was interrupted", from.version, to.version);
-        Some(Finding::new(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
+        Some(Finding::new(Code::UpgradeInterrupted, message).saw(place, format!("begun {begun}")))
     }
 }
 

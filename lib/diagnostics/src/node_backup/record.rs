@@ -50,7 +50,7 @@ impl Record {
             return None;
         }
         let message = format!("the restore of {}'s backup of {} was interrupted", self.node, self.made);
-        Some(Finding::new(Code::RestoreCutOff, message).saw(place, format!("begun {}", self.begun)))
+        Some(Finding::new(Code::RestoreInterrupted, message).saw(place, format!("begun {}", self.begun)))
     }
 }
 

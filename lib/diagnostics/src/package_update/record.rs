@@ -81,7 +81,7 @@ impl UpdateRecord {
         }
         let (from, to) = self.versions();
         let message = format!("an update of Config Weaver from {from} to {to} was interrupted");
-        Some(Finding::new(Code::UpdateCutOff, message).saw(place, format!("begun {}", self.begun)))
+        Some(Finding::new(Code::UpdateInterrupted, message).saw(place, format!("begun {}", self.begun)))
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn trouble(code: Code, text: &str, slots: &Slots, disks: &Disks) -> O
             Some((trouble, String::new()))
         }
         Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
-        Code::CardFails | Code::UsbDiskFails => storage(text, slots, disks),
+        Code::CardFailing | Code::UsbDiskFails => storage(text, slots, disks),
         _ => None,
     }
 }

@@ -119,7 +119,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // Rights.
     (Code::MintingForbidden, &[tells("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
     (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
-    (Code::MayNotLook, &[judged("is forbidden: user \"", rights::of_a_user)]),
+    (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),
     (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
     // Objects.
     (Code::FinalizerWaits, &[says("finalizers remaining: weaver.example.com/")]),

@@ -150,7 +150,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         ],
     ),
     (
-        Code::CardFails,
+        Code::CardFailing,
         &[
             judged("read-only file system", host::read_only),
             known("remounting filesystem read-only", card::remounted),
