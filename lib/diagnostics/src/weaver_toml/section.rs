@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Every key: section, name, an example.
-const KEYS: &[(&str, &str, &str)] = &[
+pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("", "hostname", "hostname = \"raspi\""),
     ("api", "names", "names = [\"raspi.lan\", \"192.168.1.20\"]"),
     ("ssh", "keys", "keys = [\"ssh-ed25519 AAAA… me@laptop\"]"),
