@@ -86,8 +86,8 @@ fn metrics() -> String {
     format!(
         "{EDIT}# Metrics\n\n\
          Both programs serve OpenMetrics. Every label has a closed set of values: no name of an object is among them, and \
-         nothing that\na tenant does makes a new series. A candidate that waits for the lease reports `weaver_leading 0` \
-         and no states. The agent of\na node that has joined a server reports nothing about gate, definitions and the \
+         nothing that\na tenant does makes a new series. A candidate reports `weaver_leading 0` \
+         and no state metrics. The agent of\na node that has joined a server reports nothing about gate, definitions and the \
          operator's token. How to scrape them:\n[Monitor](../how-to/monitor.md).\n\n\
          ## Operator\n\n`http://127.0.0.1:9445/metrics`; `--metrics ADDR` or `WEAVER_METRICS` changes the address, `none` \
          turns it off.\n\n{}\n\
