@@ -114,7 +114,7 @@ fn a_card_that_shows_no_page_closes_its_port() {
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
 fn the_card_announces_itself_and_is_found() {
-    let mut machine = machine().unwrap();
+    let machine = machine().unwrap();
     // QEMU's network for users passes no multicast: the card is looked for on the card, through avahi's own answers.
     let find = "weaver find -o json --timeout 5 2>/dev/null || true";
     let found = until("the card among the cards that are found", || {

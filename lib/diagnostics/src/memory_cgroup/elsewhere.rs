@@ -22,14 +22,12 @@ pub(super) fn remedy(place: &Place, why: &str) -> Option<String> {
             "mount the partition that {place} has the firmware start: {then}; or correct {place}"
         ));
     }
-    if why.contains("boot_ramdisk") {
+    // Not where it is only unknown whether the setting applies.
+    if why.starts_with("`boot_ramdisk` has") {
         return Some(
             "change cmdline.txt in boot.img, which only the one who makes the image can, then reboot"
                 .to_owned(),
         );
-    }
-    if why.contains("comment") {
-        return Some(format!("write the comment of {place} on a line of its own"));
     }
     None
 }
@@ -87,7 +85,8 @@ mod tests {
                 Some("mount the partition that"),
             ),
             (&config, "`boot_ramdisk` has the firmware take", Some("change cmdline.txt in boot.img")),
-            (&config, "whether `[gpio4=1]` applies is unknown", None),
+            (&config, "whether `boot_ramdisk=1` applies is unknown: [gpio4=1] depends on a pin", None),
+            (&config, "whether `cmdline=comment.txt` applies is unknown: [gpio4=1] depends on a pin", None),
         ] {
             let found = remedy(place, why);
             assert_eq!(found.is_some(), want.is_some(), "{why}");
