@@ -216,7 +216,7 @@ fn allows(rule: &PolicyRule) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::v1beta1::SourceKind;
+    use weaver_api::kind::ObjectKind;
     use weaver_copies::rights::{for_source, for_target};
 
     use super::*;
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_role_for_each_place_that_lacks_a_right_and_no_more_than_it_needs() {
-        let source = for_source(SourceKind::Secret, "team-a", Some("registry"));
-        let all: BTreeSet<Right> = source.into_iter().chain(for_target(SourceKind::Secret, "foo")).collect();
+        let source = for_source(ObjectKind::SECRET, "team-a", Some("registry"));
+        let all: BTreeSet<Right> = source.into_iter().chain(for_target(ObjectKind::SECRET, "foo")).collect();
         let one_each: BTreeSet<Right> = all.iter().filter(|right| right.verb == "get").cloned().collect();
         for missing in [&all, &one_each] {
             assert_eq!(
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn each_manifest_says_what_it_is() {
-        let missing = for_target(SourceKind::ConfigMap, "foo").into_iter().collect();
+        let missing = for_target(ObjectKind::CONFIG_MAP, "foo").into_iter().collect();
         let parts = parts(&account(), false, false, &missing);
         let kinds: Vec<String> = parts
             .iter()

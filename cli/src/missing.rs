@@ -214,7 +214,7 @@ fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::v1beta1::SourceKind;
+    use weaver_api::kind::ObjectKind;
     use weaver_api::validate::validate;
 
     use super::*;
@@ -312,7 +312,7 @@ mod tests {
         let missing = || -> BTreeSet<Right> {
             ["there", "absent", "hidden"]
                 .into_iter()
-                .flat_map(|name| for_target(SourceKind::ConfigMap, name))
+                .flat_map(|name| for_target(ObjectKind::CONFIG_MAP, name))
                 .collect()
         };
         let presence = |hidden: Presence| -> BTreeMap<String, Presence> {

@@ -12,8 +12,9 @@ use clap::Subcommand;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
-use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_api::v1beta1::ConfigMapSync;
 use weaver_copies::copy::{is_own_source, source_reference};
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
@@ -157,14 +158,14 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
         names: syncs.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
     };
     let mut orphans = Vec::new();
-    for kind in SourceKind::ALL {
+    for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
         match marked(client, kind, scope.namespace.as_deref()).await {
             Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
             // Who may not read Secrets may still want to see the rest.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                note!("{kind}s could not be listed: {}", status.message);
+                note!("{} could not be listed: {}", kind.several(), status.message);
             }
-            Err(error) => return Err(error).with_context(|| format!("listing {kind}s")),
+            Err(error) => return Err(error).with_context(|| format!("listing {}", kind.several())),
         }
     }
     Ok(orphans)
@@ -173,7 +174,7 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
 /// Objects of this kind with our label, in one namespace or in all.
 pub async fn marked(
     client: &Client,
-    kind: SourceKind,
+    kind: ObjectKind,
     namespace: Option<&str>,
 ) -> Result<Vec<Marked>, kube::Error> {
     let objects: Api<Object> = match namespace {
@@ -267,7 +268,7 @@ mod tests {
             ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
         ] {
             let meta = marked(json!(label), sync.clone(), source);
-            let place = ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
             let found = living.orphan(Marked { place, meta }).map(|orphan| orphan.holder);
             assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
         }
@@ -283,7 +284,7 @@ mod tests {
                 "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": text},
             }))
             .unwrap();
-            let place = ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
             let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
             let line = living.orphan(Marked { place, meta }).unwrap().line();
             prop_assert!(!line.contains(|c| c != '\t' && is_unprintable(c)), "{line:?}");

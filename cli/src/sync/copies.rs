@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use futures::{StreamExt as _, stream};
 use kube::Client;
 use kube::api::{Api, ListParams};
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Selector, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Selector};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, owner, source_reference};
@@ -167,12 +168,12 @@ impl Comparison<'_> {
     /// copies of sources that are there. Without the right to list objects everywhere none is shown.
     async fn stale(&self, names: BTreeSet<String>) {
         let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
-        for kind in SourceKind::ALL {
+        for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
             self.stale_of(kind, &wanted).await;
         }
     }
 
-    async fn stale_of(&self, kind: SourceKind, wanted: &Wanted<'_>) {
+    async fn stale_of(&self, kind: ObjectKind, wanted: &Wanted<'_>) {
         let Some(source) = self.sync.desired().and_then(|spec| spec.source.as_ref()) else { return };
         let owner = owner(self.sync);
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);

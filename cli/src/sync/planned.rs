@@ -74,7 +74,7 @@ impl PlannedStep {
 
     /// For an object that the spec does not ask for; `None` where it is none of this resource's copies.
     pub fn of_stale(owner: &Owner, source: &Source, copy: &ObjectKey, found: &ObjectMeta) -> Option<Self> {
-        let is_ours = stale_copy(owner, source, copy.kind, found) == StaleCopy::Ours;
+        let is_ours = stale_copy(owner, &source.into(), copy.kind, found) == StaleCopy::Ours;
         is_ours.then(|| if is_adopted(found) { Self::Release } else { Self::Delete })
     }
 
@@ -121,7 +121,8 @@ impl fmt::Display for PlannedCopy {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use weaver_api::v1beta1::{ConfigMapSyncSpec, SourceKind};
+    use weaver_api::kind::ObjectKind;
+    use weaver_api::v1beta1::ConfigMapSyncSpec;
     use weaver_api::validate::{ValidSync, validate};
     use weaver_copies::content::{Change, Content};
     use weaver_copies::copy::source_reference;
@@ -129,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn object(kind: SourceKind, value: Value) -> Object {
+    fn object(kind: ObjectKind, value: Value) -> Object {
         let mut value = value;
         value["apiVersion"] = json!("v1");
         value["kind"] = json!(kind.as_str());
@@ -150,7 +151,7 @@ mod tests {
     }
 
     /// Of a source with these keys.
-    fn desired(kind: SourceKind, data: &Value) -> Desired {
+    fn desired(kind: ObjectKind, data: &Value) -> Desired {
         let source = object(kind, json!({"metadata": {}, "data": data}));
         let place = ObjectKey { kind, namespace: "team-a".into(), name: "settings".into() };
         let metadata = Metadata::new(&owner(), &source_reference(&place), &source.metadata, &spec("Refuse"));
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_plan_names_the_keys_and_never_what_they_hold() {
-        for kind in SourceKind::ALL {
+        for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
             let copy = desired(kind, &json!({"a": "c2VjcmV0", "b": "Yg=="}));
             let created = PlannedStep::of(&copy, Takes::default(), None);
             assert_eq!(words(&created), ["+data.a", "+data.b"]);
@@ -191,8 +192,8 @@ mod tests {
 
     #[test]
     fn what_is_someone_elses_is_adopted_only_where_the_spec_says_so() {
-        let copy = desired(SourceKind::ConfigMap, &json!({"a": "1"}));
-        let theirs = object(SourceKind::ConfigMap, json!({"metadata": {}, "data": {"b": "2"}}));
+        let copy = desired(ObjectKind::CONFIG_MAP, &json!({"a": "1"}));
+        let theirs = object(ObjectKind::CONFIG_MAP, json!({"metadata": {}, "data": {"b": "2"}}));
         let refused = PlannedStep::of(&copy, Takes::default(), Some(&theirs));
         assert!(matches!(refused, PlannedStep::Refuse(_)) && words(&refused).is_empty(), "{refused:?}");
         let adopted = PlannedStep::of(&copy, Takes { unmarked: true, ..Takes::default() }, Some(&theirs));
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_stale_copy_is_deleted_an_adopted_one_released_and_another_not_named() {
-        let copy = desired(SourceKind::ConfigMap, &json!({"a": "1"}));
+        let copy = desired(ObjectKind::CONFIG_MAP, &json!({"a": "1"}));
         let source: Source =
             serde_json::from_value(json!({"namespace": "team-a", "name": "settings"})).unwrap();
         let of = |meta: &ObjectMeta| PlannedStep::of_stale(&owner(), &source, &copy.place("old"), meta);

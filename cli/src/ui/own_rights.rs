@@ -155,8 +155,8 @@ fn granted(rule: &PolicyRule) -> Vec<(GroupResource, &str, Option<String>)> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use weaver_api::kind::ObjectKind;
     use weaver_api::minting;
-    use weaver_api::v1beta1::SourceKind;
     use weaver_copies::rights::{for_source, roles};
     use weaver_tenant::Account;
 
@@ -166,7 +166,7 @@ mod tests {
     fn to_grant_takes_the_right_to_write_roles_and_to_hold_what_they_grant() {
         let account = Account { namespace: "team-a".into(), name: "sync".into() };
         let missing: BTreeSet<_> =
-            for_source(SourceKind::Secret, "foo", Some("registry")).into_iter().collect();
+            for_source(ObjectKind::SECRET, "foo", Some("registry")).into_iter().collect();
         let (role, binding) = roles(&account, &missing).remove(0);
         let words = |part: &Part| needed(part).iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
         let rbac = "rbac.authorization.k8s.io";
@@ -194,7 +194,7 @@ mod tests {
     fn who_may_escalate_and_bind_need_not_hold_what_a_role_grants() {
         let account = Account { namespace: "team-a".into(), name: "sync".into() };
         let rights =
-            ["foo", "bar"].map(|namespace| for_source(SourceKind::Secret, namespace, Some("registry")));
+            ["foo", "bar"].map(|namespace| for_source(ObjectKind::SECRET, namespace, Some("registry")));
         let parts: Vec<Part> = roles(&account, &rights.into_iter().flatten().collect())
             .into_iter()
             .flat_map(|(role, binding)| [Part::Role(role), Part::Binding(binding)])

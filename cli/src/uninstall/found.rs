@@ -12,8 +12,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
+use weaver_api::kind::ObjectKind;
 use weaver_api::lease::NAME as LEASE;
-use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
 use weaver_installer::{accounts, deletions, nodes};
@@ -187,9 +187,9 @@ pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
 /// How many objects carry our label.
 pub async fn copies(client: &Client) -> anyhow::Result<usize> {
     let mut count = 0;
-    for kind in SourceKind::ALL {
+    for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
         let found = orphans::marked(client, kind, None).await;
-        count += found.with_context(|| format!("listing copies: {kind}s"))?.len();
+        count += found.with_context(|| format!("listing copies: {}", kind.several()))?.len();
     }
     Ok(count)
 }

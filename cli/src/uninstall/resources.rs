@@ -14,8 +14,9 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use weaver_api::convert;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
-use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, Source};
 use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
@@ -102,9 +103,9 @@ async fn release(
     }
     let mut marked = Vec::new();
     if copies == Copies::Delete {
-        for kind in SourceKind::ALL {
+        for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
             let found = orphans::marked(client, kind, None).await;
-            marked.extend(found.with_context(|| format!("listing copies: {kind}s"))?);
+            marked.extend(found.with_context(|| format!("listing copies: {}", kind.several()))?);
         }
     }
     for object in held {
@@ -181,7 +182,7 @@ async fn clean_up(
 
 /// Would the operator remove it?
 fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
-    stale_copy(owner, source, copy.place.kind, &copy.meta) == StaleCopy::Ours
+    stale_copy(owner, &source.into(), copy.place.kind, &copy.meta) == StaleCopy::Ours
 }
 
 /// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
@@ -192,7 +193,7 @@ fn source(sync: &DynamicObject) -> Result<Source, String> {
     if convert::lost(&sync.metadata).is_some() {
         return Err("its spec was lost in an earlier conversion".into());
     }
-    if let Some(by) = leaves_copies(&sync) {
+    if let Some(by) = leaves_copies(&sync.metadata, sync.desired()) {
         return Err(by.into());
     }
     let spec = sync.desired().ok_or("its spec is lost, and may have said to keep them")?;
@@ -282,7 +283,7 @@ mod tests {
                 annotations: Some(owner.annotations(source)),
                 ..Default::default()
             };
-            let place = weaver_copies::object::ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = weaver_copies::object::ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
             Marked { place, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");

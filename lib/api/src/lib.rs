@@ -21,6 +21,7 @@
 //! | [`v1beta1`] | the kinds themselves: `ConfigMapSync`, `ServiceToken`, `NodeReport`; the version to use |
 //! | [`validate`] | what is wrong with a spec, field by field, before anything is sent |
 //! | [`conditions`] | names of the conditions in a status |
+//! | [`kind`] | a kind of objects that are copied |
 //! | [`names`] | what Kubernetes lets objects and namespaces be called |
 //! | [`pattern`] | patterns of names: what one may be, and what it matches |
 //! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
@@ -57,6 +58,7 @@
 pub mod conditions;
 pub mod convert;
 pub mod crds;
+pub mod kind;
 pub mod lease;
 pub mod marks;
 pub mod minting;

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::v1beta1::{Keys, SourceKind};
+use weaver_api::kind::ObjectKind;
+use weaver_api::v1beta1::Keys;
 
 use crate::object::Object;
 
@@ -101,9 +102,9 @@ impl Content {
 
     /// An object of `kind` that holds it.
     #[must_use]
-    pub fn with(&self, kind: SourceKind, metadata: ObjectMeta) -> Object {
+    pub fn with(&self, kind: ObjectKind, metadata: ObjectMeta) -> Object {
         Object {
-            api_version: "v1".into(),
+            api_version: kind.api_version(),
             kind: kind.as_str().into(),
             metadata,
             type_: self.type_.clone(),
@@ -258,7 +259,7 @@ mod tests {
         let (one, mut other) = (source(&["a", "b", "X"]), source(&["b", "c", "X"]));
         other.data.insert("b".into(), "another".into());
         other.type_ = Some("Opaque".into());
-        let found = other.with(SourceKind::ConfigMap, ObjectMeta::default());
+        let found = other.with(ObjectKind::CONFIG_MAP, ObjectMeta::default());
         let words = |found: &[Difference]| {
             found.iter().map(|one| format!("{:?} {one}", one.change)).collect::<Vec<_>>()
         };

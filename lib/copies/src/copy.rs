@@ -6,8 +6,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
-use weaver_api::v1beta1::SourceKind;
 
 use super::content::{Content, Difference};
 use super::metadata::Metadata;
@@ -29,7 +29,7 @@ pub struct Desired {
     /// Whose copy it is.
     pub owner: Owner,
     /// Kind of the copy, and of the source.
-    pub kind: SourceKind,
+    pub kind: ObjectKind,
     /// Name of the copy.
     pub name: String,
     /// Digest of content and metadata: two copies are equal if it is.
@@ -41,7 +41,7 @@ pub struct Desired {
 impl Desired {
     /// The copies of `kind` for `owner`, called `name`.
     #[must_use]
-    pub fn new(owner: Owner, kind: SourceKind, name: &str, metadata: Metadata, content: Content) -> Self {
+    pub fn new(owner: Owner, kind: ObjectKind, name: &str, metadata: Metadata, content: Content) -> Self {
         let digest = digest(&metadata, &content);
         Self { owner, kind, name: name.to_owned(), digest, metadata, content }
     }
@@ -97,7 +97,7 @@ impl Desired {
 
 /// Is it marked as a copy of itself? A source that was restored from one of its copies is.
 #[must_use]
-pub fn is_own_source(kind: SourceKind, meta: &ObjectMeta) -> bool {
+pub fn is_own_source(kind: ObjectKind, meta: &ObjectMeta) -> bool {
     let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
     ObjectKey::of(kind, meta).is_some_and(|place| marked == Some(&source_reference(&place)))
 }
@@ -145,7 +145,7 @@ mod tests {
     fn whole(source: &Object) -> Desired {
         let metadata =
             Metadata::new(&owner(), "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
-        Desired::new(owner(), SourceKind::ConfigMap, "settings", metadata, Content::of(source))
+        Desired::new(owner(), ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(source))
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //! behind; and whether its copies go with it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt as _;
 use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
+use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
 
 /// What is to become of the finalizers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,9 +51,9 @@ pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
 /// The annotation or field by which the deleted resource leaves its copies, if there is one. `Orphan` says so;
 /// and where nothing may be written, nothing is removed either.
 #[must_use]
-pub fn leaves_copies(sync: &ConfigMapSync) -> Option<&'static str> {
-    let is_paused = sync.annotations().contains_key(PAUSED_ANNOTATION);
-    let says_so = |wants: fn(&ConfigMapSyncSpec) -> bool| sync.desired().is_some_and(wants);
+pub fn leaves_copies(meta: &ObjectMeta, spec: Option<&ConfigMapSyncSpec>) -> Option<&'static str> {
+    let is_paused = meta.annotations.iter().flatten().any(|(key, _)| key == PAUSED_ANNOTATION);
+    let says_so = |wants: fn(&ConfigMapSyncSpec) -> bool| spec.is_some_and(wants);
     [
         (is_paused, PAUSED_ANNOTATION),
         (says_so(|spec| spec.deletion_policy == DeletionPolicy::Orphan), "spec.deletionPolicy: Orphan"),
@@ -68,6 +67,7 @@ pub fn leaves_copies(sync: &ConfigMapSync) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use weaver_api::v1beta1::ConfigMapSync;
 
     use super::*;
 
@@ -118,8 +118,9 @@ mod tests {
             (json!({}), json!({"dryRun": true}), Some("spec.dryRun")),
             (paused, json!({}), Some(PAUSED_ANNOTATION)),
         ] {
-            let sync = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-            assert_eq!(leaves_copies(&sync), expected, "{spec}");
+            let sync: ConfigMapSync =
+                serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+            assert_eq!(leaves_copies(&sync.metadata, sync.desired()), expected, "{spec}");
         }
     }
 }

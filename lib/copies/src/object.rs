@@ -11,11 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Serialize};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::review::GroupResource;
 
-/// A `ConfigMap` or a `Secret`; which of them, the [`SourceKind`] says by which it is asked for.
+/// A `ConfigMap` or a `Secret`; which of them, the [`ObjectKind`] says by which it is asked for.
 #[derive(Clone, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
@@ -45,7 +45,7 @@ pub struct Object {
 /// Where an object stands.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ObjectKey {
-    pub kind: SourceKind,
+    pub kind: ObjectKind,
     pub namespace: String,
     pub name: String,
 }
@@ -53,7 +53,7 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// Of an object of `kind` with this metadata; `None` where that names no place.
     #[must_use]
-    pub fn of(kind: SourceKind, meta: &ObjectMeta) -> Option<Self> {
+    pub fn of(kind: ObjectKind, meta: &ObjectMeta) -> Option<Self> {
         Some(Self { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? })
     }
 
@@ -86,27 +86,27 @@ impl fmt::Debug for Object {
 
 /// How rules of RBAC name a kind.
 #[must_use]
-pub fn resource(kind: SourceKind) -> GroupResource {
+pub fn resource(kind: ObjectKind) -> GroupResource {
     GroupResource::of::<Object>(&kind)
 }
 
 impl Resource for Object {
-    type DynamicType = SourceKind;
+    type DynamicType = ObjectKind;
     type Scope = DynamicResourceScope;
 
-    fn kind(kind: &SourceKind) -> Cow<'_, str> {
+    fn kind(kind: &ObjectKind) -> Cow<'_, str> {
         kind.as_str().into()
     }
 
-    fn group(_: &SourceKind) -> Cow<'_, str> {
-        "".into()
+    fn group(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.group().into()
     }
 
-    fn version(_: &SourceKind) -> Cow<'_, str> {
-        "v1".into()
+    fn version(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.version().into()
     }
 
-    fn plural(kind: &SourceKind) -> Cow<'_, str> {
+    fn plural(kind: &ObjectKind) -> Cow<'_, str> {
         kind.plural().into()
     }
 

@@ -12,15 +12,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{
     Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid,
     made_by_upstream, ownership,
 };
-use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
 use super::copy::{Desired, is_own_source};
 use crate::object::Object;
+use crate::sources::SpecSource;
 
 /// A state of a copy whose content is known to be that of `digest`, because we wrote or read it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -130,7 +131,7 @@ impl<'a> TakeOver<'a> {
         // Nor had it sources that labels select.
         let source = format!("{}/{}", spec.source_namespace, spec.source_name()?);
         // Upstream copied nothing but ConfigMaps.
-        let same = spec.source_kind == SourceKind::ConfigMap && *pinned == source;
+        let same = spec.source_kind == ObjectKind::CONFIG_MAP && *pinned == source;
         (unfinished && same).then_some(Self(spec))
     }
 
@@ -217,14 +218,14 @@ pub enum StaleCopy {
 /// names it, is never removed, whatever marks someone put on it; where labels select it, none that does not say of
 /// which source it is a copy.
 #[must_use]
-pub fn stale_copy(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> StaleCopy {
+pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &ObjectMeta) -> StaleCopy {
     let says_of_which = || meta.annotations.iter().flatten().any(|(key, _)| key == SOURCE_ANNOTATION);
-    let may_be_selected = source.selector.is_some() && !says_of_which();
-    let is_source = kind == source.kind
+    let may_be_selected = source.is_selected && !says_of_which();
+    let is_source = kind.is_same(source.kind)
         && meta.namespace == source.namespace
         && (meta.name == source.name || may_be_selected);
     // In the source's namespace upstream made no copies, it only marked the source.
-    let may_be_upstreams = kind == SourceKind::ConfigMap && meta.namespace != source.namespace;
+    let may_be_upstreams = kind == ObjectKind::CONFIG_MAP && meta.namespace != source.namespace;
     match whose(owner, kind, meta) {
         // One of the same name that is gone may have been asked to leave it.
         Ok(()) if !is_source && bears_uid(owner, meta) => StaleCopy::Ours,
@@ -234,7 +235,7 @@ pub fn stale_copy(owner: &Owner, source: &Source, kind: SourceKind, meta: &Objec
 }
 
 /// Is it ours by our own marks; and if not, whose is it?
-fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Foreign> {
+fn whose(owner: &Owner, kind: ObjectKind, meta: &ObjectMeta) -> Result<(), Foreign> {
     if is_own_source(kind, meta) {
         return Err(Foreign::Source);
     }

@@ -7,7 +7,7 @@ use k8s_openapi::Resource as _;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
@@ -29,10 +29,10 @@ const NO_NAMESPACE: &str = "if the namespace does not exist, the refusal is the 
 /// For how many of them a Role is printed.
 const PRINTED: usize = 5;
 
-/// One right on `ConfigMap`s or `Secret`s.
+/// One right on objects of a kind.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Right {
-    pub kind: SourceKind,
+    pub kind: ObjectKind,
     pub namespace: String,
     /// Limited to one object, or all.
     pub object: Option<String>,
@@ -45,7 +45,7 @@ pub struct Right {
 impl From<&Right> for ResourceAttributes {
     fn from(right: &Right) -> Self {
         Self {
-            group: Some(String::new()),
+            group: Some(right.kind.group().into()),
             resource: Some(right.kind.plural().into()),
             namespace: Some(right.namespace.clone()),
             name: right.object.clone(),
@@ -70,7 +70,7 @@ impl Right {
 
 /// The rights that the source `name` needs, or all that are selected.
 #[must_use]
-pub fn for_source(kind: SourceKind, namespace: &str, name: Option<&str>) -> Vec<Right> {
+pub fn for_source(kind: ObjectKind, namespace: &str, name: Option<&str>) -> Vec<Right> {
     let right = |verb| {
         let (namespace, object) = (namespace.to_owned(), name.map(str::to_owned));
         Right { kind, namespace, object, on_sources: true, verb }
@@ -80,7 +80,7 @@ pub fn for_source(kind: SourceKind, namespace: &str, name: Option<&str>) -> Vec<
 
 /// The rights that a target needs.
 #[must_use]
-pub fn for_target(kind: SourceKind, namespace: &str) -> Vec<Right> {
+pub fn for_target(kind: ObjectKind, namespace: &str) -> Vec<Right> {
     let right = |verb| Right { kind, namespace: namespace.into(), object: None, on_sources: false, verb };
     TARGET_VERBS.map(right).to_vec()
 }
@@ -92,7 +92,7 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
     let rights = named.into_iter().chain([(None, "create")]);
     rights
         .map(|(object, verb)| Right {
-            kind: SourceKind::Secret,
+            kind: ObjectKind::SECRET,
             namespace: namespace.into(),
             object,
             on_sources: false,
@@ -148,7 +148,7 @@ pub fn writer_role(account: &Account, name: &str) -> (Role, RoleBinding) {
 }
 
 /// A kind in a namespace, one object of it or all, and whether they are sources.
-type Concerned<'a> = (SourceKind, &'a str, Option<&'a str>, bool);
+type Concerned<'a> = (ObjectKind, &'a str, Option<&'a str>, bool);
 
 /// Says what is missing, and where.
 fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<Concerned<'a>>) {
@@ -159,7 +159,7 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
     // Namespaces that miss the same share a sentence.
     let mut sentences: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for ((kind, namespace, object, _), verbs) in &verbs_of {
-        let what = object.map_or_else(|| format!("{kind}s"), |name| format!("{kind} {name}"));
+        let what = object.map_or_else(|| kind.several(), |name| format!("{kind} {name}"));
         sentences.entry((what, verbs.join(", "))).or_default().push(namespace);
     }
     let mut text = String::new();
@@ -175,18 +175,25 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
 /// allowed in names of Roles and in no part of this one.
 fn role_of(account: &Account, &(kind, namespace, object, on_sources): &Concerned<'_>) -> (Role, RoleBinding) {
     let resources = kind.plural();
+    // As `kubectl` names it: two groups may have a kind of one plural.
+    let dot = if kind.group().is_empty() { "" } else { "." };
+    let what = format!("{resources}{dot}{}", kind.group());
     let suffix = match (on_sources, object) {
-        (false, _) => format!("target:{resources}"),
-        (true, None) => format!("source:{resources}"),
-        (true, Some(name)) => format!("source:{resources}:{name}"),
+        (false, _) => format!("target:{what}"),
+        (true, None) => format!("source:{what}"),
+        (true, Some(name)) => format!("source:{what}:{name}"),
     };
     let verbs: &[&str] = if on_sources { &SOURCE_VERBS } else { &TARGET_VERBS };
-    role(account, namespace, &suffix, vec![rule(resources, object, verbs)])
+    role(account, namespace, &suffix, vec![rule_in(kind.group(), resources, object, verbs)])
 }
 
 pub(crate) fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
+    rule_in("", resource, object, verbs)
+}
+
+fn rule_in(group: &str, resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
-        api_groups: Some(vec![String::new()]),
+        api_groups: Some(vec![group.to_owned()]),
         resources: Some(vec![resource.to_owned()]),
         resource_names: object.map(|name| vec![name.to_owned()]),
         verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
@@ -230,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    const MAP: SourceKind = SourceKind::ConfigMap;
+    const MAP: ObjectKind = ObjectKind::CONFIG_MAP;
 
     fn account() -> Account {
         Account { namespace: "team-a".into(), name: "sync".into() }
@@ -285,7 +292,7 @@ mod tests {
             |namespace: &str| for_target(MAP, namespace).into_iter().filter(|right| right.verb.len() == 6);
         let mut missing: BTreeSet<Right> = writes("foo").chain(writes("bar")).collect();
         missing.extend(for_source(MAP, "team-a", Some("settings")));
-        missing.extend(for_source(SourceKind::Secret, "team-a", Some("settings")));
+        missing.extend(for_source(ObjectKind::SECRET, "team-a", Some("settings")));
         let text = explain(&account(), &missing, false);
         let lines: Vec<_> = text.lines().take(4).collect();
         assert_eq!(
@@ -309,7 +316,7 @@ mod tests {
         let other = Account { namespace: "team".into(), name: "a-sync".into() };
         let name = |text: &str| printed(text)[0]["metadata"]["name"].clone();
         assert_ne!(name(&text), name(&explain(&other, &one(MAP), false)));
-        assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret), false)));
+        assert_ne!(name(&text), name(&explain(&account(), &one(ObjectKind::SECRET), false)));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SYNC_ANNOTATION, SYNC_UID_LABEL};
-use weaver_api::v1beta1::{Selector, SourceDeletionPolicy};
+use weaver_api::v1beta1::{Selector, Source, SourceDeletionPolicy};
 use weaver_api::validate::ValidSync;
 
 use crate::copy::source_reference;
@@ -36,6 +37,39 @@ pub fn may_be_source(meta: &ObjectMeta) -> bool {
     !is_copy && Owner::of_tokens(meta).is_none() && meta.name.as_deref() != Some(IN_EACH_NAMESPACE)
 }
 
+/// The source, as far as a spec names it, valid or not.
+#[derive(Clone, Debug)]
+pub struct SpecSource {
+    pub kind: ObjectKind,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    /// Labels say which it is.
+    pub is_selected: bool,
+}
+
+impl SpecSource {
+    /// That of `source`, whose kind is this one.
+    #[must_use]
+    pub fn of(kind: ObjectKind, source: &Source) -> Self {
+        let Source { namespace, name, selector, .. } = source;
+        Self { kind, namespace: namespace.clone(), name: name.clone(), is_selected: selector.is_some() }
+    }
+}
+
+impl From<&Source> for SpecSource {
+    fn from(source: &Source) -> Self {
+        Self::of(source.kind.into(), source)
+    }
+}
+
+impl From<&ValidSync> for SpecSource {
+    fn from(spec: &ValidSync) -> Self {
+        let name = spec.source_name().map(str::to_owned);
+        let (kind, namespace) = (spec.source_kind, Some(spec.source_namespace.clone()));
+        Self { kind, namespace, is_selected: name.is_none(), name }
+    }
+}
+
 /// Which copies a resource wants.
 pub struct Wanted<'a> {
     pub spec: &'a ValidSync,
@@ -53,7 +87,7 @@ impl Wanted<'_> {
         let Self { spec, namespaces, names } = self;
         let is_there = |names: &BTreeSet<String>| names.contains(&place.name);
         let keeps_gone = spec.source_deletion_policy == SourceDeletionPolicy::Retain;
-        place.kind == spec.source_kind
+        place.kind.is_same(spec.source_kind)
             && namespaces.contains(&place.namespace)
             && (names.as_ref().is_none_or(is_there) || keeps_gone && self.is_of_such(place, source))
     }
@@ -69,8 +103,8 @@ impl Wanted<'_> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use weaver_api::kind::ObjectKind;
     use weaver_api::marks::TOKEN_ANNOTATION;
-    use weaver_api::v1beta1::SourceKind;
 
     use super::*;
     use crate::specs::valid;
@@ -127,16 +161,16 @@ mod tests {
             let there =
                 Wanted { spec: &spec, namespaces: &namespaces, names: Some(["a-x".to_owned()].into()) };
             assert_eq!(
-                there.has(&place(SourceKind::ConfigMap), of),
+                there.has(&place(ObjectKind::CONFIG_MAP), of),
                 expected,
                 "{source} {policy} {at:?} {of:?}"
             );
-            assert!(!there.has(&place(SourceKind::Secret), of));
+            assert!(!there.has(&place(ObjectKind::SECRET), of));
             // Of what could not be listed nothing is removed.
             let unknown = Wanted { names: None, ..there };
             let expected = at.0 == "foo";
             assert_eq!(
-                unknown.has(&place(SourceKind::ConfigMap), of),
+                unknown.has(&place(ObjectKind::CONFIG_MAP), of),
                 expected,
                 "{source} {policy} {at:?} {of:?}"
             );
@@ -145,7 +179,7 @@ mod tests {
         for (policy, expected) in [("Retain", true), ("Delete", false)] {
             let (spec, namespaces) = (spec(&named, policy), BTreeSet::from(["foo".to_owned()]));
             let place =
-                ObjectKey { kind: SourceKind::ConfigMap, namespace: "foo".into(), name: "a-x".into() };
+                ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: "foo".into(), name: "a-x".into() };
             let gone = Wanted { spec: &spec, namespaces: &namespaces, names: Some(BTreeSet::new()) };
             assert_eq!(gone.has(&place, None), expected, "{policy}");
         }

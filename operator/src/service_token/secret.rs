@@ -11,8 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
 use secrecy::{ExposeSecret as _, SecretString};
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, holds_tokens_of, is_service_token};
-use weaver_api::v1beta1::{ServiceToken, SourceKind};
+use weaver_api::v1beta1::ServiceToken;
 use weaver_tenant::claims::{Claims, NotAToken};
 
 use super::plan::SeenSecret;
@@ -43,7 +44,7 @@ impl Desired {
         };
         Self {
             place: ObjectKey {
-                kind: SourceKind::Secret,
+                kind: ObjectKind::SECRET,
                 namespace: owner.namespace.clone(),
                 name: name.to_owned(),
             },
@@ -107,7 +108,7 @@ impl Desired {
         let owners = meta.owner_references.get_or_insert_default();
         owners.retain(|owner| !is_reference_to(owner, &self.owner.name));
         owners.push(self.reference.clone());
-        let kind = SourceKind::Secret.as_str().to_owned();
+        let kind = ObjectKind::SECRET.as_str().to_owned();
         Object { api_version: "v1".into(), kind, metadata: meta, data: Some(data), ..Object::default() }
     }
 }

@@ -14,8 +14,9 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use weaver_api::convert;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{ALLOW_TOKENS_LABEL, Owner};
-use weaver_api::v1beta1::{GeneratedStatus, ServiceToken, SourceKind};
+use weaver_api::v1beta1::{GeneratedStatus, ServiceToken};
 use weaver_api::validate::{ValidServiceToken, validate_token};
 use weaver_tenant::review::missing;
 use weaver_tenant::watch::{Selector, WatchState};
@@ -157,7 +158,7 @@ fn join(
     let key = WatchKey {
         account: tenant.account.clone(),
         uid: tenant.uid.clone(),
-        kind: SourceKind::Secret,
+        kind: ObjectKind::SECRET,
         namespace: Some(tenant.account.namespace.clone()),
         selector: Selector::Name(secret.to_owned()),
     };

@@ -5,7 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_tenant::Account;
 
 use crate::watch::ResourceRef;
@@ -17,7 +17,7 @@ const CONCURRENCY: usize = 16;
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Check {
     pub account: Account,
-    pub kind: SourceKind,
+    pub kind: ObjectKind,
     pub namespace: String,
 }
 
@@ -91,7 +91,7 @@ mod tests {
         let checks = AccessChecks::default();
         let add = |namespace: &str| {
             let account = Account { namespace: "team-a".into(), name: "sync".into() };
-            let check = Check { account, kind: SourceKind::ConfigMap, namespace: namespace.into() };
+            let check = Check { account, kind: ObjectKind::CONFIG_MAP, namespace: namespace.into() };
             let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
             checks.add(check, false, resource);
         };

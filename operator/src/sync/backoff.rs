@@ -68,13 +68,13 @@ impl Backoffs {
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::v1beta1::SourceKind;
+    use weaver_api::kind::ObjectKind;
 
     use super::super::outcome::tests::{forbidden, synced};
     use super::*;
 
     fn at(namespace: &str) -> ObjectKey {
-        ObjectKey { kind: SourceKind::ConfigMap, namespace: namespace.to_owned(), name: "settings".into() }
+        ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: namespace.to_owned(), name: "settings".into() }
     }
 
     const LONGEST: Duration = Duration::from_mins(1);

@@ -14,6 +14,7 @@
 //! A resource that only the upstream operator's finalizer holds never had a copy of ours: it waits for nothing.
 //! Upstream's copies stay, and are named.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -22,14 +23,16 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
+use weaver_api::kind::ObjectKind;
 use weaver_api::names::{dns_label, dns_subdomain};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, SourceKind};
-use weaver_api::validate::{ValidSync, validate};
+use weaver_api::v1beta1::ConfigMapSyncSpec;
+use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
 use weaver_tenant::token::MintError;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
+use super::declared::Declares;
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
 use super::outcome::Unlisted;
@@ -37,13 +40,15 @@ use super::sources;
 use super::stale_copies;
 use super::state::{Search, SyncState};
 use crate::code;
+use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::metrics::Written;
-use crate::watch::{Guarded, ResourceRef};
+use crate::watch::ResourceRef;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
 use weaver_copies::object::{ObjectKey, resource};
+use weaver_copies::sources::SpecSource;
 
 /// After what time a refusal is final: some tries for rights that are just being restored.
 const REFUSAL_STANDS: Duration = Duration::from_secs(10);
@@ -70,7 +75,11 @@ enum Pass {
 ///
 /// # Errors
 /// Why the resource has to wait, in words.
-pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded) -> Result<(), String> {
+pub async fn cleanup<K: Declares>(
+    context: &Context<K>,
+    state: &mut SyncState,
+    guarded: &Guarded<K>,
+) -> Result<(), String> {
     let begins = state.deleting_since.is_none();
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     // A search of before saw only where the account might list then.
@@ -85,7 +94,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
             Pass::Hindered("its spec was lost in an earlier conversion".into())
         }
         Err(odd) => Pass::Hindered(format!("the object cannot be parsed: {}", bounded(&odd.error, 300))),
-        Ok(sync) => match leaves_copies(sync) {
+        Ok(sync) => match leaves_copies(sync.meta(), sync.asked().as_deref()) {
             Some(by) => Pass::NotWanted(by),
             None => pass(context, state, sync).await,
         },
@@ -111,18 +120,19 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     Ok(())
 }
 
-fn log_release(guarded: &Guarded, pass: &Pass) {
+fn log_release<K: Declares>(guarded: &Guarded<K>, pass: &Pass) {
+    let kind = K::kind(&());
     let sync = ResourceRef::of(guarded);
     match pass {
         Pass::NotWanted(field) => {
             let uid = guarded.uid().unwrap_or_default();
             info!(
                 code = code::RELEASED, %sync, %uid, %field,
-                "removed the finalizer of a deleted ConfigMapSync; its copies stay, as its spec says"
+                "removed the finalizer of a deleted {kind}; its copies stay, as its spec says"
             );
         }
         Pass::Clean(upstream) => {
-            info!(code = code::RELEASED, %sync, "removed the finalizer of a deleted ConfigMapSync; all its copies are deleted");
+            info!(code = code::RELEASED, %sync, "removed the finalizer of a deleted {kind}; all its copies are deleted");
             name_upstreams(&sync, upstream);
         }
         Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
@@ -130,32 +140,34 @@ fn log_release(guarded: &Guarded, pass: &Pass) {
 }
 
 /// Of what may stay behind: to the log, and as Events to those in whose namespaces it is.
-async fn announce_orphans(
-    context: &Context,
+async fn announce_orphans<K: Declares>(
+    context: &Context<K>,
     known: &BTreeSet<ObjectKey>,
-    guarded: &Guarded,
+    guarded: &Guarded<K>,
     refused: bool,
     left: &str,
 ) {
+    let kind = K::kind(&());
     let sync = ResourceRef::of(guarded);
     if refused && known.is_empty() {
         info!(
             code = code::RELEASED, %sync, refused = %left,
-            "removed the finalizer of a deleted ConfigMapSync; no copies are known to be left"
+            "removed the finalizer of a deleted {kind}; no copies are known to be left"
         );
     } else {
         let uid = guarded.uid().unwrap_or_default();
         warn!(
             code = code::ORPHANS_LEFT, %sync, %uid, %left,
-            "removed the finalizer of a deleted ConfigMapSync; copies may be left: `weaver orphans list`"
+            "removed the finalizer of a deleted {kind}; copies may be left: `weaver orphans list`"
         );
     }
     if is_taken(guarded.meta()) {
-        events::report_orphans(&context.events, &sync, known).await;
+        events::report_orphans::<K>(&context.events, &sync, known).await;
     }
     if is_upgrading(guarded.meta()) {
-        let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
-        name_upstreams(&sync, &spec.map(upstreams_places).unwrap_or_default());
+        let known = guarded.0.as_ref().ok();
+        let spec = known.and_then(|known| Some((known.source_kind(), known.asked()?)));
+        name_upstreams(&sync, &spec.map(|(kind, spec)| upstreams_places(kind, &spec)).unwrap_or_default());
     }
 }
 
@@ -228,10 +240,13 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
 /// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`.
 /// Not where it wants none: what is there may be a copy that an earlier resource of the same name was told to
 /// leave.
-fn named_places(spec: &ConfigMapSyncSpec, selected: &BTreeSet<String>) -> BTreeSet<ObjectKey> {
+fn named_places(
+    kind: ObjectKind,
+    spec: &ConfigMapSyncSpec,
+    selected: &BTreeSet<String>,
+) -> BTreeSet<ObjectKey> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();
-    let kind = source.kind;
     let around = |name: &String| {
         let [prefix, suffix] = [&targets.name_prefix, &targets.name_suffix].map(|part| part.as_deref());
         format!("{}{name}{}", prefix.unwrap_or_default(), suffix.unwrap_or_default())
@@ -251,18 +266,18 @@ fn named_places(spec: &ConfigMapSyncSpec, selected: &BTreeSet<String>) -> BTreeS
 }
 
 /// Where upstream may have put copies. It knew no Secrets.
-fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
-    named_places(spec, &BTreeSet::new())
+fn upstreams_places(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
+    named_places(kind, spec, &BTreeSet::new())
         .into_iter()
-        .filter(|place| place.kind == SourceKind::ConfigMap)
+        .filter(|place| place.kind == ObjectKind::CONFIG_MAP)
         .collect()
 }
 
 /// What is known to be left afterwards stays noted in `state`.
-async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) -> Pass {
+async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K) -> Pass {
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
-    let spec = sync.desired().cloned().unwrap_or_default();
+    let spec = sync.asked().map(Cow::into_owned).unwrap_or_default();
     state.forget_verified();
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
@@ -278,7 +293,8 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         // What is known of its rights may be older than the rights that it was given back. Many resources of one
         // account that are deleted together ask once.
         tenant.access.forget(Duration::from_secs(5));
-        match stale_copies::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
+        let namespaces = context.namespaces.active(|_, _| true);
+        match stale_copies::find(&tenant, &owner, sync.copied_kinds(), &namespaces).await {
             Ok(found) => state.stale_copies.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
                 return Pass::Hindered(status.message);
@@ -289,7 +305,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     }
     // Of those that are gone the search tells, where the account may list.
     let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
-    let selected = match validate(Some(&spec)) {
+    let selected = match sync.valid() {
         Ok(valid) if valid.source_name().is_none() => {
             let listed = sources::list(&tenant, &valid).await.bounded(valid.targets.len());
             if let Some(why) = listed.unlisted
@@ -308,8 +324,8 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         }
         _ => BTreeSet::new(),
     };
-    let named = named_places(&spec, &selected);
-    let source = spec.source.unwrap_or_default();
+    let named = named_places(sync.source_kind(), &spec, &selected);
+    let source = SpecSource::of(sync.source_kind(), &spec.source.unwrap_or_default());
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
     let places = known.keys().cloned().chain(named).collect();

@@ -65,7 +65,7 @@ fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {
 
 #[test]
 fn places_are_named_by_any_spec_that_names_them() {
-    let kind = SourceKind::ConfigMap;
+    let kind = ObjectKind::CONFIG_MAP;
     let place =
         |namespace: &str, name: &str| ObjectKey { kind, namespace: namespace.into(), name: name.into() };
     for (value, expected) in [
@@ -85,7 +85,7 @@ fn places_are_named_by_any_spec_that_names_them() {
             vec![place("foo", "x-a")],
         ),
     ] {
-        let found = named_places(&spec(value.clone()), &BTreeSet::new());
+        let found = named_places(kind, &spec(value.clone()), &BTreeSet::new());
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{value}");
     }
     let several = spec(json!({
@@ -93,5 +93,5 @@ fn places_are_named_by_any_spec_that_names_them() {
         "targets": {"namespaces": ["foo"], "nameSuffix": ".x"},
     }));
     let selected = ["b".to_owned(), "c".repeat(253)].into();
-    assert_eq!(named_places(&several, &selected), [place("foo", "b.x")].into());
+    assert_eq!(named_places(kind, &several, &selected), [place("foo", "b.x")].into());
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::events::{Event, EventType};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
+use weaver_api::v1beta1::ConfigMapSyncStatus;
 
+use super::declared::Declares;
 use super::execute::{CopyChange, TargetState};
 use super::outcome::{Outcome, SourceWork, Work};
 use crate::controller::events::{
@@ -19,15 +20,15 @@ use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Before;
 
 /// Tells what a reconciliation has changed, where the status was `before`.
-pub async fn tell_of(
+pub async fn tell_of<K: Declares>(
     events: &Events,
     resource: &ObjectMeta,
     outcome: &Outcome,
     before: &ConfigMapSyncStatus,
     now: &ConfigMapSyncStatus,
 ) {
-    let about = reference::<ConfigMapSync>(resource);
-    let work = outcome.work().map(done).unwrap_or_default();
+    let about = reference::<K>(resource);
+    let work = outcome.work().map(done::<K>).unwrap_or_default();
     for event in turned(&before.conditions, &now.conditions, "Sync").into_iter().chain(work) {
         events.tell(&event, &about).await;
     }
@@ -35,18 +36,19 @@ pub async fn tell_of(
 
 /// Tells those who answer for the namespaces of these copies that they stay, though their resource goes: in each
 /// copy's own namespace, and no more than its marks say. `places` are only those where they were seen.
-pub async fn report_orphans(events: &Events, sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
+pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
     for place in places.iter().take_while(|_| events.may_be_told_of(&sync.namespace)) {
         let about = ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some(place.kind.to_string()),
+            api_version: Some(place.kind.api_version()),
+            kind: Some(place.kind.as_str().to_owned()),
             namespace: Some(place.namespace.clone()),
             name: Some(place.name.clone()),
             ..ObjectReference::default()
         };
         let note = format!(
-            "copy of ConfigMapSync {sync}, which no longer exists and whose account may not delete it: `weaver \
+            "copy of {kind} {sync}, which no longer exists and whose account may not delete it: `weaver \
             orphans delete {object}` deletes it, `weaver orphans adopt {object}` keeps it as an ordinary object",
+            kind = K::kind(&()),
             object = source_reference(place)
         );
         events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;
@@ -54,7 +56,7 @@ pub async fn report_orphans(events: &Events, sync: &ResourceRef, places: &BTreeS
 }
 
 /// What was done to objects beyond creating, updating and removing copies.
-fn done(work: &Work) -> Vec<Event> {
+fn done<K: Declares>(work: &Work) -> Vec<Event> {
     let of = |wanted: CopyChange| -> Vec<String> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
@@ -71,7 +73,11 @@ fn done(work: &Work) -> Vec<Event> {
             REPLACED,
             "deleted and created again, because it was immutable or of another type",
         ),
-        (CopyChange::Update(Before::Theirs), ADOPTED, "adopted as a copy; not created by this ConfigMapSync"),
+        (
+            CopyChange::Update(Before::Theirs),
+            ADOPTED,
+            &*format!("adopted as a copy; not created by this {}", K::kind(&())),
+        ),
         (CopyChange::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
     ]
     .into_iter()
@@ -85,6 +91,8 @@ fn done(work: &Work) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
+    use weaver_api::v1beta1::ConfigMapSync;
+
     use super::super::outcome::tests::{synced, work};
     use super::*;
 
@@ -92,7 +100,7 @@ mod tests {
     fn what_is_done_beyond_the_ordinary_is_told_once_for_all_targets() {
         let TargetState::Synced(verified, _) = synced() else { unreachable!() };
         let wrote = |change| TargetState::Synced(verified.clone(), Some(change));
-        let events = done(&work(&[
+        let events = done::<ConfigMapSync>(&work(&[
             ("a", wrote(CopyChange::Create)),
             ("b", wrote(CopyChange::Update(Before::Ours))),
             ("c", wrote(CopyChange::Replace)),

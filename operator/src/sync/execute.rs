@@ -9,7 +9,6 @@ use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::core::{PartialObjectMeta, Status};
 use tracing::info;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::Source;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
@@ -18,6 +17,7 @@ use weaver_copies::copy::Desired;
 use weaver_copies::metadata::{adopted, is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, stale_copy};
+use weaver_copies::sources::SpecSource;
 
 /// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
@@ -305,7 +305,7 @@ pub enum Removal {
 pub async fn remove(
     tenant: &TenantClient,
     owner: &Owner,
-    source: &Source,
+    source: &SpecSource,
     ObjectKey { kind, namespace, name }: &ObjectKey,
     mode: Mode,
 ) -> Result<Removal, Kept> {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
-use weaver_api::v1beta1::ConfigMapSync;
 
 use super::Context;
+use super::declared::Declares;
 use super::execute::{self, CopyChange, Mode, TargetState};
 use super::progress::Progress;
 use super::state::{ResumeAt, SyncState};
@@ -45,10 +45,10 @@ pub struct Job<'a> {
 ///
 /// Every target that is served is tried, whatever the operator itself knows of its namespace: what the status says must
 /// come from answers that the tenant received.
-pub async fn fan_out(
-    context: &Context,
+pub async fn fan_out<K: Declares>(
+    context: &Context<K>,
     state: &mut SyncState,
-    sync: &ConfigMapSync,
+    sync: &K,
     job: Job<'_>,
     desired: &BTreeSet<String>,
     outdated: impl Fn(&Watches, usize) -> bool,

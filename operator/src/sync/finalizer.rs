@@ -8,10 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::marks::UPSTREAM_SOURCE_ANNOTATION;
-use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::call::{CallError, call};
 
-use crate::watch::Guarded;
+use super::declared::Declares;
+use crate::controller::kind::Guarded;
 use weaver_copies::finalizers::{Claim, after, is_upgrading};
 
 fn is_pinned(meta: &ObjectMeta) -> bool {
@@ -22,7 +22,11 @@ fn is_pinned(meta: &ObjectMeta) -> bool {
 ///
 /// # Errors
 /// If the patch fails, also because the object is not in that state any more.
-pub async fn set(api: &Api<Guarded>, meta: &ObjectMeta, claim: Claim) -> Result<(), CallError> {
+pub async fn set<K: Declares>(
+    api: &Api<Guarded<K>>,
+    meta: &ObjectMeta,
+    claim: Claim,
+) -> Result<(), CallError> {
     write(api, meta, &json!({"metadata": metadata(meta, claim)})).await
 }
 
@@ -31,9 +35,9 @@ pub async fn set(api: &Api<Guarded>, meta: &ObjectMeta, claim: Claim) -> Result<
 ///
 /// # Errors
 /// As [`set`].
-pub async fn pin_upstreams_source(api: &Api<Guarded>, sync: &ConfigMapSync) -> Result<bool, CallError> {
-    let meta = &sync.metadata;
-    let source = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
+pub async fn pin_upstreams_source<K: Declares>(api: &Api<Guarded<K>>, sync: &K) -> Result<bool, CallError> {
+    let meta = sync.meta();
+    let source = sync.asked().and_then(|spec| spec.source.clone()).unwrap_or_default();
     let (true, false, Some(namespace), Some(name)) =
         (is_upgrading(meta), is_pinned(meta), source.namespace, source.name)
     else {
@@ -52,7 +56,10 @@ pub async fn pin_upstreams_source(api: &Api<Guarded>, sync: &ConfigMapSync) -> R
 ///
 /// # Errors
 /// As [`set`].
-pub async fn release_not_understood(api: &Api<Guarded>, meta: &ObjectMeta) -> Result<(), CallError> {
+pub async fn release_not_understood<K: Declares>(
+    api: &Api<Guarded<K>>,
+    meta: &ObjectMeta,
+) -> Result<(), CallError> {
     match set(api, meta, Claim::Release).await {
         Err(CallError::Rejected(_)) => {
             write(api, meta, &json!({"metadata": metadata(meta, Claim::Release), "spec": null})).await
@@ -70,7 +77,11 @@ fn metadata(meta: &ObjectMeta, claim: Claim) -> Value {
     changed
 }
 
-async fn write(api: &Api<Guarded>, meta: &ObjectMeta, patch: &Value) -> Result<(), CallError> {
+async fn write<K: Declares>(
+    api: &Api<Guarded<K>>,
+    meta: &ObjectMeta,
+    patch: &Value,
+) -> Result<(), CallError> {
     let name = meta.name.as_deref().unwrap_or_default();
     match call(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await {
         // Not there any more: so it is deleted, and nothing holds it.

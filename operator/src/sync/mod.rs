@@ -1,4 +1,4 @@
-//! What is done for one `ConfigMapSync`.
+//! What is done for one `ConfigMapSync`, or one resource of another kind that asks for copies ([`declared`]).
 //!
 //! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
 //!
@@ -14,6 +14,7 @@
 pub mod access_checks;
 pub mod backoff;
 pub mod cleanup;
+pub mod declared;
 pub mod events;
 pub mod execute;
 pub mod fan_out;
@@ -32,8 +33,8 @@ pub mod verdicts;
 pub mod watches;
 pub mod work;
 
-/// What every reconcile of a `ConfigMapSync` has.
-pub type Context = crate::controller::kind::Context<weaver_api::v1beta1::ConfigMapSync>;
+/// What every reconcile of a `ConfigMapSync` has, or of another kind that asks for copies.
+pub type Context<K = weaver_api::v1beta1::ConfigMapSync> = crate::controller::kind::Context<K>;
 
 #[cfg(test)]
 mod fake_server;

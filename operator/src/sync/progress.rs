@@ -13,10 +13,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weaver_api::conditions::{ORDER, PROGRESSING, Truth, Verdict, fold};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
+use weaver_api::v1beta1::ConfigMapSyncStatus;
 use weaver_client::call::call;
 
 use super::Context;
+use super::declared::Declares;
 use super::execute::TargetState;
 use super::status::patch;
 use crate::controller::kind::Common;
@@ -25,19 +26,19 @@ use crate::controller::kind::Common;
 const EVERY: Duration = Duration::from_secs(5);
 
 /// A fan-out that is reported while it runs.
-pub struct Progress<'a> {
-    context: &'a Context,
+pub struct Progress<'a, K: Declares> {
+    context: &'a Context<K>,
     common: &'a mut Common<ConfigMapSyncStatus>,
-    sync: &'a ConfigMapSync,
+    sync: &'a K,
     /// Number of its targets.
     all: usize,
 }
 
-impl<'a> Progress<'a> {
+impl<'a, K: Declares> Progress<'a, K> {
     pub fn of(
-        context: &'a Context,
+        context: &'a Context<K>,
         common: &'a mut Common<ConfigMapSyncStatus>,
-        sync: &'a ConfigMapSync,
+        sync: &'a K,
         all: usize,
     ) -> Self {
         Self { context, common, sync, all }
@@ -68,13 +69,13 @@ impl<'a> Progress<'a> {
     }
 
     async fn report(&mut self, verdict: Verdict) {
-        let meta = &self.sync.metadata;
-        let read = self.sync.status.clone().unwrap_or_default();
+        let meta = self.sync.meta();
+        let read = self.sync.status().cloned().unwrap_or_default();
         let mut status = self.common.reported.before(meta.resource_version.as_deref(), read);
         let now = Time(Timestamp::now());
         status.conditions = fold(&ORDER, &status.conditions, &[verdict], meta.generation, &now);
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let api: Api<ConfigMapSync> = Api::namespaced(self.context.client.clone(), namespace);
+        let api: Api<K> = Api::namespaced(self.context.client.clone(), namespace);
         let name = meta.name.as_deref().unwrap_or_default();
         let patch = Patch::Merge(patch(&status));
         if call(api.patch_status(name, &PatchParams::default(), &patch)).await.is_ok() {

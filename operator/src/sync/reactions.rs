@@ -16,11 +16,11 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::sleep;
 use tracing::debug;
-use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tenant::token::MintError;
 
 use super::Context;
 use super::access_checks::Check;
+use super::declared::Declares;
 use super::targets::{Reaction, reaction};
 use crate::watch::{NamespaceChange, ResourceRef};
 use weaver_client::call::CallError;
@@ -31,7 +31,7 @@ use weaver_host::backoff;
 const TRIES: u32 = 5;
 
 /// Makes the checks, for ever.
-pub async fn run(context: &Context) {
+pub async fn run<K: Declares>(context: &Context<K>) {
     let (mut running, mut tenants) = (BTreeSet::new(), FuturesUnordered::new());
     loop {
         let waiting = context.own.tenants();
@@ -47,7 +47,7 @@ pub async fn run(context: &Context) {
 }
 
 /// Makes the checks of one tenant until none is left; returns whose they were.
-async fn of_tenant(context: &Context, tenant: String) -> String {
+async fn of_tenant<K: Declares>(context: &Context<K>, tenant: String) -> String {
     let (mut last, mut failures) = (None, 0);
     while let Some((check, due)) = context.own.next(&tenant, last.as_ref()) {
         let permit = context.own.permits.acquire().await;
@@ -76,7 +76,7 @@ async fn of_tenant(context: &Context, tenant: String) -> String {
 }
 
 /// Does what a change of a namespace is to cause for `sync`.
-pub fn react(context: &Context, sync: &ConfigMapSync, change: NamespaceChange<'_>) {
+pub fn react<K: Declares>(context: &Context<K>, sync: &K, change: NamespaceChange<'_>) {
     // What the first list shows is no change: everything is reconciled after it.
     if !context.namespaces.is_synced() {
         return;
@@ -91,7 +91,11 @@ pub fn react(context: &Context, sync: &ConfigMapSync, change: NamespaceChange<'_
     }
 }
 
-async fn is_allowed(context: &Context, check: &Check, is_gone: bool) -> Result<bool, CallError> {
+async fn is_allowed<K: Declares>(
+    context: &Context<K>,
+    check: &Check,
+    is_gone: bool,
+) -> Result<bool, CallError> {
     let tenant = match context.tenants.client(&check.account).await {
         Ok(tenant) => tenant,
         Err(error @ MintError::Failed { .. }) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! What a `ConfigMapSync` brings to the frame of a reconcile ([`crate::controller::frame`]): the clean-up of a
+//! What a kind that asks for copies brings to the frame of a reconcile ([`crate::controller::frame`]): the clean-up of a
 //! deleted one, its finalizers, and the end of an upgrade from the upstream operator.
 //!
 //! The operator's own identity is used here for the finalizers only.
@@ -13,26 +13,25 @@ use serde_json::Value;
 use tracing::{info, warn};
 use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
+use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::access_checks::AccessChecks;
+use super::declared::Declares;
 use super::finalizer;
 use super::outcome::{Outcome, Work};
 use super::state::SyncState;
-use super::status::{patch, status};
+use super::status::patch;
 use super::work::work;
 use super::{cleanup, events};
 use crate::code;
-use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, ReconcileStep};
+use crate::controller::kind::{Common, Context, Failure, Guarded, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
 use crate::controller::state::Entry;
 use crate::watch::ResourceRef;
 use weaver_copies::finalizers::{Claim, is_taken, is_upgrading};
 
-type Guarded = kind::Guarded<ConfigMapSync>;
-
-impl Reconcile for ConfigMapSync {
+impl<K: Declares> Reconcile for K {
     type Memory = SyncState;
     /// Questions whether a namespace that changed concerns an account.
     type Own = AccessChecks;
@@ -48,7 +47,7 @@ impl Reconcile for ConfigMapSync {
         context: &Context<Self>,
         entry: &Entry<SyncState>,
         state: &mut SyncState,
-        guarded: &Guarded,
+        guarded: &Guarded<K>,
     ) -> Result<(), Failure> {
         let meta = guarded.meta();
         if !is_taken(meta) && !is_upgrading(meta) {
@@ -125,7 +124,13 @@ impl Reconcile for ConfigMapSync {
         outcome: &Outcome,
         meta: &ObjectMeta,
     ) -> ConfigMapSyncStatus {
-        status(before, outcome, &carried_faults(meta), meta.generation, &Time(Timestamp::now()))
+        super::status::status(
+            before,
+            outcome,
+            &carried_faults(meta),
+            meta.generation,
+            &Time(Timestamp::now()),
+        )
     }
 
     async fn announce(
@@ -135,17 +140,17 @@ impl Reconcile for ConfigMapSync {
         before: &ConfigMapSyncStatus,
         now: &ConfigMapSyncStatus,
     ) {
-        events::tell_of(&context.events, meta, outcome, before, now).await;
+        events::tell_of::<K>(&context.events, meta, outcome, before, now).await;
     }
 }
 
-fn api(context: &Context<ConfigMapSync>, meta: &ObjectMeta) -> Api<Guarded> {
+fn api<K: Declares>(context: &Context<K>, meta: &ObjectMeta) -> Api<Guarded<K>> {
     Api::namespaced(context.client.clone(), meta.namespace.as_deref().unwrap_or_default())
 }
 
 /// Takes the upstream operator's finalizer away. `false` where that was done before, and it is back.
-async fn end_upgrade(
-    context: &Context<ConfigMapSync>,
+async fn end_upgrade<K: Declares>(
+    context: &Context<K>,
     state: &mut SyncState,
     meta: &ObjectMeta,
 ) -> Result<bool, Failure> {

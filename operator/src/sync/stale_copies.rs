@@ -15,13 +15,15 @@ use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
-use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind, Targets};
-use weaver_api::validate::{Sources, ValidSync};
+use weaver_api::v1beta1::Targets;
+use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
 use weaver_tenant::TenantClient;
 
 use super::Context;
+use super::declared::Declares;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
 use super::outcome::StaleCopies;
 use super::pages::each_page;
@@ -32,7 +34,7 @@ use crate::metrics::Written;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::object::{Object, ObjectKey, resource};
-use weaver_copies::sources::Wanted;
+use weaver_copies::sources::{SpecSource, Wanted};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
@@ -43,13 +45,18 @@ const LISTS: usize = 4;
 /// Where copies are, each with the source that it names.
 type Places = BTreeMap<ObjectKey, Option<String>>;
 
-/// Every object that carries the label of `owner`, in `namespaces`.
+/// Every object of these kinds that carries the label of `owner`, in `namespaces`.
 ///
 /// # Errors
 /// If a question or a list fails for another reason than a missing right; then nothing may be concluded.
-pub async fn find(tenant: &TenantClient, owner: &Owner, namespaces: &[String]) -> Result<Places, CallError> {
+pub async fn find(
+    tenant: &TenantClient,
+    owner: &Owner,
+    kinds: Vec<ObjectKind>,
+    namespaces: &[String],
+) -> Result<Places, CallError> {
     let mut found = Places::new();
-    for kind in SourceKind::ALL {
+    for kind in kinds {
         found.extend(find_kind(tenant, owner, kind, namespaces).await?);
     }
     Ok(found)
@@ -58,7 +65,7 @@ pub async fn find(tenant: &TenantClient, owner: &Owner, namespaces: &[String]) -
 async fn find_kind(
     tenant: &TenantClient,
     owner: &Owner,
-    kind: SourceKind,
+    kind: ObjectKind,
     namespaces: &[String],
 ) -> Result<Places, CallError> {
     let query = &format!("{SYNC_UID_LABEL}={}", owner.uid);
@@ -77,7 +84,7 @@ async fn find_kind(
 async fn places(
     objects: Api<PartialObjectMeta<Object>>,
     query: &str,
-    kind: SourceKind,
+    kind: ObjectKind,
 ) -> Result<Places, CallError> {
     let source = |meta: &ObjectMeta| meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
     let mut found = Places::new();
@@ -96,16 +103,16 @@ async fn places(
 /// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
 /// copies are to be: whatever was written since was written there.
 #[must_use]
-pub fn are_none(sync: &ConfigMapSync) -> bool {
-    let (meta, status) = (&sync.metadata, sync.status.as_ref());
+pub fn are_none<K: Declares>(sync: &K) -> bool {
+    let (meta, status, spec) = (sync.meta(), sync.status(), sync.asked());
     let observed = status.and_then(|status| status.observed_generation);
     let was_ready = status.is_some_and(|status| {
         status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True")
     });
     // That someone deleted it counts as a change of the spec.
     let of_spec = meta.generation.map(|now| now - i64::from(meta.deletion_timestamp.is_some()));
-    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
-    let source = sync.desired().and_then(|spec| spec.source.as_ref());
+    let targets = spec.as_ref().and_then(|spec| spec.targets.as_ref());
+    let source = spec.as_ref().and_then(|spec| spec.source.as_ref());
     let selects =
         targets.is_some_and(Targets::has_selection) || source.is_some_and(|source| source.selector.is_some());
     let settled = was_ready && observed.is_some() && observed == of_spec && !selects;
@@ -114,16 +121,18 @@ pub fn are_none(sync: &ConfigMapSync) -> bool {
 }
 
 /// Looks, once per account and where there may be some, for copies of an earlier life; tells why it failed.
-pub async fn search(
-    context: &Context,
+pub async fn search<K: Declares>(
+    context: &Context<K>,
     state: &mut SyncState,
     tenant: &TenantClient,
-    sync: &ConfigMapSync,
+    sync: &K,
 ) -> Option<String> {
     let found = match &state.search {
         Search::Done(uid) if *uid == tenant.uid => return None,
         Search::Open if are_none(sync) => Places::new(),
-        _ => match find(tenant, &owner(sync), &context.namespaces.active(|_, _| true)).await {
+        _ => match find(tenant, &owner(sync), sync.copied_kinds(), &context.namespaces.active(|_, _| true))
+            .await
+        {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
         },
@@ -135,11 +144,11 @@ pub async fn search(
 
 /// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it. Ends in
 /// the middle when everything is paused.
-pub async fn remove(
-    context: &Context,
+pub async fn remove<K: Declares>(
+    context: &Context<K>,
     tenant: &TenantClient,
     owner: &Owner,
-    source: &Source,
+    source: &SpecSource,
     places: BTreeSet<ObjectKey>,
     mode: Mode,
 ) -> Vec<(ObjectKey, Result<Removal, Kept>)> {
@@ -161,8 +170,8 @@ pub async fn remove(
 
 /// Removes copies that are not `wanted` any more: those that were made in this life of the operator, those that the
 /// watches show, and those that were found. Says what became of them, as far as the tenant may know.
-pub async fn sweep(
-    context: &Context,
+pub async fn sweep<K: Declares>(
+    context: &Context<K>,
     state: &mut SyncState,
     tenant: &TenantClient,
     wanted: &Wanted<'_>,
@@ -184,15 +193,7 @@ pub async fn sweep(
     let unwanted = shown.chain(verified).filter(|(place, source)| !wanted.has(place, source.as_deref()));
     places.extend(unwanted);
 
-    let source = &Source {
-        kind: spec.source_kind,
-        namespace: Some(spec.source_namespace.clone()),
-        name: spec.source_name().map(str::to_owned),
-        selector: match &spec.sources {
-            Sources::Named(_) => None,
-            Sources::Selected(selector) => Some(selector.clone()),
-        },
-    };
+    let source = &SpecSource::from(spec);
     let mut swept = StaleCopies::default();
     let source_of = |place: &ObjectKey| places.get(place).cloned().flatten();
     let removals = remove(context, tenant, owner, source, places.keys().cloned().collect(), mode).await;
@@ -237,6 +238,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
     use weaver_api::marks::FINALIZER;
+    use weaver_api::v1beta1::ConfigMapSync;
 
     use super::super::outcome::tests::spec;
     use super::*;

@@ -3,10 +3,11 @@
 //! Named namespaces are always tried, whether they exist or not. Of the selected ones a tenant learns only where its
 //! account has a right; that is not known here ([`weaver_tenant::AccessCache`]).
 
-use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
-use weaver_api::validate::validate;
+use weaver_api::kind::ObjectKind;
+use weaver_api::v1beta1::Targets;
 use weaver_tenant::Account;
 
+use super::declared::Declares;
 use crate::watch::NamespaceChange;
 use weaver_copies::namespace::{Traits, selects};
 
@@ -18,28 +19,29 @@ pub enum Reaction {
     /// A reconciliation: it is the resource's own namespace.
     Reconcile,
     /// A reconciliation if this account has a right on this kind in the namespace ([`super::access_checks`]).
-    ReconcileIfAllowed(Account, SourceKind),
+    ReconcileIfAllowed(Account, ObjectKind),
 }
 
 /// What this change of a namespace causes for `sync`: the namespace may be to hold a copy, or be the resource's own.
 #[must_use]
-pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
-    let own = sync.metadata.namespace.clone().unwrap_or_default();
+pub fn reaction<K: Declares>(sync: &K, change: NamespaceChange<'_>) -> Reaction {
+    let own = sync.meta().namespace.clone().unwrap_or_default();
     if own == change.name {
         return Reaction::Reconcile;
     }
     let offer = |traits: Option<&Traits>| traits.map(|traits| traits.offer_to.clone());
-    let source = sync.desired().and_then(|spec| spec.source.as_ref()?.namespace.as_deref());
+    let spec = sync.asked();
+    let source = spec.as_ref().and_then(|spec| spec.source.as_ref()?.namespace.as_deref());
     let offers_otherwise = source == Some(change.name) && offer(change.before) != offer(change.now);
     // Most changes concern no one; a list of a thousand names is not judged for each.
-    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
+    let targets = spec.as_ref().and_then(|spec| spec.targets.as_ref());
     let may_concern = |targets: &Targets| {
         targets.has_selection() || targets.namespaces.iter().any(|name| name == change.name)
     };
     if !offers_otherwise && !targets.is_some_and(may_concern) {
         return Reaction::None;
     }
-    let Ok(spec) = validate(sync.desired()) else { return Reaction::None };
+    let Ok(spec) = sync.valid() else { return Reaction::None };
     let selected = |traits: Option<&Traits>| traits.is_some_and(|traits| selects(&spec, change.name, traits));
     let [before, now] = [change.before, change.now].map(selected);
     let but_labels =
@@ -58,6 +60,7 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use weaver_api::v1beta1::ConfigMapSync;
 
     use super::*;
 
@@ -86,7 +89,7 @@ mod tests {
         let asks = || {
             Reaction::ReconcileIfAllowed(
                 Account { namespace: "team-a".into(), name: "sync".into() },
-                SourceKind::ConfigMap,
+                ObjectKind::CONFIG_MAP,
             )
         };
         let dev = traits(&[("tier", "dev")]);

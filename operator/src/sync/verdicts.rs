@@ -177,7 +177,7 @@ impl Work {
     /// The sources, in words.
     fn those(&self) -> String {
         let ValidSync { source_kind, source_namespace, .. } = &self.spec;
-        format!("{source_kind}s in {source_namespace} that spec.source.selector selects")
+        format!("{} in {source_namespace} that spec.source.selector selects", source_kind.several())
     }
 
     fn found(&self, name: &str, source: &SourceWork) -> Verdict {

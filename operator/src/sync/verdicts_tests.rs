@@ -1,5 +1,6 @@
 use weaver_api::conditions::{MIGRATED, ORDER, PROGRESSING, READY};
-use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
+use weaver_api::kind::ObjectKind;
+use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, Targets};
 use weaver_api::validate::validate;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Foreign;
@@ -65,7 +66,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
 #[test]
 fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
-    work.rights.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
+    work.rights.missing = Ok(for_target(ObjectKind::CONFIG_MAP, "bar").into_iter().collect());
     let reconciled = Outcome::Worked(Box::new(work));
     let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
@@ -274,7 +275,7 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
         ("baz", synced()),
         ("foo", TargetState::Planned(CopyChange::Update(Before::Ours))),
     ]);
-    let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
+    let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, "old".into(), "settings".into());
     planning.stale.planned = [ObjectKey { kind, namespace, name }].into();
     let reconciled = Outcome::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \

@@ -8,14 +8,16 @@ use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceKind};
-use weaver_api::validate::{Sources, ValidSync, validate};
+use weaver_api::v1beta1::ConflictPolicy;
+use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::CallError;
 use weaver_tenant::review::missing;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
+use super::declared::Declares;
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
 use super::outcome::{
@@ -41,16 +43,16 @@ const READS: usize = 2;
 
 /// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
 /// changed in the middle: what is left of the work is not worth doing any more.
-pub async fn work(
-    context: &Context,
+pub async fn work<K: Declares>(
+    context: &Context<K>,
     entry: &Entry<SyncState>,
     state: &mut SyncState,
-    sync: &ConfigMapSync,
+    sync: &K,
 ) -> Option<Outcome> {
-    if let Some(fault) = convert::lost(&sync.metadata) {
+    if let Some(fault) = convert::lost(sync.meta()) {
         return Some(Outcome::InvalidSpec(vec![fault]));
     }
-    let spec = match validate(sync.desired()) {
+    let spec = match sync.valid() {
         Ok(spec) => spec,
         Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
@@ -73,7 +75,7 @@ pub async fn work(
         // All of it: what is asked again must not depend on what the tenant may not see.
         tenant.access.ask_again();
     }
-    let mode = match (spec.dry_run, is_taken(&sync.metadata)) {
+    let mode = match (spec.dry_run, is_taken(sync.meta())) {
         (true, _) => Mode::Try,
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
@@ -83,16 +85,16 @@ pub async fn work(
 }
 
 /// One pass over sources, targets and stale copies.
-struct Pass<'a> {
-    context: &'a Context,
+struct Pass<'a, K: Declares> {
+    context: &'a Context<K>,
     tenant: &'a TenantClient,
-    sync: &'a ConfigMapSync,
+    sync: &'a K,
     owner: Owner,
     spec: ValidSync,
     mode: Mode,
 }
 
-impl Pass<'_> {
+impl<K: Declares> Pass<'_, K> {
     /// `None`, if it became outdated before its end.
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Work> {
         let Self { context, tenant, spec, mode, .. } = &self;
@@ -179,7 +181,7 @@ impl Pass<'_> {
         versions: [&Option<String>; 2],
     ) -> (BTreeMap<String, TargetState>, bool) {
         let takes = Takes {
-            upstreams: TakeOver::of(&self.spec, &self.sync.metadata),
+            upstreams: TakeOver::of(&self.spec, self.sync.meta()),
             unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
         };
         let job = Job {
@@ -242,12 +244,13 @@ impl Pass<'_> {
 }
 
 /// Does a pass over `sync` work on a spec that is not the last one any more, or that is paused by now?
-fn is_outdated(context: &Context, sync: &ConfigMapSync) -> bool {
+fn is_outdated<K: Declares>(context: &Context<K>, sync: &K) -> bool {
+    let meta = sync.meta();
     let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
     context.store.get(&reference).is_none_or(|now| {
         let now = now.meta();
-        now.uid != sync.metadata.uid
-            || now.generation != sync.metadata.generation
+        now.uid != meta.uid
+            || now.generation != meta.generation
             || now.deletion_timestamp.is_some()
             || Pause::of(now, &context.namespaces).is_some()
     })
@@ -268,7 +271,11 @@ fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>) -> bool {
 }
 
 /// The namespaces that a spec asks for, as far as the tenant may know of them; and all of them.
-async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> (Selection, BTreeSet<String>) {
+async fn select<K: Declares>(
+    context: &Context<K>,
+    tenant: &TenantClient,
+    spec: &ValidSync,
+) -> (Selection, BTreeSet<String>) {
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
     let named = Selection { desired: spec.targets.clone(), ..Selection::default() };
@@ -325,7 +332,7 @@ fn needed_rights(
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
     let removals = stale_copies.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
     let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
-    let targets: BTreeSet<(SourceKind, &String)> = watches.chain(writes).chain(removals).collect();
+    let targets: BTreeSet<(ObjectKind, &String)> = watches.chain(writes).chain(removals).collect();
     needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));
     (needed, targets.len().saturating_sub(EXPLAINED))
 }

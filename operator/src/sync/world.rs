@@ -29,7 +29,9 @@ use crate::controller::kind::Failure;
 use crate::controller::rate_limit::RateLimit;
 use crate::counted::CountedMinter;
 use crate::scope::Scope;
-use crate::watch::{Copies, Guarded, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
+use crate::watch::{Copies, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
+
+type Guarded = crate::controller::kind::Guarded<weaver_api::v1beta1::ConfigMapSync>;
 
 /// Path of the resource.
 pub const SYNC: &str = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs/sync";

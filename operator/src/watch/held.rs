@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{
     Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
 };
-use weaver_api::v1beta1::SourceKind;
 use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Triggers, WatchKey};
 
 use super::resource::ResourceRef;
@@ -66,7 +66,7 @@ impl Consumer for Copies {
 
     /// Whole only what an update may be built from: a copy that a resource of this tenant made, and the one
     /// object that is watched by its name.
-    fn keep(&self, watch: &WatchKey<SourceKind>, meta: ObjectMeta) -> Held {
+    fn keep(&self, watch: &WatchKey<ObjectKind>, meta: ObjectMeta) -> Held {
         let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == watch.account.namespace);
         let may_be_whole = is_on_one(watch) || is_ours();
         Held::of(meta, may_be_whole)
@@ -77,7 +77,7 @@ impl Consumer for Copies {
     }
 
     /// Whom a copy's ownership labels and annotations name; all, where it is a source.
-    fn concerned(&self, watch: &WatchKey<SourceKind>, held: &Held) -> Concerned<ResourceRef> {
+    fn concerned(&self, watch: &WatchKey<ObjectKind>, held: &Held) -> Concerned<ResourceRef> {
         if is_on_sources(watch) {
             return Concerned::All;
         }
@@ -93,11 +93,11 @@ impl Consumer for Copies {
 
 /// Is it on sources, and not on copies?
 #[must_use]
-pub fn is_on_sources(watch: &WatchKey<SourceKind>) -> bool {
+pub fn is_on_sources(watch: &WatchKey<ObjectKind>) -> bool {
     watch.selector != Copies::selector()
 }
 
-fn is_on_one(watch: &WatchKey<SourceKind>) -> bool {
+fn is_on_one(watch: &WatchKey<ObjectKind>) -> bool {
     matches!(watch.selector, Selector::Name(_))
 }
 

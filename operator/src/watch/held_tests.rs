@@ -57,11 +57,11 @@ fn nothing_that_a_tenant_can_write_is_kept_at_any_length() {
 }
 
 /// A watch as an account of [`owner`]'s namespace.
-fn on(selector: Selector) -> WatchKey<SourceKind> {
+fn on(selector: Selector) -> WatchKey<ObjectKind> {
     WatchKey {
         account: Account { namespace: "team-a".into(), name: "sync".into() },
         uid: "u".into(),
-        kind: SourceKind::ConfigMap,
+        kind: ObjectKind::CONFIG_MAP,
         namespace: Some("foo".into()),
         selector,
     }

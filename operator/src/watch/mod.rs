@@ -9,18 +9,18 @@ mod merge;
 mod namespaces;
 mod resource;
 
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_tenant::watch;
 
 pub use held::{Copies, Held, LIMITS, is_on_sources, seen};
 pub use merge::merged;
 pub use namespaces::{Consent, NamespaceChange, Namespaces};
-pub use resource::{Guarded, ResourceRef, due};
+pub use resource::{ResourceRef, due};
 
 /// The watches of a controller of ours.
 pub type WatchSet = watch::WatchSet<Copies>;
 /// One of them, and a resource that uses it.
 pub type Interest = watch::Interest<Copies>;
-pub type WatchKey = watch::WatchKey<SourceKind>;
+pub type WatchKey = watch::WatchKey<ObjectKind>;
 /// Resources that are due to be reconciled.
 pub type Triggers = watch::Triggers<ResourceRef>;

@@ -5,13 +5,8 @@ use std::fmt;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::DeserializeGuard;
 use kube::runtime::reflector::ObjectRef;
-use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tenant::watch::Triggers;
-
-/// A resource as our watches take it: one that does not parse is an error of its own and not of the watch.
-pub type Guarded = DeserializeGuard<ConfigMapSync>;
 
 /// A resource of ours, named.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -2,7 +2,7 @@
 //! and where it writes.
 
 use maud::{Markup, html};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_copies::rights::{Right, for_source, for_target};
 use weaver_diagnostics::shell::quoted;
 
@@ -96,8 +96,8 @@ fn signs(cell: &AccountCell<'_>) -> Markup {
 
 fn legend() -> Markup {
     let verbs = |rights: Vec<Right>| rights.iter().map(|right| right.verb).collect::<Vec<_>>().join(", ");
-    let reads = verbs(for_source(SourceKind::ConfigMap, "", None));
-    let writes = verbs(for_target(SourceKind::ConfigMap, ""));
+    let reads = verbs(for_source(ObjectKind::CONFIG_MAP, "", None));
+    let writes = verbs(for_target(ObjectKind::CONFIG_MAP, ""));
     html! {
         p.quiet {
             span.mark.reads aria-hidden="true" { "R" } " reads a source there, which takes the rights " (reads)

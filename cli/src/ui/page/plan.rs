@@ -1,7 +1,7 @@
 //! What the next reconciliation would change, copy by copy: the names of keys, and nothing that they hold.
 
 use maud::{Markup, html};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::kind::ObjectKind;
 use weaver_copies::content::{Change, Difference};
 use weaver_diagnostics::finding_text::clean;
 
@@ -46,7 +46,7 @@ pub fn plan(copies: &[PlannedCopy], held: Held) -> Markup {
                     }
                 }
             }
-            @if copies.iter().any(|copy| copy.copy.kind == SourceKind::Secret) {
+            @if copies.iter().any(|copy| copy.copy.kind == ObjectKind::SECRET) {
                 p.quiet { "Of a Secret no page shows a value: only which keys differ." }
             } @else if !changed.is_empty() {
                 p.quiet { "Keys are named, and what they hold is not shown." }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn copy(namespace: &str, step: PlannedStep) -> PlannedCopy {
-        let copy = ObjectKey { kind: SourceKind::ConfigMap, namespace: namespace.into(), name: "a".into() };
+        let copy = ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: namespace.into(), name: "a".into() };
         PlannedCopy { copy, step }
     }
 

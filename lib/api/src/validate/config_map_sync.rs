@@ -9,10 +9,11 @@ use super::values::{
     Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
     name_suffix, namespace, object_name,
 };
+use crate::kind::ObjectKind;
 use crate::pattern;
 use crate::v1beta1::{
     ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector, Source,
-    SourceDeletionPolicy, SourceKind, Targets,
+    SourceDeletionPolicy, Targets,
 };
 
 /// Most namespaces in one list.
@@ -39,7 +40,7 @@ pub struct ValidSync {
     /// `ServiceAccount` of the resource's own namespace.
     pub account: String,
     /// Kind of the source, and of the copies.
-    pub source_kind: SourceKind,
+    pub source_kind: ObjectKind,
     /// Namespace of the source.
     pub source_namespace: String,
     /// What is copied of that kind and namespace.
@@ -193,7 +194,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         targets.namespaces.into_iter().filter(|namespace| !exclude.contains(namespace)).collect();
     let mut valid = ValidSync {
         account,
-        source_kind: source.kind,
+        source_kind: source.kind.into(),
         source_namespace,
         sources,
         copy_names,

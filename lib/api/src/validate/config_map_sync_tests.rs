@@ -179,7 +179,7 @@ fn what_is_left_out_has_its_default() {
         valid,
         ValidSync {
             account: "sync".into(),
-            source_kind: SourceKind::ConfigMap,
+            source_kind: ObjectKind::CONFIG_MAP,
             source_namespace: "team-a".into(),
             sources: Sources::Named("settings".into()),
             copy_names: CopyNames::Around(String::new(), String::new()),
@@ -212,7 +212,7 @@ fn all_that_is_asked_for_is_carried_out() {
     }))))
     .unwrap();
     let map = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
-    assert_eq!(valid.source_kind, SourceKind::Secret);
+    assert_eq!(valid.source_kind, ObjectKind::SECRET);
     assert_eq!((valid.labels, valid.annotations), (map("tier", "web"), map("note", "x y")));
     assert_eq!((valid.keys.include.len(), valid.keys.rename.len()), (2, 2));
     assert_eq!(

@@ -161,14 +161,14 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
 fn nothing_is_deleted_on_upstreams_marks() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
-    let secrets = ValidSync { source_kind: SourceKind::Secret, ..spec.clone() };
+    let secrets = ValidSync { source_kind: ObjectKind::SECRET, ..spec.clone() };
     assert!(TakeOver::of(&secrets, &resource(&finalizers)).is_none(), "upstream knew no Secrets");
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
     let step =
         by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&immutable));
     assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
-    let (kind, namespace, name) = (SourceKind::ConfigMap, Some("team-a".into()), Some("settings".into()));
-    let source = Source { kind, namespace, name, ..Source::default() };
+    let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, Some("team-a".into()), Some("settings".into()));
+    let source = SpecSource { kind, namespace, name, is_selected: false };
     for upstream in UPSTREAM {
         for namespace in ["foo", "team-a"] {
             let found = object(Ours::None, upstream, (namespace, "settings"), "1", false);
@@ -176,8 +176,8 @@ fn nothing_is_deleted_on_upstreams_marks() {
             let named = upstream == Upstream::This && namespace == "foo";
             let expected = if named { StaleCopy::Upstreams } else { StaleCopy::Others };
             let of_kind = |kind| stale_copy(&owner("u1"), &source, kind, &found.metadata);
-            assert_eq!(of_kind(SourceKind::ConfigMap), expected, "{upstream:?} {namespace}");
-            assert_eq!(of_kind(SourceKind::Secret), StaleCopy::Others, "upstream knew no Secrets");
+            assert_eq!(of_kind(ObjectKind::CONFIG_MAP), expected, "{upstream:?} {namespace}");
+            assert_eq!(of_kind(ObjectKind::SECRET), StaleCopy::Others, "upstream knew no Secrets");
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use weaver_api::v1beta1::Selector;
+use weaver_api::v1beta1::Source;
 
 use super::*;
 use crate::content::Content;
@@ -20,7 +20,7 @@ pub fn desired_of(owner: Owner, value: &str) -> Desired {
     let source = Object { data, ..Object::default() };
     let metadata =
         Metadata::new(&owner, "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
-    Desired::new(owner, SourceKind::ConfigMap, "settings", metadata, Content::of(&source))
+    Desired::new(owner, ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(&source))
 }
 
 pub fn stored(mut object: Object, uid: &str, version: &str) -> Object {
@@ -139,7 +139,7 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
 
 #[test]
 fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
-    let (kind, source) = (SourceKind::ConfigMap, Source::default());
+    let (kind, source) = (ObjectKind::CONFIG_MAP, SpecSource::from(&Source::default()));
     let mut copy = desired_of(owner("dead"), "1").create("foo").metadata;
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Others);
     // Taken over, and then one of its two marks was lost.
@@ -174,13 +174,13 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
 
 #[test]
 fn the_source_is_never_removed_whatever_marks_it_carries() {
-    let kind = SourceKind::ConfigMap;
+    let kind = ObjectKind::CONFIG_MAP;
     let marked = |namespace: &str| desired("1").create(namespace).metadata;
-    let source = |namespace: Option<&str>, name: Option<&str>| Source {
+    let source = |namespace: Option<&str>, name: Option<&str>| SpecSource {
         kind,
         namespace: namespace.map(Into::into),
         name: name.map(Into::into),
-        selector: None,
+        is_selected: false,
     };
     let named = source(Some("team-a"), Some("settings"));
     assert_eq!(stale_copy(&owner("u1"), &named, kind, &marked("foo")), StaleCopy::Ours);
@@ -192,7 +192,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
         assert_eq!(found, StaleCopy::Others, "{source:?}");
     }
     // Where labels select the sources, one on which someone put marks may be any; a copy says of which it is.
-    let selecting = Source { selector: Some(Selector::default()), ..source(Some("team-a"), None) };
+    let selecting = SpecSource { is_selected: true, ..source(Some("team-a"), None) };
     let mut forged = marked("team-a");
     forged.annotations.as_mut().unwrap().remove(SOURCE_ANNOTATION);
     forged.name = Some("other".into());
@@ -202,7 +202,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
     assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &copy), StaleCopy::Ours);
     assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &marked("team-a")), StaleCopy::Others);
     // Of the other kind it is not the source, and its marks say so.
-    assert_eq!(stale_copy(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), StaleCopy::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &named, ObjectKind::SECRET, &marked("team-a")), StaleCopy::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
     assert_eq!(
         by_object(&desired("2"), Takes::default(), Some(&restored)),
