@@ -23,6 +23,7 @@ pub const STORED: &str = "v1beta1";
 pub fn all() -> Vec<CustomResourceDefinition> {
     [
         vec![v1beta1::ConfigMapSync::crd(), v1alpha1::ConfigMapSync::crd()],
+        vec![v1beta1::ResourceSync::crd()],
         vec![v1beta1::ServiceToken::crd(), v1alpha1::ServiceToken::crd()],
         vec![v1beta1::NodeReport::crd()],
     ]

@@ -57,6 +57,7 @@ fn name_group_scope_short_names_and_category_agree() {
         json!(found),
         json!([
             ["ConfigMapSync", "Namespaced", ["cms", "cmsync"]],
+            ["ResourceSync", "Namespaced", ["rsync"]],
             ["ServiceToken", "Namespaced", ["svctok"]],
             ["NodeReport", "Cluster", ["nr"]],
         ])
@@ -174,7 +175,9 @@ fn null_is_accepted_only_where_it_is_meant() {
             found.push(path.to_owned());
         }
     });
-    assert_eq!(found, [r#""configmapsyncs" "v1beta1".spec.targets.name"#]);
+    let expected = ["configmapsyncs", "resourcesyncs"]
+        .map(|plural| format!(r#""{plural}" "v1beta1".spec.targets.name"#));
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -195,6 +198,7 @@ fn an_object_without_spec_parses_in_each_version() {
     assert_eq!(serde_json::from_value::<v1alpha1::ConfigMapSync>(bare.clone()).unwrap().spec.spec, None);
     assert_eq!(serde_json::from_value::<v1beta1::ConfigMapSync>(bare.clone()).unwrap().spec.spec, None);
     assert_eq!(serde_json::from_value::<v1alpha1::ServiceToken>(bare.clone()).unwrap().spec.spec, None);
+    assert_eq!(serde_json::from_value::<v1beta1::ResourceSync>(bare.clone()).unwrap().spec.spec, None);
     assert_eq!(serde_json::from_value::<v1beta1::ServiceToken>(bare).unwrap().spec.spec, None);
 }
 
@@ -238,6 +242,11 @@ fn what_v1beta1_requires_is_said_in_its_schema() {
             "configmapsyncs v1beta1.spec.source: namespace",
             "configmapsyncs v1beta1.spec.source.selector.matchExpressions[]: key, operator",
             "configmapsyncs v1beta1.spec.targets.selector.matchExpressions[]: key, operator",
+            "resourcesyncs v1beta1.spec: serviceAccount, source, targets",
+            "resourcesyncs v1beta1.spec.serviceAccount: name",
+            "resourcesyncs v1beta1.spec.source: apiVersion, kind, namespace",
+            "resourcesyncs v1beta1.spec.source.selector.matchExpressions[]: key, operator",
+            "resourcesyncs v1beta1.spec.targets.selector.matchExpressions[]: key, operator",
             "servicetokens v1beta1.spec: writer",
             "servicetokens v1beta1.spec.generate: count, name",
             "servicetokens v1beta1.spec.tokens[]: key, serviceAccount",

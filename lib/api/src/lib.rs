@@ -18,7 +18,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`v1beta1`] | the kinds themselves: `ConfigMapSync`, `ServiceToken`, `NodeReport`; the version to use |
+//! | [`v1beta1`] | the kinds themselves: `ConfigMapSync`, `ResourceSync`, `ServiceToken`, `NodeReport`; the version to use |
 //! | [`validate`] | what is wrong with a spec, field by field, before anything is sent |
 //! | [`conditions`] | names of the conditions in a status |
 //! | [`kind`] | a kind of objects that are copied |

@@ -81,7 +81,10 @@ pub(crate) fn no_reserved_key() -> Value {
 
 /// Fields that accept `null`, by plural name, version and path. Everywhere else an optional field is left out.
 /// Templates often write `null` for a value that is not set; here it has the meaning of "not set" anyway.
-const NULLABLE: [(&str, &str, &[&str]); 1] = [("configmapsyncs", "v1beta1", &["spec", "targets", "name"])];
+const NULLABLE: [(&str, &str, &[&str]); 2] = [
+    ("configmapsyncs", "v1beta1", &["spec", "targets", "name"]),
+    ("resourcesyncs", "v1beta1", &["spec", "targets", "name"]),
+];
 
 /// The definition as it is meant, where the derive cannot be told: `null` only in [`NULLABLE`] fields, no
 /// default for what is required, each paragraph of a description on one line.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rules_table::{Case, Judge, cases, read};
 use schema_judge::SchemaJudge;
 use serde_json::{Value, json};
-use weaver_api::validate::{SpecFault, secret_name_unchanged, validate, validate_token};
+use weaver_api::validate::{SpecFault, secret_name_unchanged, validate, validate_resource, validate_token};
 use weaver_api::{v1alpha1, v1beta1};
 
 /// Entries that only say what is accepted.
@@ -36,6 +36,7 @@ fn parsed(case: &Case, object: &Value) -> Result<Value, serde_json::Error> {
     match (case.kind.as_str(), case.version.as_str()) {
         ("ConfigMapSync", "v1beta1") => again::<v1beta1::ConfigMapSync>(object),
         ("ConfigMapSync", "v1alpha1") => again::<v1alpha1::ConfigMapSync>(object),
+        ("ResourceSync", "v1beta1") => again::<v1beta1::ResourceSync>(object),
         ("ServiceToken", "v1beta1") => again::<v1beta1::ServiceToken>(object),
         ("ServiceToken", "v1alpha1") => again::<v1alpha1::ServiceToken>(object),
         other => panic!("there is no type for {other:?}"),
@@ -47,6 +48,9 @@ fn faults(case: &Case, object: &Value) -> Vec<String> {
     let faults = if case.kind == "ConfigMapSync" {
         let object: v1beta1::ConfigMapSync = serde_json::from_value(object.clone()).unwrap();
         validate(object.spec.spec.as_ref()).err().unwrap_or_default()
+    } else if case.kind == "ResourceSync" {
+        let object: v1beta1::ResourceSync = serde_json::from_value(object.clone()).unwrap();
+        validate_resource(object.spec.spec.as_ref()).err().unwrap_or_default()
     } else {
         let read = |object: &Value| serde_json::from_value::<v1beta1::ServiceToken>(object.clone()).unwrap();
         let spec = read(object).spec.spec;

@@ -39,7 +39,7 @@ mod tests {
         );
         let rules = &spec["matchConstraints"]["resourceRules"];
         assert_eq!(rules[0]["apiVersions"], json!([weaver_api::crds::STORED]));
-        assert_eq!(rules[0]["resources"], json!(["configmapsyncs"]));
+        assert_eq!(rules[0]["resources"], json!(["configmapsyncs", "resourcesyncs"]));
         assert_eq!(rules[0]["operations"], json!(["CREATE", "UPDATE", "DELETE"]));
     }
 }

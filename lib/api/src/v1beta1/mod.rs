@@ -11,6 +11,7 @@
 mod config_map_sync;
 mod generate;
 mod node_report;
+mod resource_sync;
 mod selector;
 mod service_account;
 mod service_token;
@@ -19,6 +20,7 @@ mod sync_status;
 pub use config_map_sync::*;
 pub use generate::*;
 pub use node_report::*;
+pub use resource_sync::*;
 pub use selector::*;
 pub use service_account::*;
 pub use service_token::*;

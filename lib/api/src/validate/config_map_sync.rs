@@ -12,8 +12,8 @@ use super::values::{
 use crate::kind::ObjectKind;
 use crate::pattern;
 use crate::v1beta1::{
-    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector, Source,
-    SourceDeletionPolicy, Targets,
+    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, ImmutablePolicy, Keys, Operator, Selector,
+    Source, SourceDeletionPolicy, Targets,
 };
 
 /// Most namespaces in one list.
@@ -68,6 +68,8 @@ pub struct ValidSync {
     pub keys: Keys,
     /// What happens where an unmarked object of that name exists.
     pub conflict_policy: ConflictPolicy,
+    /// What happens to a copy that cannot be updated, because it is immutable; that of a `ConfigMapSync` is replaced.
+    pub immutable_policy: ImmutablePolicy,
     /// What happens to the copies when the source is deleted.
     pub source_deletion_policy: SourceDeletionPolicy,
     /// What happens to the copies when the resource is deleted.
@@ -207,6 +209,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         annotations: targets.annotations,
         keys,
         conflict_policy: spec.conflict_policy,
+        immutable_policy: ImmutablePolicy::Replace,
         source_deletion_policy: spec.source_deletion_policy,
         deletion_policy: spec.deletion_policy,
         resync: Duration::from_secs(u64::from(resync.unsigned_abs())),
@@ -277,12 +280,12 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
         faults.missing(
             "spec.targets",
             "name namespaces in spec.targets.namespaces, or select them by spec.targets.patterns or \
-             spec.targets.selector (copies made before stay; delete the ConfigMapSync to remove them)",
+             spec.targets.selector (copies made before stay; delete the resource to remove them)",
         );
     }
-    check_namespaces("spec.targets.namespaces", &targets.namespaces, "use a second ConfigMapSync", faults);
+    check_namespaces("spec.targets.namespaces", &targets.namespaces, "use a second resource", faults);
     let field = "spec.targets.patterns";
-    faults.size(field, targets.patterns.len(), MAX_PATTERNS, "use a second ConfigMapSync");
+    faults.size(field, targets.patterns.len(), MAX_PATTERNS, "use a second resource");
     faults.each_once(field, &targets.patterns, name_pattern);
     if let Some(selector) = &targets.selector {
         check_selector("spec.targets.selector", selector, faults);
@@ -342,11 +345,11 @@ fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
 
 fn check_keys(keys: &Keys, faults: &mut Faults) {
     for (field, list) in [("spec.keys.include", &keys.include), ("spec.keys.exclude", &keys.exclude)] {
-        faults.size(field, list.len(), MAX_KEYS, "use a second ConfigMapSync");
+        faults.size(field, list.len(), MAX_KEYS, "use a second resource");
         faults.each_once(field, list, data_key);
     }
     let field = "spec.keys.rename";
-    faults.size(field, keys.rename.len(), MAX_KEYS, "use a second ConfigMapSync");
+    faults.size(field, keys.rename.len(), MAX_KEYS, "use a second resource");
     faults.entries(field, &keys.rename, data_key, data_key);
     check_renamed(field, keys, faults);
 }

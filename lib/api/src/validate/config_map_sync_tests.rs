@@ -192,6 +192,7 @@ fn what_is_left_out_has_its_default() {
             annotations: BTreeMap::new(),
             keys: Keys::default(),
             conflict_policy: ConflictPolicy::Refuse,
+            immutable_policy: ImmutablePolicy::Replace,
             source_deletion_policy: SourceDeletionPolicy::Retain,
             deletion_policy: DeletionPolicy::Delete,
             resync: Duration::from_mins(10),
@@ -233,7 +234,7 @@ fn short_and_dotted_account_names_are_accepted() {
 fn more_than_a_thousand_targets_are_refused() {
     let names: Vec<String> = (0..=MAX_NAMESPACES).map(|n| format!("ns-{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let remedy = "has 1001 entries; at most 1000 are allowed: use a second ConfigMapSync";
+    let remedy = "has 1001 entries; at most 1000 are allowed: use a second resource";
     assert_eq!(faults(&targets(&names, &[], None)), [format!("spec.targets.namespaces {remedy}")]);
     assert!(validate(Some(&targets(&names[1..], &[], None))).is_ok());
 }

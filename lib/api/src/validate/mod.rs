@@ -1,4 +1,5 @@
-//! The rules a spec of v1beta1 must keep, in pure functions: [`validate`] and [`validate_token`].
+//! The rules a spec of v1beta1 must keep, in pure functions: [`validate`], [`validate_resource`]
+//! and [`validate_token`].
 //!
 //! The API server judges only what is written, and by the schema of the version that a request names. So an
 //! object that came from v1alpha1, or from the days of another schema, may be stored without keeping the
@@ -18,6 +19,7 @@ mod config_map_sync;
 mod fault;
 mod fields;
 mod generate;
+mod resource_sync;
 mod service_token;
 mod token;
 mod values;
@@ -25,5 +27,6 @@ mod values;
 pub use config_map_sync::{CopyNames, Sources, ValidSync, validate};
 pub use fault::SpecFault;
 pub use generate::{ValidAccount, ValidGenerate};
+pub use resource_sync::{KindName, ValidResource, validate_resource};
 pub use service_token::{ValidServiceToken, secret_name_unchanged, validate_token};
 pub use token::ValidToken;

@@ -78,6 +78,34 @@ pub(super) fn label_value(value: &str) -> Result<(), String> {
         .into())
 }
 
+/// Group and version as manifests have them: `apps/v1`, or `v1` of the core group.
+pub(super) fn api_version(text: &str) -> Result<(), String> {
+    let (group, version) = match text.split_once('/') {
+        Some((group, version)) => (Some(group), version),
+        None => (None, text),
+    };
+    let is_version =
+        dns_label(version).is_ok() && version.starts_with(|first: char| first.is_ascii_lowercase());
+    if is_version && group.is_none_or(|group| dns_subdomain(group).is_ok()) {
+        return Ok(());
+    }
+    Err("is not an API version: write a group, `/` and a version, such as apps/v1, or v1 alone for the core group"
+        .into())
+}
+
+/// Name of a kind.
+pub(super) fn kind(text: &str) -> Result<(), String> {
+    length(text, 1, LABEL_MAX)?;
+    let bytes = text.as_bytes();
+    let is_word = bytes.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let ends = bytes[0].is_ascii_alphabetic() && bytes.last().is_some_and(u8::is_ascii_alphanumeric);
+    if is_word && ends {
+        Ok(())
+    } else {
+        Err("is not the name of a kind, such as Deployment: not its plural, nor a part of it".into())
+    }
+}
+
 /// Value of an annotation.
 pub(super) fn annotation_value(value: &str) -> Result<(), String> {
     length(value, 0, ANNOTATION_VALUE_MAX)
