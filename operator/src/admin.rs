@@ -14,16 +14,18 @@ use kube::Resource;
 use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::conditions::{PAUSED, READY};
-use weaver_api::v1beta1::{MAX_GENERATED, ServiceTokenSpec};
+use weaver_api::v1beta1::{ConfigMapSyncStatus, MAX_GENERATED, ResourceSync, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
 use crate::code;
+use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::health::{self, Health, HealthReport, LeaderReport, Leadership, OwnWatch};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
+use crate::sync::declared::Declares;
 use weaver_host::metrics_page;
 
 /// Who answers; a clone is the same one.
@@ -34,7 +36,14 @@ pub struct Admin {
     /// Who leads may not write while it is closed.
     fence: Fence,
     /// What it works with, once it leads.
-    work: Arc<OnceLock<(Arc<Context>, Arc<TokenContext>)>>,
+    work: Arc<OnceLock<Leads>>,
+}
+
+/// What one works with that leads.
+pub struct Leads {
+    pub syncs: Arc<Context>,
+    pub resources: Arc<Context<ResourceSync>>,
+    pub tokens: Arc<TokenContext>,
 }
 
 impl Admin {
@@ -45,9 +54,9 @@ impl Admin {
     }
 
     /// It leads from now on.
-    pub fn leads(&self, context: Arc<Context>, tokens: Arc<TokenContext>) {
+    pub fn leads(&self, work: Leads) {
         // There is one lead in the life of a process.
-        let _ = self.work.set((context, tokens));
+        let _ = self.work.set(work);
     }
 
     /// Serves it all on `address`, for ever.
@@ -62,7 +71,7 @@ impl Admin {
 
     #[must_use]
     pub fn report(&self) -> HealthReport {
-        let work = self.work.get().map(|(context, tokens)| work(context, tokens));
+        let work = self.work.get().map(work);
         health::report(self.health.leadership(), self.health.loops(), work)
     }
 
@@ -80,7 +89,7 @@ impl Admin {
     }
 
     fn text(&self) -> String {
-        let work = self.work.get().map(|(context, tokens)| snapshot(context, tokens));
+        let work = self.work.get().map(snapshot);
         let leads = matches!(self.health.leadership(), Leadership::Leading | Leadership::Standalone);
         let leading = leads && self.fence.lets_through();
         self.metrics.text(&Snapshot { leading, ..work.unwrap_or_default() })
@@ -92,17 +101,19 @@ fn answer(is_well: impl Fn(&HealthReport) -> bool, report: HealthReport) -> (Sta
     (code, Json(report))
 }
 
-fn work(context: &Context, tokens: &TokenContext) -> LeaderReport {
+fn work(leads: &Leads) -> LeaderReport {
+    let Leads { syncs: context, resources, tokens } = leads;
     let own = |kind, synced, needed| OwnWatch { kind, synced, needed };
     let (accounts, oldest) = context.tenants.ages();
     LeaderReport {
         watches: vec![
             own("configmapsyncs", is_ready(&context.store), true),
             // Those who copy do not wait for a kind that they do not need.
+            own("resourcesyncs", is_ready(&resources.store), false),
             own("servicetokens", is_ready(&tokens.store), false),
             own("namespaces", context.namespaces.is_synced(), true),
         ],
-        tenant_watches: by_state(context, tokens).into_iter().collect(),
+        tenant_watches: by_state(leads).into_iter().collect(),
         reconciliations: context.permits.reconciliations(),
         accounts,
         oldest_token_seconds: oldest.map(|age| age.as_secs()),
@@ -119,11 +130,13 @@ where
     matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
 }
 
-fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
+fn snapshot(leads: &Leads) -> Snapshot {
+    let Leads { syncs: context, tokens, .. } = leads;
     let mut resources = ByReady::default();
     let (mut synced, mut failed, mut conflicts, mut desired) = (0, 0, 0, 0);
-    for guarded in context.store.state() {
-        let status = guarded.0.as_ref().ok().and_then(|sync| sync.status.as_ref());
+    let statuses = statuses(&leads.syncs).into_iter().chain(statuses(&leads.resources));
+    for status in statuses.collect::<Vec<_>>() {
+        let status = status.as_ref();
         resources.count(status.map(|status| status.conditions.as_slice()));
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
         synced += i64::from(counts.synced);
@@ -151,11 +164,17 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
         targets: metrics::TARGET_STATES.into_iter().zip([synced, failed, conflicts, waiting]).collect(),
         token_resources: token_resources.0.to_vec(),
         service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, missing]).collect(),
-        watches: by_state(context, tokens),
+        watches: by_state(leads),
         waiting: context.permits.waiting(),
         paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
     }
+}
+
+/// The status of each resource that asks for copies, if it has one.
+fn statuses<K: Declares>(context: &Context<K>) -> Vec<Option<ConfigMapSyncStatus>> {
+    let status = |guarded: &Guarded<K>| guarded.0.as_ref().ok().and_then(|sync| sync.status().cloned());
+    context.store.state().iter().map(|guarded| status(guarded)).collect()
 }
 
 /// How many tokens a spec asks for.
@@ -190,9 +209,11 @@ impl ByReady {
 }
 
 /// How many watches of tenants there are in each of [`metrics::WATCH_STATES`].
-fn by_state(context: &Context, tokens: &TokenContext) -> Vec<(&'static str, i64)> {
+fn by_state(leads: &Leads) -> Vec<(&'static str, i64)> {
+    let Leads { syncs, resources, tokens } = leads;
+    let all = [syncs.watches.states(), resources.watches.states(), tokens.watches.states()];
     let mut counts = metrics::WATCH_STATES.map(|state| (state, 0));
-    for state in context.watches.states().into_iter().chain(tokens.watches.states()) {
+    for state in all.into_iter().flatten() {
         let index = match state {
             WatchState::Listing => 0,
             WatchState::Up => 1,

@@ -16,6 +16,7 @@ use kube::{Client, Resource};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::schema::is_reserved;
+use weaver_api::v1beta1::ResourceSync;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{Backoff, is_refused, with_backoff};
 
@@ -25,6 +26,7 @@ use crate::health::{Asked, Health, Heartbeat};
 use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
+use crate::sync::declared::Declares;
 use crate::sync::reactions::react;
 use crate::watch::{NamespaceChange, ResourceRef, Triggers, due, merged};
 use weaver_client::call::{CallError, call};
@@ -205,7 +207,7 @@ where
     let mut results = std::pin::pin!(results);
     while let Some(done) = results.next().await {
         if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(code = code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs or ServiceTokens failed; it is restarted");
+            warn!(code = code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed; it is restarted");
         }
     }
 }
@@ -239,7 +241,12 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
 
 /// Has those reconciled whom a change of a namespace concerns, as far as their accounts have rights there; all, if it
 /// pauses everything or ends that.
-pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens: &TokenContext) {
+pub fn wake_the_concerned(
+    change: NamespaceChange<'_>,
+    context: &Context,
+    resources: &Context<ResourceSync>,
+    tokens: &TokenContext,
+) {
     let paused = |traits: Option<&Traits>| traits.and_then(|traits| traits.paused.clone());
     let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
     if turns {
@@ -250,8 +257,13 @@ pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens
         }
         tokens.store.state().iter().for_each(|guarded| tokens.watches.wake(ResourceRef::of(&**guarded)));
     }
+    wake(change, turns, context);
+    wake(change, turns, resources);
+}
+
+fn wake<K: Declares>(change: NamespaceChange<'_>, all: bool, context: &Context<K>) {
     for guarded in context.store.state() {
-        if turns {
+        if all {
             context.watches.wake(ResourceRef::of(&*guarded));
         }
         if let Ok(sync) = &guarded.0 {

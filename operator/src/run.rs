@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tracing::{info, warn};
-use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
 use weaver_client::call::CallError;
 use weaver_client::connection;
 use weaver_diagnostics::kubeconfig::usable;
@@ -21,7 +21,7 @@ use weaver_tenant::token::KubeMinter;
 use weaver_tenant::transport::{self, Connector, ServerClock};
 
 use crate::NeedsHuman;
-use crate::admin::Admin;
+use crate::admin::{Admin, Leads};
 use crate::args::RunOptions;
 use crate::code;
 use crate::controller::events::Events;
@@ -40,7 +40,7 @@ use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
-use crate::sync::access_checks::AccessChecks;
+use crate::sync::kinds::Own;
 use crate::sync::reactions;
 use crate::trust::Trust;
 use crate::user_agent;
@@ -80,6 +80,9 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     };
     let [client, transport, leases] = clients(&config, &fence, seen).await?;
     is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
+    if let Err(error) = is_served::<ResourceSync>(&client, &options.namespaces).await {
+        warn!(code = code::KIND_NOT_SERVED, "ResourceSyncs are not reconciled: {error:#}");
+    }
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
     if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
         warn!(code = code::KIND_NOT_SERVED, "ServiceTokens are not reconciled: {error:#}");
@@ -107,7 +110,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         service_manager::ready("reconciling");
         let means =
             Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
-        work(means, lead, &admin, &trust, &mut signals).await
+        Box::pin(work(means, lead, &admin, &trust, &mut signals)).await
     };
     tokio::select! {
         done = work => done,
@@ -150,22 +153,32 @@ async fn work(
         metrics,
         options,
     };
-    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, AccessChecks::default());
+    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, Own::default());
+    let (resources, resource_context) =
+        controller::<ResourceSync>(&own, &shared, &stop, is_read_of_sync, Own::default());
     let (tokens, token_context) = controller::<ServiceToken>(&own, &shared, &stop, is_read_of_token, clock);
 
-    let wake = |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &token_context);
+    let wake =
+        |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &resource_context, &token_context);
     let follow = context.namespaces.follow(own.namespaces(), wake);
     let housekeeping = health.heartbeat("housekeeping", HOUSEKEEPING * 3);
-    admin.leads(context.clone(), token_context.clone());
+    admin.leads(Leads {
+        syncs: context.clone(),
+        resources: resource_context.clone(),
+        tokens: token_context.clone(),
+    });
 
     let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
+    let mut resources = std::pin::pin!(resources);
     let mut end = Ok(());
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
+        () = &mut resources => bail!("the controller of ResourceSyncs ended unexpectedly"),
         () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
         () = reactions::run(&context) => bail!("the access checks ended unexpectedly"),
+        () = reactions::run(&resource_context) => bail!("the access checks ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
-        () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
+        () = keep_house(&context, &resource_context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
             yielded @ Ending::Yielded(_) => warn!(code = code::STOPPING, "{yielded}: finishing running reconciliations"),
@@ -182,7 +195,10 @@ async fn work(
         signal = signals.next() => info!(code = code::STOPPING, "{signal}: finishing running reconciliations"),
     }
     stop.cancel();
-    if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(10), futures::future::join3(syncs, resources, tokens))
+        .await
+        .is_err()
+    {
         warn!(
             code = code::RECONCILIATION_ABORTED,
             "a reconciliation did not end within 10 s and was aborted; its writes have preconditions"
@@ -314,15 +330,21 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
     if may_pass { error } else { error.context(FIX_KUBECONFIG) }
 }
 
-async fn keep_house(context: &Context<ConfigMapSync>, tokens: &Context<ServiceToken>, heartbeat: &Heartbeat) {
+async fn keep_house(
+    context: &Context<ConfigMapSync>,
+    resources: &Context<ResourceSync>,
+    tokens: &Context<ServiceToken>,
+    heartbeat: &Heartbeat,
+) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {
         interval.tick().await;
         heartbeat.beat();
         context.states.retain(&context.living());
+        resources.states.retain(&resources.living());
         tokens.states.retain(&tokens.living());
-        let (accounts, writers) = (context.states.accounts(), tokens.states.accounts());
-        context.tenants.retain(|account| accounts.contains(account) || writers.contains(account));
+        let used = [context.states.accounts(), resources.states.accounts(), tokens.states.accounts()];
+        context.tenants.retain(|account| used.iter().any(|accounts| accounts.contains(account)));
     }
 }

@@ -14,6 +14,7 @@ use weaver_tests::operator_rights::grant_all_but;
 use weaver_tests::own::Own;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::rbac::{Right, granted};
+use weaver_tests::resources;
 use weaver_tests::tokens::spec;
 use weaver_tests::world::{World, eventually};
 
@@ -34,6 +35,15 @@ impl Place {
         world.robot(&team, "robot").await;
         world.service_token(&team, "tokens", &[("a", "robot")]).await;
         world.fresh(&team, "tokens").await;
+        // Of a kind on which the account needs no right more.
+        resources::grant(world, &team, &[&team, &foo], "", "limitranges").await;
+        resources::sync(world, &team, "ranges", resources::spec(&team, "v1", "LimitRange", "it", &[&foo]))
+            .await;
+        resources::condition(world, &team, "ranges", "SourceFound", "False", "SourceMissing").await;
+        let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "it"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "4"}}]}});
+        let ranges = resources::objects(world, "v1", "LimitRange", "limitranges", &team);
+        ranges.create(&PostParams::default(), &serde_json::from_value(range).unwrap()).await.unwrap();
+        resources::condition(world, &team, "ranges", "Ready", "True", "Synced").await;
         odd(own, world, &team).await;
         Self { team, foo }
     }
@@ -49,6 +59,7 @@ enum Cause {
     /// One that stands still and continues, twice, so that the same is reported twice.
     Again,
     NewToken,
+    NewResource,
 }
 
 impl Cause {
@@ -78,6 +89,11 @@ impl Cause {
                     world.condition(team, "sync", "Ready", ready, reason).await;
                 }
             }
+            Self::NewResource => {
+                let mut spec = resources::spec(team, "v1", "LimitRange", "it", &[foo]);
+                spec["targets"]["name"] = json!(name);
+                resources::sync(world, team, name, spec).await;
+            }
             Self::NewToken => {
                 world.grant_writer(team, name).await;
                 world.service_token(team, name, &[("a", "robot")]).await;
@@ -95,6 +111,12 @@ async fn odd(own: &Own, world: &World, team: &str) {
             "configmapsyncs",
             "conflictPolicy",
             json!({"kind": "ConfigMapSync", "metadata": {"name": "odd"}, "spec": world.spec(team, &["foo"])}),
+        ),
+        (
+            "resourcesyncs",
+            "conflictPolicy",
+            json!({"kind": "ResourceSync", "metadata": {"name": "odd"},
+                "spec": resources::spec(team, "v1", "LimitRange", "it", &["foo"])}),
         ),
         (
             "servicetokens",
@@ -144,7 +166,7 @@ async fn every_right_is_used_and_nothing_else_is_asked_for() {
 }
 
 /// Resource, verb, what makes the operator use it, and what it says besides the API server's own words.
-const MISSING: [(&str, &str, Cause, &str); 17] = [
+const MISSING: [(&str, &str, Cause, &str); 22] = [
     ("configmapsyncs", "get", Cause::Start, "reconciliation failed"),
     (
         "configmapsyncs",
@@ -152,11 +174,31 @@ const MISSING: [(&str, &str, Cause, &str); 17] = [
         Cause::Start,
         "may not list ConfigMapSyncs: on a card the node agent grants it",
     ),
-    ("configmapsyncs", "watch", Cause::Start, "a watch on ConfigMapSyncs or ServiceTokens failed"),
+    (
+        "configmapsyncs",
+        "watch",
+        Cause::Start,
+        "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed",
+    ),
     ("configmapsyncs", "patch", Cause::NewSync, "reconciliation failed"),
+    ("resourcesyncs", "get", Cause::Start, "reconciliation failed"),
+    ("resourcesyncs", "list", Cause::Start, "ResourceSyncs are not reconciled"),
+    (
+        "resourcesyncs",
+        "watch",
+        Cause::Start,
+        "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed",
+    ),
+    ("resourcesyncs", "patch", Cause::NewResource, "reconciliation failed"),
+    ("resourcesyncs/status", "patch", Cause::NewResource, "reconciliation failed"),
     ("servicetokens", "get", Cause::Start, "reconciliation failed"),
     ("servicetokens", "list", Cause::Start, "ServiceTokens are not reconciled"),
-    ("servicetokens", "watch", Cause::Start, "a watch on ConfigMapSyncs or ServiceTokens failed"),
+    (
+        "servicetokens",
+        "watch",
+        Cause::Start,
+        "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed",
+    ),
     ("serviceaccounts", "get", Cause::NewToken, "could not be read"),
     ("configmapsyncs/status", "patch", Cause::NewSync, "reconciliation failed"),
     ("servicetokens/status", "patch", Cause::NewToken, "reconciliation failed"),

@@ -156,7 +156,8 @@ pub fn writers_with_late(audit: &Audit, under_way: usize) -> Vec<String> {
         let what = event["objectRef"]["resource"].as_str().unwrap_or_default();
         is_operators_program(event)
             && ["create", "update", "patch", "delete"].contains(&verb)
-            && ["configmaps", "secrets", "configmapsyncs", "servicetokens", "events"].contains(&what)
+            && ["configmaps", "secrets", "configmapsyncs", "resourcesyncs", "servicetokens", "events"]
+                .contains(&what)
     };
     let mut changes: Vec<&Value> = events.iter().filter(is_write).collect();
     // All of one form, with six digits after the seconds.

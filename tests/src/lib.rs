@@ -32,6 +32,7 @@ pub mod promtool;
 pub mod proxy;
 pub mod rbac;
 pub mod reference;
+pub mod resources;
 pub mod source;
 pub mod systemd;
 pub mod tenant;

@@ -39,7 +39,7 @@ impl Person {
         config.auth_info.impersonate = Some(name.clone());
         config.auth_info.impersonate_groups = Some(vec![group.clone()]);
         let person = Self { name, group, client: Client::try_from(config).unwrap() };
-        let ours = json!([{"apiGroups": [weaver_api::GROUP], "resources": ["configmapsyncs", "servicetokens"],
+        let ours = json!([{"apiGroups": [weaver_api::GROUP], "resources": ["configmapsyncs", "resourcesyncs", "servicetokens"],
                            "verbs": ["*"]}]);
         person.granted(world, namespace, "ours", ours).await;
         person

@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Selector};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, ImmutablePolicy, Selector};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, owner, source_reference};
@@ -157,6 +157,7 @@ impl Comparison<'_> {
                 let takes = Takes {
                     upstreams: TakeOver::of(self.spec, &self.sync.metadata),
                     unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+                    immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
                 };
                 PlannedStep::of(copy, takes, found.as_ref())
             }

@@ -1,4 +1,5 @@
-//! What copies hold of their source: the keys that the spec lets through, under the names it gives them. Pure.
+//! What copies hold of their source: of a `ConfigMap` or a `Secret` the keys that the spec lets through, under the names
+//! it gives them; of any other kind what [`kinds`] lets through. Pure.
 //!
 //! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. Where two keys
 //! would get one name nothing is chosen at all: a copy never holds one of them by chance. A Secret keeps its type.
@@ -10,6 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::Keys;
 
+use serde_json::Value;
+
+use crate::kinds::{self, Fields};
 use crate::object::Object;
 
 /// What an object holds. Empty and absent are one: the API server stores either as it was sent.
@@ -19,6 +23,8 @@ pub struct Content {
     binary_data: BTreeMap<String, String>,
     type_: Option<String>,
     immutable: bool,
+    /// Of any other kind: all that is copied.
+    rest: Fields,
 }
 
 /// A key of the source has the name that another one is given. Which keys a source has, `validate` cannot know.
@@ -40,6 +46,7 @@ impl Content {
             binary_data: object.binary_data.clone().unwrap_or_default(),
             type_: object.type_.clone(),
             immutable: object.immutable == Some(true),
+            rest: kinds::copied(object),
         }
     }
 
@@ -54,6 +61,7 @@ impl Content {
             binary_data: chosen(self.binary_data, keys, &mut names)?,
             type_: self.type_,
             immutable: self.immutable,
+            rest: self.rest,
         })
     }
 
@@ -85,13 +93,15 @@ impl Content {
         let mut all = self.unequal_keys(&found);
         all.extend((self.type_ != found.type_).then(|| changed("type")));
         all.extend((self.immutable != found.immutable).then(|| changed("immutable")));
+        all.extend(unequal_fields(&self.rest, &found.rest));
         all
     }
 
     /// The keys of a new object.
     #[must_use]
     pub fn additions(&self) -> Vec<Difference> {
-        self.unequal_keys(&Self::default())
+        let fields = self.rest.keys().map(|field| Difference { change: Change::Added, field: field.clone() });
+        self.unequal_keys(&Self::default()).into_iter().chain(fields).collect()
     }
 
     fn unequal_keys(&self, found: &Self) -> Vec<Difference> {
@@ -111,6 +121,7 @@ impl Content {
             data: (!self.data.is_empty()).then(|| self.data.clone()),
             binary_data: (!self.binary_data.is_empty()).then(|| self.binary_data.clone()),
             immutable: self.immutable.then_some(true),
+            rest: self.rest.clone(),
         }
     }
 
@@ -127,6 +138,11 @@ impl Content {
         for (key, value) in &self.binary_data {
             part(key.as_bytes());
             part(value.as_bytes());
+        }
+        // Of a ConfigMap and a Secret there is nothing.
+        for (field, value) in &self.rest {
+            part(field.as_bytes());
+            part(value.to_string().as_bytes());
         }
     }
 }
@@ -159,6 +175,14 @@ pub(crate) fn unequal(
     wanted: &BTreeMap<String, String>,
     found: &BTreeMap<String, String>,
 ) -> Vec<Difference> {
+    let changes = changes(wanted, found).into_iter();
+    changes.map(|(key, change)| Difference { change, field: format!("{part}.{key}") }).collect()
+}
+
+fn changes<'a, V: PartialEq>(
+    wanted: &'a BTreeMap<String, V>,
+    found: &'a BTreeMap<String, V>,
+) -> Vec<(&'a String, Change)> {
     let keys: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
     let change = |key: &String| match (wanted.get(key), found.get(key)) {
         (wanted, found) if wanted == found => None,
@@ -166,9 +190,23 @@ pub(crate) fn unequal(
         (None, _) => Some(Change::Removed),
         _ => Some(Change::Changed),
     };
-    keys.into_iter()
-        .filter_map(|key| Some(Difference { change: change(key)?, field: format!("{part}.{key}") }))
-        .collect()
+    keys.into_iter().filter_map(|key| Some((key, change(key)?))).collect()
+}
+
+/// The fields that differ, and of those that are objects in both, the fields in them.
+fn unequal_fields(wanted: &Fields, found: &Fields) -> Vec<Difference> {
+    let flat = |fields: &Fields| -> BTreeMap<String, Value> {
+        let of = |(field, value): (&String, &Value)| match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                inner.iter().map(|(name, value)| (format!("{field}.{name}"), value.clone())).collect()
+            }
+            value => vec![(field.clone(), value.clone())],
+        };
+        fields.iter().flat_map(of).collect()
+    };
+    let (wanted, found) = (flat(wanted), flat(found));
+    let changes = changes(&wanted, &found).into_iter();
+    changes.map(|(field, change)| Difference { change, field: field.clone() }).collect()
 }
 
 /// `names` are those that are given already.

@@ -11,6 +11,9 @@ use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
 
 use super::content::{Content, Difference};
 use super::metadata::Metadata;
+use serde_json::Value;
+
+use crate::kinds::put_back;
 use crate::object::{Object, ObjectKey};
 
 /// Identity of a resource as its copies carry it.
@@ -68,6 +71,14 @@ impl Desired {
     #[must_use]
     pub fn update(&self, seen: &ObjectMeta) -> Object {
         self.content.with(self.kind, self.metadata.put_on(seen))
+    }
+
+    /// The same, and with what has to stay of the object that is there.
+    #[must_use]
+    pub fn update_leaving(&self, seen: &ObjectMeta, staying: &[(&'static [&'static str], Value)]) -> Object {
+        let mut object = self.update(seen);
+        put_back(&mut object.rest, staying);
+        object
     }
 
     /// Is `found` this copy, content and metadata?

@@ -1,6 +1,6 @@
 //! What is copied, and how. No I/O: plain values in, a plan out.
 //!
-//! - [`object`]: a `ConfigMap` or a `Secret`, as one type.
+//! - [`object`]: an object of any kind, as one type; [`kinds`]: what is copied of one, and which kinds are not.
 //! - [`content`] and [`metadata`]: what a copy holds and carries of its source; [`copy`]: what one looks like.
 //! - [`plan`]: what is to be done with one target, and with a stale copy.
 //! - [`namespace`]: which namespaces a resource selects, and which let copies in.
@@ -16,6 +16,7 @@ pub mod account_rights;
 pub mod content;
 pub mod copy;
 pub mod finalizers;
+pub mod kinds;
 pub mod metadata;
 pub mod namespace;
 pub mod object;

@@ -1,4 +1,4 @@
-//! What is copied: a `ConfigMap` or a `Secret`, as one type.
+//! What is copied: a `ConfigMap`, a `Secret` or an object of any other kind, as one type.
 //!
 //! The API server shows the values of a Secret and those of `binaryData` in base64, always in the same form. A copy
 //! needs them in no other, so nothing is decoded here and two equal values are equal texts.
@@ -10,36 +10,98 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::DynamicResourceScope;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::review::GroupResource;
 
-/// A `ConfigMap` or a `Secret`; which of them, the [`ObjectKind`] says by which it is asked for.
-#[derive(Clone, Default, Deserialize, PartialEq, Serialize)]
+use crate::kinds::Fields;
+
+/// An object; of which kind, the [`ObjectKind`] says by which it is asked for.
+#[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
     /// `v1`; absent in the items of a list.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// Absent in the items of a list.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Labels, annotations and the rest.
-    #[serde(default)]
     pub metadata: ObjectMeta,
     /// Text in a `ConfigMap`, base64 in a `Secret`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<BTreeMap<String, String>>,
     /// Base64; a `ConfigMap`'s alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub binary_data: Option<BTreeMap<String, String>>,
     /// A `Secret`'s alone. It never changes.
-    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// No content can be changed any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// No content of a `ConfigMap` or `Secret` can be changed any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub immutable: Option<bool>,
+    /// The fields of any other kind, whatever they are called.
+    #[serde(flatten)]
+    pub rest: Fields,
+}
+
+impl Object {
+    /// Is it a `ConfigMap` or a `Secret`?
+    #[must_use]
+    pub fn is_of_config_map_sync(&self) -> bool {
+        let is_it = |kind: &ObjectKind| self.kind == kind.as_str() && self.api_version == kind.version();
+        self.kind.is_empty() || ObjectKind::OF_CONFIG_MAP_SYNC.iter().any(is_it)
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
+
+/// Reads the fields of an object. Which of them its kind has, is known when all are read: `kind` may be behind them.
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of Kubernetes")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+        let mut object = Object::default();
+        while let Some(field) = map.next_key::<String>()? {
+            match field.as_str() {
+                "apiVersion" => object.api_version = map.next_value()?,
+                "kind" => object.kind = map.next_value()?,
+                "metadata" => object.metadata = map.next_value()?,
+                _ => drop(object.rest.insert(field, map.next_value()?)),
+            }
+        }
+        if object.is_of_config_map_sync() {
+            for (field, value) in std::mem::take(&mut object.rest) {
+                match field.as_str() {
+                    "data" => object.data = part(value)?,
+                    "binaryData" => object.binary_data = part(value)?,
+                    "type" => object.type_ = part(value)?,
+                    "immutable" => object.immutable = part(value)?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(object)
+    }
+}
+
+/// The parser's words would show the value.
+fn part<T: DeserializeOwned, E: serde::de::Error>(value: Value) -> Result<T, E> {
+    serde_json::from_value(value)
+        .map_err(|_| E::custom("a field of the content has another type than it may have"))
 }
 
 /// Where an object stands.

@@ -87,6 +87,8 @@ pub struct Takes<'a> {
     pub upstreams: Option<TakeOver<'a>>,
     /// Whatever carries no mark (`conflictPolicy: Adopt`).
     pub unmarked: bool,
+    /// A copy of ours that the API server does not let be updated may be deleted and made again.
+    pub immutable: bool,
 }
 
 /// Whose an object is that is in the way.
@@ -178,6 +180,8 @@ pub fn by_metadata(desired: &Desired, seen: &SeenCopy, known: Option<&Verified>)
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => CopyStep::Keep,
         Some(_) if matches!(seen, SeenCopy::Marks(_)) => CopyStep::Inspect,
+        // Of other kinds a part of what is there has to stay.
+        Some(_) if !desired.kind.is_of_config_map_sync() => CopyStep::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
         Some(_) => CopyStep::Update(Before::Ours, meta.clone()),
         None => CopyStep::Inspect,

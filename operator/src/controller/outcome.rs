@@ -27,6 +27,8 @@ pub enum Reconciled<W> {
     InvalidSpec(Vec<SpecFault>),
     /// The spec asks to be left alone.
     Suspended,
+    /// What the spec asks for is not possible: why, and whether that may pass.
+    Unable { reason: &'static str, words: String, passes: bool },
     /// No token for the tenant's account.
     NoToken(MintError),
     /// The work was tried.
@@ -88,6 +90,7 @@ impl<W: Work> Reconciled<W> {
         match self {
             Self::Paused(_) | Self::NotUnderstood(_) | Self::InvalidSpec(_) | Self::Suspended => false,
             Self::NoToken(_) => true,
+            Self::Unable { passes, .. } => *passes,
             Self::Worked(work) => work.wants_retry(),
         }
     }
@@ -110,6 +113,7 @@ impl<W: Work> Reconciled<W> {
                 refused::<W>("InvalidSpec", &faults.join("; "))
             }
             Self::Suspended => refused::<W>("Suspended", "spec.suspend is true"),
+            Self::Unable { reason, words, .. } => refused::<W>(reason, words),
             Self::Paused(why) => refused::<W>("Paused", why),
             Self::NoToken(error) => no_token::<W>(error),
             Self::Worked(work) => work.verdicts(),

@@ -32,9 +32,10 @@ use weaver_tenant::token::MintError;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::declared::Declares;
+use super::declared::{Declares, NamedKind};
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
+use super::kinds::NoKind;
 use super::outcome::Unlisted;
 use super::sources;
 use super::stale_copies;
@@ -166,8 +167,11 @@ async fn announce_orphans<K: Declares>(
     }
     if is_upgrading(guarded.meta()) {
         let known = guarded.0.as_ref().ok();
-        let spec = known.and_then(|known| Some((known.source_kind(), known.asked()?)));
-        name_upstreams(&sync, &spec.map(|(kind, spec)| upstreams_places(kind, &spec)).unwrap_or_default());
+        let places = known.and_then(|known| match known.names_kind() {
+            NamedKind::Served(kind) => Some(upstreams_places(kind, &*known.asked()?)),
+            NamedKind::Named(_) => None,
+        });
+        name_upstreams(&sync, &places.unwrap_or_default());
     }
 }
 
@@ -289,12 +293,17 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
         Err(error) => return Pass::Hindered(error.to_string()),
     };
+    let kind = match kind_of(context, &tenant, &sync.names_kind()).await {
+        Ok(kind) => kind,
+        Err(pass) => return pass,
+    };
+    state.turns_to(kind);
     if state.search == Search::Due {
         // What is known of its rights may be older than the rights that it was given back. Many resources of one
         // account that are deleted together ask once.
         tenant.access.forget(Duration::from_secs(5));
         let namespaces = context.namespaces.active(|_, _| true);
-        match stale_copies::find(&tenant, &owner, sync.copied_kinds(), &namespaces).await {
+        match stale_copies::find(&tenant, &owner, kind, &namespaces).await {
             Ok(found) => state.stale_copies.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
                 return Pass::Hindered(status.message);
@@ -305,7 +314,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     }
     // Of those that are gone the search tells, where the account may list.
     let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
-    let selected = match sync.valid() {
+    let selected = match sync.valid().map(|declared| declared.of(kind)) {
         Ok(valid) if valid.source_name().is_none() => {
             let listed = sources::list(&tenant, &valid).await.bounded(valid.targets.len());
             if let Some(why) = listed.unlisted
@@ -324,8 +333,8 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         }
         _ => BTreeSet::new(),
     };
-    let named = named_places(sync.source_kind(), &spec, &selected);
-    let source = SpecSource::of(sync.source_kind(), &spec.source.unwrap_or_default());
+    let named = named_places(kind, &spec, &selected);
+    let source = SpecSource::of(kind, &spec.source.unwrap_or_default());
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
     let places = known.keys().cloned().chain(named).collect();
@@ -354,6 +363,24 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         (true, true, false) => Pass::Refused(left(&[refused])),
         (true, false, _) => Pass::Hindered(left(&[hindered, refused])),
         (false, ..) => Pass::Failed(left(&[failed, hindered, refused])),
+    }
+}
+
+/// The kind of the copies, at a version at which they are served; or how the pass ends without it.
+async fn kind_of<K: Declares>(
+    context: &Context<K>,
+    tenant: &TenantClient,
+    named: &NamedKind,
+) -> Result<ObjectKind, Pass> {
+    match context.own.kinds.find(&tenant.client(), named).await {
+        Ok(kind) => Ok(kind),
+        Err(NoKind::OtherVersions(_, others)) if !others.is_empty() => Ok(others[0]),
+        // Then none was ever made.
+        Err(NoKind::Never(_)) => Err(Pass::Clean(BTreeSet::new())),
+        Err(NoKind::Unknown(error)) => Err(Pass::Failed(error.to_string())),
+        Err(NoKind::NotServed(name) | NoKind::OtherVersions(name, _)) => {
+            Err(Pass::Hindered(format!("the API server serves no {} of {}", name.kind, name.api_version())))
+        }
     }
 }
 

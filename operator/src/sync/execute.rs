@@ -7,6 +7,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::core::{PartialObjectMeta, Status};
+use serde_json::Value;
 use tracing::info;
 use weaver_api::marks::Owner;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
@@ -14,6 +15,7 @@ use weaver_tenant::TenantClient;
 
 use crate::code;
 use weaver_copies::copy::Desired;
+use weaver_copies::kinds::staying_on;
 use weaver_copies::metadata::{adopted, is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, stale_copy};
@@ -21,6 +23,9 @@ use weaver_copies::sources::SpecSource;
 
 /// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
+
+/// What is added where a copy could be made again, and not be updated.
+const REPLACE: &str = "spec.immutablePolicy: Replace deletes such a copy and makes it again";
 
 /// How often one reconciliation judges a target that keeps changing under its hands.
 const ROUNDS: usize = 4;
@@ -136,14 +141,16 @@ pub async fn target(
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut refused: Option<String> = None;
+    // What an update has to leave as it is.
+    let mut staying = Vec::new();
     for _ in 0..ROUNDS {
         let done = match &step {
-            CopyStep::Inspect => inspect(&copies, desired, takes, refused.take()).await,
-            step => carry_out(&copies, desired, namespace, step, mode).await,
+            CopyStep::Inspect => inspect(&copies, desired, takes, namespace, refused.take()).await,
+            step => carry_out(&copies, desired, namespace, step, &staying, mode).await,
         };
         match done.map_err(|error| follow_up(error, &step)) {
             Ok(Next::Ended(state)) | Err(Next::Ended(state)) => return state,
-            Ok(Next::Step(next)) | Err(Next::Step(next)) => step = next,
+            Ok(Next::Step(next, kept)) | Err(Next::Step(next, kept)) => (step, staying) = (next, kept),
             Ok(Next::Inspect { why }) | Err(Next::Inspect { why }) => {
                 refused = why;
                 step = CopyStep::Inspect;
@@ -153,10 +160,14 @@ pub async fn target(
     TargetState::Failed(format!("the object changed {ROUNDS} times while it was being written"))
 }
 
+/// Fields of an object that an update has to leave as they are.
+type Staying = Vec<(&'static [&'static str], Value)>;
+
 /// What follows from a step on a target.
 enum Next {
     Ended(TargetState),
-    Step(CopyStep),
+    /// Do this, where an update has to leave that as it is.
+    Step(CopyStep, Staying),
     /// Look at it again. `why` the API server refused the update, if it did.
     Inspect {
         why: Option<String>,
@@ -168,15 +179,33 @@ async fn inspect(
     copies: &Api<Object>,
     desired: &Desired,
     takes: Takes<'_>,
+    namespace: &str,
     refused: Option<String>,
 ) -> Result<Next, CallError> {
     let found = lookup(copies.get(&desired.name)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
         (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
+        (CopyStep::Update(Before::Ours, seen), Some(words)) if !desired.kind.is_of_config_map_sync() => {
+            match (would_be_made(copies, desired, namespace).await?, takes.immutable) {
+                (true, true) => Next::Step(CopyStep::Replace(seen), Staying::new()),
+                (true, false) => Next::Ended(TargetState::Rejected(format!("{words}; {REPLACE}"))),
+                (false, _) => Next::Ended(TargetState::Rejected(words)),
+            }
+        }
         // It is not immutability that refuses the update: the refusal is meant.
         (CopyStep::Update(..), Some(words)) => Next::Ended(TargetState::Rejected(words)),
-        (next, _) => Next::Step(next),
+        (next, _) => Next::Step(next, found.as_ref().map(staying_on).unwrap_or_default()),
     })
+}
+
+/// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It
+/// judges an object before it looks whether there is one of its name.
+async fn would_be_made(copies: &Api<Object>, desired: &Desired, namespace: &str) -> Result<bool, CallError> {
+    match call(copies.create(&put(Mode::Try), &desired.create(namespace))).await {
+        Ok(_) | Err(CallError::Conflict(_)) => Ok(true),
+        Err(CallError::Rejected(_) | CallError::Forbidden(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes what `step` asks for.
@@ -185,6 +214,7 @@ async fn carry_out(
     desired: &Desired,
     namespace: &str,
     step: &CopyStep,
+    staying: &Staying,
     mode: Mode,
 ) -> Result<Next, CallError> {
     let params = put(mode);
@@ -204,7 +234,7 @@ async fn carry_out(
             (call(copies.create(&params, &desired.create(namespace))).await?, CopyChange::Create)
         }
         CopyStep::Update(before, seen) => {
-            let mut copy = desired.update(seen);
+            let mut copy = desired.update_leaving(seen, staying);
             if *before == Before::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
@@ -242,6 +272,8 @@ fn follow_up(error: CallError, step: &CopyStep) -> Next {
         CallError::Conflict(_) => return Next::Inspect { why: None },
         // It vanished between look and write; where we were creating, the namespace is what is missing.
         CallError::NotFound(_) if *step != CopyStep::Create => return Next::Inspect { why: None },
+        // What the copy refers to, such as the Role of a RoleBinding: it may come.
+        CallError::NotFound(status) if is_of_another(&status) => TargetState::Failed(status.message),
         CallError::NotFound(_) => TargetState::NamespaceMissing,
         CallError::Rejected(status) if matches!(step, CopyStep::Update(..)) => {
             return Next::Inspect { why: Some(status.message) };
@@ -253,6 +285,12 @@ fn follow_up(error: CallError, step: &CopyStep) -> Next {
             TargetState::Failed(error.to_string())
         }
     })
+}
+
+/// Does a 404 of a create name something else than its namespace?
+fn is_of_another(status: &Status) -> bool {
+    let kind = status.details.as_ref().map(|details| details.kind.as_str());
+    kind.is_some_and(|kind| !kind.is_empty() && kind != "namespaces")
 }
 
 /// Why a stale copy is still there.

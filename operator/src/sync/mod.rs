@@ -8,7 +8,7 @@
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`sources`] (which
 //! there are), [`work`] (one resource), [`cleanup`]
 //! (a deleted one), [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`],
-//! [`finalizer`], [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is
+//! [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is
 //! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
 
 pub mod access_checks;
@@ -19,6 +19,7 @@ pub mod events;
 pub mod execute;
 pub mod fan_out;
 pub mod finalizer;
+pub mod kinds;
 pub mod outcome;
 pub(crate) mod pages;
 pub mod progress;

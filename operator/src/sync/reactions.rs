@@ -34,13 +34,13 @@ const TRIES: u32 = 5;
 pub async fn run<K: Declares>(context: &Context<K>) {
     let (mut running, mut tenants) = (BTreeSet::new(), FuturesUnordered::new());
     loop {
-        let waiting = context.own.tenants();
+        let waiting = context.own.checks.tenants();
         for tenant in waiting.into_iter().filter(|tenant| !running.contains(tenant)).collect::<Vec<_>>() {
             running.insert(tenant.clone());
             tenants.push(of_tenant(context, tenant));
         }
         tokio::select! {
-            () = context.own.added.notified() => {}
+            () = context.own.checks.added.notified() => {}
             Some(tenant) = tenants.next() => drop(running.remove(&tenant)),
         }
     }
@@ -49,8 +49,8 @@ pub async fn run<K: Declares>(context: &Context<K>) {
 /// Makes the checks of one tenant until none is left; returns whose they were.
 async fn of_tenant<K: Declares>(context: &Context<K>, tenant: String) -> String {
     let (mut last, mut failures) = (None, 0);
-    while let Some((check, due)) = context.own.next(&tenant, last.as_ref()) {
-        let permit = context.own.permits.acquire().await;
+    while let Some((check, due)) = context.own.checks.next(&tenant, last.as_ref()) {
+        let permit = context.own.checks.permits.acquire().await;
         let answer = is_allowed(context, &check, due.is_gone).await;
         drop(permit);
         match answer {
@@ -64,7 +64,7 @@ async fn of_tenant<K: Declares>(context: &Context<K>, tenant: String) -> String 
                 failures += 1;
                 debug!(?check, %error, failures, "asking about the rights of an account");
                 if failures < TRIES {
-                    context.own.put_back(&check, due);
+                    context.own.checks.put_back(&check, due);
                 }
                 sleep(backoff::pause(failures, context.options.retry, fastrand::f64())).await;
                 failures %= TRIES;
@@ -81,12 +81,12 @@ pub fn react<K: Declares>(context: &Context<K>, sync: &K, change: NamespaceChang
     if !context.namespaces.is_synced() {
         return;
     }
-    match reaction(sync, change) {
+    match reaction(sync, &context.own.kinds, change) {
         Reaction::None => {}
         Reaction::Reconcile => context.reconcile_now(ResourceRef::of(sync)),
         Reaction::ReconcileIfAllowed(account, kind) => {
             let check = Check { account, kind, namespace: change.name.to_owned() };
-            context.own.add(check, change.now.is_none(), ResourceRef::of(sync));
+            context.own.checks.add(check, change.now.is_none(), ResourceRef::of(sync));
         }
     }
 }

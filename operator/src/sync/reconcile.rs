@@ -3,6 +3,7 @@
 //!
 //! The operator's own identity is used here for the finalizers only.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
@@ -15,9 +16,9 @@ use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
-use super::access_checks::AccessChecks;
-use super::declared::Declares;
+use super::declared::{Declares, in_words_of};
 use super::finalizer;
+use super::kinds::Own;
 use super::outcome::{Outcome, Work};
 use super::state::SyncState;
 use super::status::patch;
@@ -33,11 +34,10 @@ use weaver_copies::finalizers::{Claim, is_taken, is_upgrading};
 
 impl<K: Declares> Reconcile for K {
     type Memory = SyncState;
-    /// Questions whether a namespace that changed concerns an account.
-    type Own = AccessChecks;
+    type Own = Own;
     type Work = Work;
 
-    const NOUN: &'static str = "sync";
+    const NOUN: &'static str = K::WORD;
 
     fn is_final(paused: Option<&Pause>) -> bool {
         !paused.is_some_and(|pause| pause.all)
@@ -124,13 +124,17 @@ impl<K: Declares> Reconcile for K {
         outcome: &Outcome,
         meta: &ObjectMeta,
     ) -> ConfigMapSyncStatus {
-        super::status::status(
-            before,
-            outcome,
-            &carried_faults(meta),
-            meta.generation,
-            &Time(Timestamp::now()),
-        )
+        let now = Time(Timestamp::now());
+        let mut status = super::status::status(before, outcome, &carried_faults(meta), meta.generation, &now);
+        let conditions = status.conditions.iter_mut().map(|condition| &mut condition.message);
+        let sources = status.sources.iter_mut().map(|source| &mut source.message);
+        let targets = status.targets.iter_mut().map(|target| &mut target.message);
+        for message in conditions.chain(sources).chain(targets) {
+            if let Cow::Owned(words) = in_words_of::<K>(message) {
+                *message = words;
+            }
+        }
+        status
     }
 
     async fn announce(

@@ -16,6 +16,7 @@ use super::outcome::{SourceState, Unlisted};
 use super::pages::each_page;
 use weaver_copies::content::Content;
 use weaver_copies::copy::{Desired, source_reference};
+use weaver_copies::kinds::metadata_of;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES, may_be_source, query};
@@ -110,7 +111,7 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
             match content.chosen(&spec.keys) {
                 Ok(content) => {
                     let reference = source_reference(&place);
-                    let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
+                    let metadata = Metadata::new(owner, &reference, &metadata_of(&source), spec);
                     let copy = Desired::new(owner.clone(), place.kind, &copy_name, metadata, content);
                     Read { source: SourceState::Found, version, absent_keys, copy: Some(copy) }
                 }

@@ -45,18 +45,21 @@ const LISTS: usize = 4;
 /// Where copies are, each with the source that it names.
 type Places = BTreeMap<ObjectKey, Option<String>>;
 
-/// Every object of these kinds that carries the label of `owner`, in `namespaces`.
+/// Every object that carries the label of `owner`, in `namespaces`, where its source is of this kind now.
 ///
 /// # Errors
 /// If a question or a list fails for another reason than a missing right; then nothing may be concluded.
 pub async fn find(
     tenant: &TenantClient,
     owner: &Owner,
-    kinds: Vec<ObjectKind>,
+    kind: ObjectKind,
     namespaces: &[String],
 ) -> Result<Places, CallError> {
+    let both = &ObjectKind::OF_CONFIG_MAP_SYNC;
+    // The source may have been of the other kind; that of a ResourceSync is always of one.
+    let kinds = if kind.is_of_config_map_sync() { &both[..] } else { &[kind] };
     let mut found = Places::new();
-    for kind in kinds {
+    for &kind in kinds {
         found.extend(find_kind(tenant, owner, kind, namespaces).await?);
     }
     Ok(found)
@@ -126,13 +129,12 @@ pub async fn search<K: Declares>(
     state: &mut SyncState,
     tenant: &TenantClient,
     sync: &K,
+    kind: ObjectKind,
 ) -> Option<String> {
     let found = match &state.search {
         Search::Done(uid) if *uid == tenant.uid => return None,
         Search::Open if are_none(sync) => Places::new(),
-        _ => match find(tenant, &owner(sync), sync.copied_kinds(), &context.namespaces.active(|_, _| true))
-            .await
-        {
+        _ => match find(tenant, &owner(sync), kind, &context.namespaces.active(|_, _| true)).await {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
         },

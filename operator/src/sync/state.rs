@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
+use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::backoff::Backoffs;
@@ -55,6 +56,8 @@ pub struct SyncState {
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
+    /// Kind of the sources, at the version at which they were read last.
+    pub kind: Option<ObjectKind>,
     /// When the deletion was first seen.
     pub deleting_since: Option<Instant>,
     pub common: Common<ConfigMapSyncStatus>,
@@ -73,6 +76,7 @@ impl Default for SyncState {
             search: Search::default(),
             stale_copies: BTreeMap::new(),
             upgraded: None,
+            kind: None,
             deleting_since: None,
             common: Common::new(RateLimit::default()),
         }
@@ -84,6 +88,19 @@ impl SyncState {
     pub fn forget_verified(&mut self) {
         let verified = std::mem::take(&mut self.verified).into_iter();
         self.stale_copies.extend(verified.map(|(place, copy)| (place, Some(copy.source))));
+    }
+
+    /// Sources and copies are of this kind from now on. Where it is another version of the same, what is known of copies
+    /// names them at the other one: they are looked for again.
+    pub fn turns_to(&mut self, kind: ObjectKind) {
+        let before = self.kind.replace(kind);
+        if before.is_some_and(|before| before != kind && before.is_same(kind)) {
+            self.verified.clear();
+            self.stale_copies.clear();
+            self.watches = Watches::default();
+            self.backoffs.forget();
+            self.search = Search::Due;
+        }
     }
 
     /// Nothing of what is known of copies and rights is taken for granted any more.

@@ -8,6 +8,7 @@ use weaver_api::v1beta1::Targets;
 use weaver_tenant::Account;
 
 use super::declared::Declares;
+use super::kinds::Kinds;
 use crate::watch::NamespaceChange;
 use weaver_copies::namespace::{Traits, selects};
 
@@ -24,7 +25,7 @@ pub enum Reaction {
 
 /// What this change of a namespace causes for `sync`: the namespace may be to hold a copy, or be the resource's own.
 #[must_use]
-pub fn reaction<K: Declares>(sync: &K, change: NamespaceChange<'_>) -> Reaction {
+pub fn reaction<K: Declares>(sync: &K, kinds: &Kinds, change: NamespaceChange<'_>) -> Reaction {
     let own = sync.meta().namespace.clone().unwrap_or_default();
     if own == change.name {
         return Reaction::Reconcile;
@@ -41,7 +42,10 @@ pub fn reaction<K: Declares>(sync: &K, change: NamespaceChange<'_>) -> Reaction 
     if !offers_otherwise && !targets.is_some_and(may_concern) {
         return Reaction::None;
     }
-    let Ok(spec) = sync.valid() else { return Reaction::None };
+    let Ok(declared) = sync.valid() else { return Reaction::None };
+    // What it does not know yet, it has not copied.
+    let Some(kind) = kinds.known(&declared.kind) else { return Reaction::None };
+    let spec = declared.of(kind);
     let selected = |traits: Option<&Traits>| traits.is_some_and(|traits| selects(&spec, change.name, traits));
     let [before, now] = [change.before, change.now].map(selected);
     let but_labels =
@@ -132,16 +136,16 @@ mod tests {
         ] {
             let change = NamespaceChange { name, before, now };
             let mut sync = sync(targets);
-            assert_eq!(reaction(&sync, change), expected, "{targets} {change:?}");
+            assert_eq!(reaction(&sync, &Kinds::default(), change), expected, "{targets} {change:?}");
             // Suspended, it is told of its own namespace alone.
             sync.spec.spec.as_mut().unwrap().suspend = true;
             let expected = if expected == Reconcile { Reconcile } else { Nothing };
-            assert_eq!(reaction(&sync, change), expected, "{targets} {change:?}");
+            assert_eq!(reaction(&sync, &Kinds::default(), change), expected, "{targets} {change:?}");
         }
         let bare: ConfigMapSync =
             serde_json::from_value(json!({"metadata": {"namespace": "team-a", "name": "bare"}})).unwrap();
         let appears = |name| NamespaceChange { name, before: None, now: Some(&dev) };
-        assert_eq!(reaction(&bare, appears("team-a")), Reconcile);
-        assert_eq!(reaction(&bare, appears("foo")), Nothing);
+        assert_eq!(reaction(&bare, &Kinds::default(), appears("team-a")), Reconcile);
+        assert_eq!(reaction(&bare, &Kinds::default(), appears("foo")), Nothing);
     }
 }

@@ -43,6 +43,15 @@ pub(super) const NO_SOURCE: &str = "NoSource";
 /// Reason while they select more than may be.
 pub(super) const TOO_MANY: &str = "TooManySources";
 
+/// Reason while the API server does not serve the kind that is asked for, or not at that version.
+pub(super) const KIND_NOT_SERVED: &str = "KindNotServed";
+
+/// Reason while the kind that is asked for is never copied.
+pub(super) const KIND_NOT_COPIED: &str = "KindNotCopied";
+
+/// Reason while the API server does not say which kinds it serves.
+pub(super) const KIND_UNKNOWN: &str = "KindUnknown";
+
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
 

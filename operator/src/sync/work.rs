@@ -10,16 +10,17 @@ use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::ConflictPolicy;
+use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::CallError;
 use weaver_tenant::review::missing;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::declared::Declares;
+use super::declared::{Declares, NamedKind};
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
+use super::kinds::NoKind;
 use super::outcome::{
     Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Unlisted, Watched, Work,
 };
@@ -52,20 +53,20 @@ pub async fn work<K: Declares>(
     if let Some(fault) = convert::lost(sync.meta()) {
         return Some(Outcome::InvalidSpec(vec![fault]));
     }
-    let spec = match sync.valid() {
-        Ok(spec) => spec,
+    let declared = match sync.valid() {
+        Ok(declared) => declared,
         Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
     if state.forgiven != entry.forgiven() {
         state.forgiven = entry.forgiven();
         state.backoffs.forget();
     }
-    if spec.suspend {
+    if declared.is_suspended() {
         state.watches = Watches::default();
         return Some(Outcome::Suspended);
     }
     let owner = owner(sync);
-    let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
+    let account = Account { namespace: owner.namespace.clone(), name: declared.account().to_owned() };
     entry.uses(&account);
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
@@ -75,13 +76,20 @@ pub async fn work<K: Declares>(
         // All of it: what is asked again must not depend on what the tenant may not see.
         tenant.access.ask_again();
     }
+    let named = declared.kind.clone();
+    let spec = match context.own.kinds.find(&tenant.client(), &named).await {
+        Ok(kind) => declared.of(kind),
+        Err(why) => return Some(why.outcome()),
+    };
+    state.turns_to(spec.source_kind);
     let mode = match (spec.dry_run, is_taken(sync.meta())) {
         (true, _) => Mode::Try,
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
     };
-    let pass = Pass { context, tenant: &tenant, sync, owner, spec, mode };
-    pass.work(&entry.resource, state).await.map(|work| Outcome::Worked(Box::new(work)))
+    let pass = Pass { context, tenant: &tenant, sync, named, owner, spec, mode };
+    let worked = pass.work(&entry.resource, state).await?;
+    Some(worked.map_or_else(NoKind::outcome, |work| Outcome::Worked(Box::new(work))))
 }
 
 /// One pass over sources, targets and stale copies.
@@ -89,6 +97,7 @@ struct Pass<'a, K: Declares> {
     context: &'a Context<K>,
     tenant: &'a TenantClient,
     sync: &'a K,
+    named: NamedKind,
     owner: Owner,
     spec: ValidSync,
     mode: Mode,
@@ -96,7 +105,7 @@ struct Pass<'a, K: Declares> {
 
 impl<K: Declares> Pass<'_, K> {
     /// `None`, if it became outdated before its end.
-    async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Work> {
+    async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<Work, NoKind>> {
         let Self { context, tenant, spec, mode, .. } = &self;
         let (selection, asked) = select(context, tenant, spec).await;
         let Joined { refused, beyond, blind } = state
@@ -105,6 +114,14 @@ impl<K: Declares> Pass<'_, K> {
             .await;
         let Listed { names, unlisted } = list(tenant, spec).await.bounded(selection.desired.len());
         let sources = self.sources(state, &names, &selection.desired).await?;
+        let is_gone = |source: &SourceWork| source.state == SourceState::Missing;
+        let may_be_unserved =
+            if names.is_empty() { unlisted.is_some() } else { sources.values().all(is_gone) };
+        // Of a kind that is not served any more there is no source either, but that says nothing of the copies.
+        if may_be_unserved && let Err(why) = context.own.kinds.find_again(&tenant.client(), &self.named).await
+        {
+            return Some(Err(why));
+        }
         let stale_copies = self.clean_up(state, &sources, unlisted.as_ref(), &asked).await;
         // Someone took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
@@ -114,7 +131,7 @@ impl<K: Declares> Pass<'_, K> {
             .rights(state, needed_rights(spec, &sources, unlisted.as_ref(), &stale_copies.kept, &refused))
             .await;
         let beyond = beyond.iter().filter(|key| tells(key, &sources)).count();
-        Some(Work {
+        Some(Ok(Work {
             account: tenant.account.clone(),
             sources,
             unlisted,
@@ -124,7 +141,7 @@ impl<K: Declares> Pass<'_, K> {
             watched: Watched { blind, beyond },
             unheld,
             spec: self.spec,
-        })
+        }))
     }
 
     /// Reads each source and copies it. `None`, if one became outdated before its end.
@@ -183,6 +200,7 @@ impl<K: Declares> Pass<'_, K> {
         let takes = Takes {
             upstreams: TakeOver::of(&self.spec, self.sync.meta()),
             unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+            immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
         };
         let job = Job {
             tenant: self.tenant,
@@ -212,7 +230,7 @@ impl<K: Declares> Pass<'_, K> {
         asked: &BTreeSet<String>,
     ) -> StaleCopies {
         let Self { context, tenant, spec, owner, mode, .. } = self;
-        let search_failed = stale_copies::search(context, state, tenant, self.sync).await;
+        let search_failed = stale_copies::search(context, state, tenant, self.sync, spec.source_kind).await;
         // One that was selected and went meanwhile is gone when it is selected no more.
         let is_there = |source: &&SourceWork| {
             source.state != SourceState::Missing || matches!(spec.sources, Sources::Selected(_))

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Context;
-use super::access_checks::AccessChecks;
 use super::backoff::Backoffs;
 use super::fake_server::FakeServer;
+use super::kinds::Own;
 use super::reactions::{self, react};
 use crate::args::RunOptions;
 use crate::controller::events::Events;
@@ -100,7 +100,7 @@ impl World {
                 standalone: false,
                 priority: 0,
             },
-            own: AccessChecks::default(),
+            own: Own::default(),
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context), triggers };
         for name in ["settings", "other"] {

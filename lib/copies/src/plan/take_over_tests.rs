@@ -214,7 +214,7 @@ proptest! {
     ) {
         let spec = valid(spec(&["foo"]));
         let finalizers = if is_upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
-        let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unmarked: adopts };
+        let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unmarked: adopts, immutable: false };
         let step = by_object(&desired("1"), takes, found.as_ref());
         match (&step, &found) {
             (CopyStep::Create, found) => prop_assert!(found.is_none()),
