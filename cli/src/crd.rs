@@ -303,7 +303,8 @@ mod tests {
             crd.annotations_mut().insert(plan::INJECT_CA.into(), "config-weaver/weaver-webhook".into());
         }
         let words = left_to_cert_manager(&installed).unwrap().to_string();
-        let names = format!("{} {}", installed[1].name_any(), installed[2].name_any());
+        let names: Vec<String> = installed.iter().skip(1).map(kube::ResourceExt::name_any).collect();
+        let names = names.join(" ");
         for part in [
             format!("Certificate config-weaver/weaver-webhook into the CRDs {names},"),
             "`helm upgrade`".to_owned(),

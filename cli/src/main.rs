@@ -5,6 +5,7 @@
 
 mod config;
 mod connection;
+mod copied_kinds;
 mod crd;
 mod crd_diff;
 mod crd_explain;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::resource::kind::Kind;
 use crate::stdout::{failed, note};
 
 /// Check, configure and operate Config Weaver from the Pi or the laptop
@@ -159,6 +161,11 @@ enum Verb {
         #[command(subcommand)]
         verb: sync::Verb,
     },
+    /// Show and change ResourceSyncs, which copy objects of any kind; `weaver apply` makes them
+    Resource {
+        #[command(subcommand)]
+        verb: resource::Verb,
+    },
     /// Allow or forbid the operator to act as a ServiceAccount
     Tenant {
         #[command(subcommand)]
@@ -273,6 +280,7 @@ async fn main() -> ExitCode {
         Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await,
+        Verb::Resource { verb } => resource::run(Kind::Resource, verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Token { verb } => token::run(verb).await,
         Verb::Ui(options) => ui::run(&options).await,

@@ -5,22 +5,24 @@
 //! listed: what has changed since is left alone.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Debug};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Subcommand;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
-use weaver_api::v1beta1::ConfigMapSync;
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
 use weaver_copies::copy::{is_own_source, source_reference};
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
+use crate::copied_kinds;
 use crate::stdout::{note, say};
 
 #[derive(Subcommand)]
@@ -146,21 +148,17 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
 }
 
 async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
-    let syncs: Api<ConfigMapSync> = Api::all(client.clone());
-    let syncs = match syncs.list_metadata(&ListParams::default()).await {
-        Ok(list) => list.items,
-        // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
-        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-        Err(error) => return Err(error).context("listing ConfigMapSyncs"),
-    };
-    let living = Living {
-        uids: syncs.iter().filter_map(kube::ResourceExt::uid).collect(),
-        names: syncs.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
-    };
+    let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
     let mut orphans = Vec::new();
-    for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
+    let mut unlisted = 0;
+    for kind in copied_kinds::all(client).await {
+        let living = if kind.is_of_config_map_sync() { &syncs } else { &resources };
         match marked(client, kind, scope.namespace.as_deref()).await {
             Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
+            // Few may list every kind.
+            Err(kube::Error::Api(status)) if status.is_forbidden() && !kind.is_of_config_map_sync() => {
+                unlisted += 1;
+            }
             // Who may not read Secrets may still want to see the rest.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 note!("{} could not be listed: {}", kind.several(), status.message);
@@ -168,7 +166,28 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
             Err(error) => return Err(error).with_context(|| format!("listing {}", kind.several())),
         }
     }
+    if unlisted > 0 {
+        note!("{unlisted} more kinds could not be listed with your rights: their orphans are not shown");
+    }
     Ok(orphans)
+}
+
+/// The resources of this kind that there are.
+async fn living<K>(client: &Client) -> anyhow::Result<Living>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let resources: Api<K> = Api::all(client.clone());
+    let found = match resources.list_metadata(&ListParams::default()).await {
+        Ok(list) => list.items,
+        // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => return Err(error).with_context(|| format!("listing {}s", K::kind(&()))),
+    };
+    Ok(Living {
+        uids: found.iter().filter_map(kube::ResourceExt::uid).collect(),
+        names: found.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
+    })
 }
 
 /// Objects of this kind with our label, in one namespace or in all.
@@ -207,9 +226,10 @@ impl Living {
                 self.uids.contains(&owner.uid)
                     || self.names.contains(&(owner.namespace.clone(), owner.name.clone()))
             });
+        let of = if copy.place.kind.is_of_config_map_sync() { "ConfigMapSync" } else { "ResourceSync" };
         let holder = owner.map_or_else(
-            || format!("a ConfigMapSync with uid {label}"),
-            |owner| format!("ConfigMapSync {}/{}", owner.namespace, owner.name),
+            || format!("a {of} with uid {label}"),
+            |owner| format!("{of} {}/{}", owner.namespace, owner.name),
         );
         (!lives).then_some(Orphan { copy, holder })
     }

@@ -39,7 +39,7 @@ pub struct Resume {
 /// One resource, or all.
 #[derive(Args)]
 struct Target {
-    /// Only this resource: `sync/NAME` or `token/NAME` (default: all in the cluster)
+    /// Only this resource: `sync/NAME`, `resource/NAME` or `token/NAME` (default: all in the cluster)
     #[arg(value_name = "KIND/NAME", value_parser = resource)]
     resource: Option<(Kind, String)>,
     /// Namespace of the resource (default: that of the kubeconfig's context)
@@ -62,7 +62,8 @@ fn resource(text: &str) -> Result<(Kind, String), String> {
     let (noun, name) = text.split_once('/').unwrap_or_default();
     let kind = Kind::ALL.into_iter().find(|kind| kind.noun() == noun);
     let kind = kind.filter(|_| !name.is_empty());
-    kind.map(|kind| (kind, name.to_owned())).ok_or_else(|| "write sync/NAME or token/NAME".to_owned())
+    kind.map(|kind| (kind, name.to_owned()))
+        .ok_or_else(|| "write sync/NAME, resource/NAME or token/NAME".to_owned())
 }
 
 pub async fn pause(options: &Pause) -> anyhow::Result<()> {
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(resource("sync/settings"), Ok((Kind::Sync, "settings".into())));
         assert_eq!(resource("token/ci"), Ok((Kind::Token, "ci".into())));
         for odd in ["", "sync", "sync/", "settings", "configmap/a"] {
-            assert_eq!(resource(odd), Err("write sync/NAME or token/NAME".into()), "{odd}");
+            assert_eq!(resource(odd), Err("write sync/NAME, resource/NAME or token/NAME".into()), "{odd}");
         }
         assert_eq!(reason(" a backup "), Ok("a backup".into()));
         for odd in [String::new(), "  ".into(), "a\nb".into(), "x".repeat(201)] {

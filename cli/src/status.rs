@@ -54,6 +54,7 @@ struct Status {
     /// Why everything is paused.
     paused: Known<Option<String>>,
     syncs: Known<Counts>,
+    resources: Known<Counts>,
     tokens: Known<Counts>,
 }
 
@@ -61,8 +62,7 @@ impl Status {
     fn of(
         lease: &anyhow::Result<Option<Lease>>,
         paused: Known<Option<String>>,
-        syncs: Known<Counts>,
-        tokens: Known<Counts>,
+        [syncs, resources, tokens]: [Known<Counts>; 3],
         now: Timestamp,
     ) -> Self {
         let found = lease.as_ref().ok().and_then(Option::as_ref);
@@ -71,7 +71,7 @@ impl Status {
             Ok(_) => Known::Is(found.and_then(|lease| leader(lease, now))),
             Err(error) => Known::Unknown { unknown: format!("{error:#}") },
         };
-        Self { leader, candidates, paused, syncs, tokens }
+        Self { leader, candidates, paused, syncs, resources, tokens }
     }
 }
 
@@ -121,8 +121,9 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let (lease, paused) = (lease(&client).await, paused(&client).await);
     let now = Timestamp::now();
-    let (syncs, tokens) = (counts(Kind::Sync).await.into(), counts(Kind::Token).await.into());
-    let status = Status::of(&lease, paused.into(), syncs, tokens, now);
+    let [syncs, resources, tokens] = Kind::ALL;
+    let kinds = [counts(syncs).await.into(), counts(resources).await.into(), counts(tokens).await.into()];
+    let status = Status::of(&lease, paused.into(), kinds, now);
     let text = match options.output {
         Format::Table => table(&status, now),
         Format::Json => {
@@ -188,6 +189,7 @@ fn table(status: &Status, now: Timestamp) -> String {
         }),
     ));
     lines.push(("syncs", status.syncs.said(counts_said)));
+    lines.push(("resources", status.resources.said(counts_said)));
     lines.push(("tokens", status.tokens.said(counts_said)));
     let lines: Vec<String> =
         lines.iter().map(|(what, words)| format!("{what:<11}{}\n", clean(words))).collect();
@@ -255,6 +257,7 @@ mod tests {
             leader: Known::Is(lease.and_then(|lease| leader(&lease, now))),
             paused: paused.into(),
             syncs: Known::Is(Counts { all: 3, ready: 2, paused: 1 }),
+            resources: Known::Is(Counts::default()),
             tokens: Known::Is(Counts::default()),
         };
         table(&status, now)
@@ -269,6 +272,7 @@ mod tests {
              candidate  laptop, process 77, priority 0, announced 50 s ago\n\
              paused     all resources: a backup; to continue: weaver resume\n\
              syncs      2 of 3 ready, 1 paused\n\
+             resources  0 of 0 ready\n\
              tokens     0 of 0 ready\n"
         );
     }
@@ -292,7 +296,7 @@ mod tests {
             for paused in [Ok(Some(text.clone())), Err(anyhow::anyhow!(text))] {
                 let shown = shown(Some(lease.clone()), paused);
                 prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
-                prop_assert!(shown.lines().count() <= 5, "{shown}");
+                prop_assert!(shown.lines().count() <= 6, "{shown}");
             }
         }
     }

@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -43,6 +43,15 @@ impl Asked for ConfigMapSync {
     }
 }
 
+impl Asked for ResourceSync {
+    const SHORT: &'static str = "rsync";
+    const MORE: &'static str = "kubectl describe resourcesync";
+
+    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
+        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
+    }
+}
+
 impl Asked for ServiceToken {
     const SHORT: &'static str = "svctok";
     const MORE: &'static str = "kubectl describe servicetoken";
@@ -55,6 +64,7 @@ impl Asked for ServiceToken {
 /// Those that are not as they should be, in all namespaces or in one.
 pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     let mut findings = of_kind::<ConfigMapSync>(client, namespace).await;
+    findings.extend(of_kind::<ResourceSync>(client, namespace).await);
     findings.extend(of_kind::<ServiceToken>(client, namespace).await);
     findings
 }

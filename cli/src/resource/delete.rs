@@ -114,7 +114,7 @@ async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: M
         };
     }
     let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
-    let keeps_by_spec = orphan && store.kind == Kind::Sync && !dry_run;
+    let keeps_by_spec = orphan && store.kind != Kind::Token && !dry_run;
     params.preconditions = Some(Preconditions {
         uid: object.uid(),
         resource_version: object.resource_version().filter(|_| keeps_by_spec),

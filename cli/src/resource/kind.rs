@@ -7,8 +7,8 @@ use serde_json::Value;
 use weaver_api::GROUP;
 use weaver_api::conditions::{READY, bounded};
 use weaver_api::crds::STORED;
-use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
-use weaver_api::validate::{SpecFault, validate, validate_token};
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
+use weaver_api::validate::{SpecFault, validate, validate_resource, validate_token};
 use weaver_client::conditions::{Condition, condition};
 
 /// Most bytes of a cell.
@@ -18,16 +18,18 @@ const CELL: usize = 253;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     Sync,
+    Resource,
     Token,
 }
 
 impl Kind {
-    pub const ALL: [Self; 2] = [Self::Sync, Self::Token];
+    pub const ALL: [Self; 3] = [Self::Sync, Self::Resource, Self::Token];
 
     /// Its name in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sync => "ConfigMapSync",
+            Self::Resource => "ResourceSync",
             Self::Token => "ServiceToken",
         }
     }
@@ -36,6 +38,7 @@ impl Kind {
     pub fn noun(self) -> &'static str {
         match self {
             Self::Sync => "sync",
+            Self::Resource => "resource",
             Self::Token => "token",
         }
     }
@@ -43,6 +46,7 @@ impl Kind {
     pub fn resource(self) -> ApiResource {
         match self {
             Self::Sync => ApiResource::erase::<ConfigMapSync>(&()),
+            Self::Resource => ApiResource::erase::<ResourceSync>(&()),
             Self::Token => ApiResource::erase::<ServiceToken>(&()),
         }
     }
@@ -81,10 +85,10 @@ impl Kind {
                 Err(format!("has apiVersion {version:?}: that of a {kind} is \"{GROUP}/{STORED}\""))
             }
             (None, _) if kind.is_empty() => Err(format!(
-                "has no kind: begin it with `apiVersion: {GROUP}/{STORED}` and `kind: ConfigMapSync` or `kind: ServiceToken`"
+                "has no kind: begin it with `apiVersion: {GROUP}/{STORED}` and `kind: ConfigMapSync`, `kind: ResourceSync` or `kind: ServiceToken`"
             )),
             (None, _) => Err(format!(
-                "is a {kind}, not a ConfigMapSync or ServiceToken: `kubectl apply -f` is for all other kinds"
+                "is a {kind}, not a ConfigMapSync, ResourceSync or ServiceToken: `kubectl apply -f` is for all other kinds"
             )),
         }
     }
@@ -93,6 +97,7 @@ impl Kind {
     pub fn faults(self, object: &Value) -> Vec<SpecFault> {
         match self {
             Self::Sync => faults(object, |spec| validate(spec).map(|_| ())),
+            Self::Resource => faults(object, |spec| validate_resource(spec).map(|_| ())),
             Self::Token => faults(object, |spec| validate_token(spec).map(|_| ())),
         }
     }
@@ -100,7 +105,7 @@ impl Kind {
     /// Titles and cells of a table, next to the name.
     pub fn columns(self) -> &'static [Column] {
         match self {
-            Self::Sync => &SYNC_COLUMNS,
+            Self::Sync | Self::Resource => &SYNC_COLUMNS,
             Self::Token => &TOKEN_COLUMNS,
         }
     }
@@ -173,7 +178,11 @@ mod tests {
         assert_eq!(of("weaver.example.com/v1beta1", "ConfigMapSync"), Ok(Kind::Sync));
         assert_eq!(of("weaver.example.com/v1beta1", "ServiceToken"), Ok(Kind::Token));
         for (version, kind, words) in [
-            ("v1", "Secret", "is a Secret, not a ConfigMapSync or ServiceToken: `kubectl apply -f`"),
+            (
+                "v1",
+                "Secret",
+                "is a Secret, not a ConfigMapSync, ResourceSync or ServiceToken: `kubectl apply -f`",
+            ),
             ("weaver.example.com/v1alpha1", "ServiceToken", "deprecated: `kubectl apply -f` still takes it"),
             ("v1", "ConfigMapSync", "has apiVersion \"v1\": that of a ConfigMapSync is"),
             ("v1", "", "has no kind: begin it with"),
@@ -187,6 +196,7 @@ mod tests {
     fn each_kind_is_judged_by_its_own_rules() {
         for (kind, spec, field) in [
             (Kind::Sync, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.namespace")),
+            (Kind::Resource, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.apiVersion")),
             (Kind::Token, json!({"writer": {"serviceAccount": {"name": "a"}}}), Some("spec.tokens")),
             (Kind::Token, Value::Null, Some("spec.writer.serviceAccount.name")),
             (Kind::Sync, json!({"resyncSeconds": "often"}), None),

@@ -98,6 +98,7 @@ impl Tally {
 struct Seen {
     leadership: Option<Box<Leadership>>,
     syncs: Tally,
+    resources: Tally,
     tokens: Tally,
 }
 
@@ -106,6 +107,7 @@ impl Seen {
         match news {
             News::Leadership(leadership) => self.leadership = Some(leadership),
             News::Objects(Kind::Sync, read) => self.syncs.take(read),
+            News::Objects(Kind::Resource, read) => self.resources.take(read),
             News::Objects(Kind::Token, read) => self.tokens.take(read),
         }
     }
@@ -113,12 +115,13 @@ impl Seen {
     /// `None` until each part was read, or could not be.
     fn status(&self, now: Timestamp) -> Option<Status> {
         let Leadership { lease, paused } = self.leadership.as_deref()?;
-        Some(Status::of(lease, paused.clone(), self.syncs.known()?, self.tokens.known()?, now))
+        let kinds = [self.syncs.known()?, self.resources.known()?, self.tokens.known()?];
+        Some(Status::of(lease, paused.clone(), kinds, now))
     }
 
     /// What is old by now: the kinds that were read, and cannot be read any more.
     fn trouble(&self) -> Vec<String> {
-        let kinds = [("syncs", &self.syncs), ("tokens", &self.tokens)];
+        let kinds = [("syncs", &self.syncs), ("resources", &self.resources), ("tokens", &self.tokens)];
         let failing = kinds.into_iter().filter(|(_, tally)| tally.is_complete);
         let said = failing.filter_map(|(what, tally)| Some((what, tally.trouble.as_ref()?)));
         said.map(|(what, why)| format!("the watch of {what} failed and is retried: {}", clean(why))).collect()
@@ -279,6 +282,7 @@ mod tests {
         seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
         seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Added(sync("a", "False"))])));
         assert!(seen.status(at(1)).is_none(), "half of it is not the status");
+        seen.take(News::Objects(Kind::Resource, Ok(Vec::new())));
         seen.take(News::Objects(Kind::Token, Err("forbidden\n\u{1b}[2J".into())));
         seen
     }

@@ -12,7 +12,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
-use weaver_api::kind::ObjectKind;
 use weaver_api::lease::NAME as LEASE;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
@@ -20,6 +19,7 @@ use weaver_installer::{accounts, deletions, nodes};
 
 use super::part::Part;
 use super::{definitions, namespace};
+use crate::copied_kinds;
 use crate::orphans;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
@@ -36,6 +36,7 @@ pub enum Copies {
 
 pub struct Found {
     pub syncs: Vec<DynamicObject>,
+    pub resources: Vec<DynamicObject>,
     pub tokens: Vec<DynamicObject>,
     /// Objects with our label.
     copies: usize,
@@ -66,6 +67,7 @@ impl Found {
             objects.push(if knows(kind) { store.list(ListParams::default()).await? } else { Vec::new() });
         }
         let tokens = objects.pop().unwrap_or_default();
+        let resources = objects.pop().unwrap_or_default();
         let syncs = objects.pop().unwrap_or_default();
         let has_reports = definitions.iter().any(Part::defines_reports);
         let reports = if has_reports { definitions::reports(client).await? } else { Vec::new() };
@@ -82,6 +84,7 @@ impl Found {
         }
         Ok(Self {
             syncs,
+            resources,
             tokens,
             copies: copies(client).await?,
             leader: leader(client).await?,
@@ -100,6 +103,7 @@ impl Found {
     pub fn of(&self, kind: Kind) -> &[DynamicObject] {
         match kind {
             Kind::Sync => &self.syncs,
+            Kind::Resource => &self.resources,
             Kind::Token => &self.tokens,
         }
     }
@@ -107,8 +111,7 @@ impl Found {
     /// Is nothing left that would be removed?
     pub fn is_nothing(&self) -> bool {
         let parts = [&self.reports, &self.rights, &self.policy, &self.definitions];
-        self.syncs.is_empty()
-            && self.tokens.is_empty()
+        Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty())
             && parts.iter().all(|parts| parts.is_empty())
             && self.lease.is_none()
             && (self.namespace.is_none() || !self.strangers.is_empty())
@@ -119,7 +122,7 @@ impl Found {
         // Anyone who paused everything wants nothing lost, and a deletion would wait for ever.
         if let Some(reason) = &self.paused {
             ensure!(
-                self.syncs.is_empty() && self.tokens.is_empty(),
+                Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty()),
                 "all resources are paused ({reason}): `weaver resume` first"
             );
         }
@@ -187,7 +190,7 @@ pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
 /// How many objects carry our label.
 pub async fn copies(client: &Client) -> anyhow::Result<usize> {
     let mut count = 0;
-    for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
+    for kind in copied_kinds::all(client).await {
         let found = orphans::marked(client, kind, None).await;
         count += found.with_context(|| format!("listing copies: {}", kind.several()))?.len();
     }
@@ -243,6 +246,7 @@ mod tests {
     fn empty() -> Found {
         Found {
             syncs: Vec::new(),
+            resources: Vec::new(),
             tokens: Vec::new(),
             copies: 0,
             leader: None,

@@ -96,8 +96,8 @@ async fn release(
     copies: Copies,
     trouble: &mut BTreeSet<String>,
 ) -> anyhow::Result<()> {
-    let held: Vec<&DynamicObject> =
-        left.iter().filter_map(|(_, object)| without_ours(object).is_some().then_some(object)).collect();
+    let held: Vec<&(Kind, DynamicObject)> =
+        left.iter().filter(|(_, object)| without_ours(object).is_some()).collect();
     if held.is_empty() {
         return Ok(());
     }
@@ -108,14 +108,23 @@ async fn release(
             marked.extend(found.with_context(|| format!("listing copies: {}", kind.several()))?);
         }
     }
-    for object in held {
+    for (kind, object) in held {
+        if *kind == Kind::Resource && copies == Copies::Delete {
+            say(format_args!(
+                "{}: its copies stay, since no operator runs that knows their kind",
+                kind.place(object)
+            ));
+        }
         // Without `marked` there is nothing to clean up.
-        if copies == Copies::Delete && !clean_up(client, object, &marked, trouble).await {
+        if *kind == Kind::Sync
+            && copies == Copies::Delete
+            && !clean_up(client, object, &marked, trouble).await
+        {
             continue;
         }
         let mut change = exactly(object);
         change["metadata"]["finalizers"] = json!(without_ours(object));
-        let store = Store::all(Kind::Sync, client).at(Kind::Sync, object.metadata.namespace.as_deref());
+        let store = Store::all(*kind, client).at(*kind, object.metadata.namespace.as_deref());
         let name = object.name_any();
         let mut released = store.objects.merge(&name, &change, Write::Persist).await;
         if released.as_ref().is_err_and(is_invalid) {

@@ -1,0 +1,36 @@
+//! Of which kinds there may be copies in a cluster, asked with the rights of the person who types.
+
+use kube::Client;
+use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
+use weaver_api::kind::ObjectKind;
+use weaver_copies::kinds::{Treatment, treatment};
+
+use crate::stdout::note;
+
+/// Kinds of which there may be copies: ConfigMaps and Secrets, and what a ResourceSync copies.
+pub async fn all(client: &Client) -> Vec<ObjectKind> {
+    let mut kinds = ObjectKind::OF_CONFIG_MAP_SYNC.to_vec();
+    let discovered = match Discovery::new(client.clone()).run().await {
+        Ok(discovered) => discovered,
+        Err(error) => {
+            note!(
+                "the kinds that the API server serves are not known, so only ConfigMaps and Secrets are searched: {error}"
+            );
+            return kinds;
+        }
+    };
+    for (resource, serves) in discovered.groups().flat_map(ApiGroup::recommended_resources) {
+        let is_written =
+            [verbs::LIST, verbs::CREATE, verbs::DELETE].iter().all(|verb| serves.supports_operation(verb));
+        let is_copied = matches!(treatment(&resource.group, &resource.kind), Treatment::Without(_));
+        if serves.scope == Scope::Namespaced && is_written && is_copied {
+            kinds.push(ObjectKind::served(
+                &resource.group,
+                &resource.version,
+                &resource.kind,
+                &resource.plural,
+            ));
+        }
+    }
+    kinds
+}
