@@ -186,6 +186,11 @@ fn fetch_a_copy() {
 }
 
 #[test]
+fn copy_any_kind() {
+    page_works("docs/how-to/copy-any-kind.md", &["team-p", "app-p"], "");
+}
+
+#[test]
 fn keep_tokens_in_a_secret() {
     page_works("docs/how-to/keep-tokens-in-a-secret.md", &["team-t"], "");
 }

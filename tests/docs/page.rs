@@ -148,6 +148,7 @@ fn typed(path: &str, names: &[(&str, String)], before: &str, kubeconfig: &Path) 
     fs::create_dir_all(&samples).unwrap();
     for name in [
         "configmapsync.yaml",
+        "copied-network-policy.yaml",
         "fetched-configmap.yaml",
         "generated-accounts.yaml",
         "servicetoken.yaml",
