@@ -16,6 +16,7 @@ mod on_request;
 mod other_loader;
 mod parts;
 
+use crate::host::storage::remounted;
 use crate::{
     cmdline_repair::{Need, repair},
     finding::{Code, Command, Finding, Place, Remedy, Severity},
@@ -295,9 +296,12 @@ fn writable(mut finding: Finding, facts: &CgroupFacts) -> Finding {
     if let (Some(place), Some(remedy)) = (&facts.read_only_at, finding.remedy.as_mut())
         && remedy.changes.iter().any(|change| change.file.starts_with(place.as_str()))
     {
-        remedy.explain =
-            format!("{place} is mounted read-only: make it writable first; then {}", remedy.explain);
-        remedy.commands.insert(0, format!("sudo mount -o remount,rw {place}").into());
+        remedy.explain = format!(
+            "{place} is mounted read-only, which the kernel does after an error of its file system (H-15): if you did it, make \
+                 it writable first; then {}",
+            remedy.explain
+        );
+        remedy.commands.insert(0, remounted(place).into());
     }
     finding
 }

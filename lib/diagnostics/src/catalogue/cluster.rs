@@ -112,10 +112,8 @@ macro_rules! cluster_rows {
             title: "helm changes nothing, because the release is recorded as unfinished, failed or present.",
             cause: "helm was interrupted, or its wait ended, and the Secret of that revision still says `pending`; or an earlier \
                 installation failed.",
-            remedy: "if no other helm works on it, go back to the last revision that was deployed, or remove the release if there \
-                is none. For the charts of k3s itself, see their jobs",
+            remedy: "if no other helm works on it, go back to the last revision that was deployed. For the charts of k3s itself, see their jobs",
             commands: [
-                "helm list --all --all-namespaces --filter RELEASE",
                 "helm history RELEASE -n NAMESPACE",
                 "helm rollback RELEASE REVISION -n NAMESPACE",
                 "kubectl -n kube-system get helmcharts,jobs",

@@ -177,16 +177,10 @@ macro_rules! k3s_rows {
             title: "etcd has no majority: the servers of the cluster do not reach each other.",
             cause: "More than half of the servers must reach each other on TCP ports 2379 and 2380. One is off or has another \
                 address, or a firewall is in between. Of two servers none may be missing.",
-            remedy: "start the other servers, and allow the ports between them. Only if they are lost for good, make this one \
-                the only member, with the commands below: the data stays, and other servers join again",
-            commands: [
-                "# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380",
-                STOP_K3S,
-                "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.before",
-                "sudo k3s server --cluster-reset",
-                START_K3S,
-            ],
-            links: ["https://docs.k3s.io/datastore/ha-embedded"],
+            remedy: "start the other servers, and allow the ports between them. Only if they are lost for good: the second page \
+                says how one server continues alone, and what the others need before they join it again",
+            commands: ["# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380", "kubectl get nodes -o wide"],
+            links: ["https://docs.k3s.io/datastore/ha-embedded", "https://docs.k3s.io/cli/etcd-snapshot"],
         }
         SnapshotterUnusable = "F-20" "snapshotter-unusable" Fail {
             title: "containerd cannot use overlayfs on this file system, and k3s does not start.",

@@ -191,10 +191,10 @@ macro_rules! node_rows {
             title: "crictl, ctr or nerdctl asks a container runtime that is not there, or that you may not use.",
             cause: "k3s has a containerd of its own, at /run/k3s/containerd/containerd.sock, which only root may use. Others \
                 look at the places of Docker, containerd and CRI-O.",
-            remedy: "use the crictl of k3s, as root, or name its socket",
+            remedy: "use the crictl of k3s, as root; with another, name the socket",
             commands: [
                 "sudo k3s crictl ps",
-                "echo 'runtime-endpoint: unix:///run/k3s/containerd/containerd.sock' | sudo tee /etc/crictl.yaml",
+                "sudo crictl --runtime-endpoint unix:///run/k3s/containerd/containerd.sock ps",
             ],
             links: ["https://docs.k3s.io/cli"],
         }

@@ -92,12 +92,10 @@ impl BootMount {
                 Place::file(boot_dir),
                 "it is read-only".to_owned(),
                 format!("{boot_dir} is mounted read-only: no repair and no report can be written"),
-                // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on
-                // a remount.
                 Remedy::new(
                     "the kernel does this after a file system error: power off and check the card in another computer; or",
                 )
-                .command(format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {name})\" {name}")),
+                .command(remounted(boot_dir)),
             ),
             Mount::ReadOnly => return None,
             Mount::Writable => {
@@ -228,6 +226,14 @@ impl CardSpeed {
         let message = format!("the speed of {} could not be measured: {why}", self.directory);
         Finding::new(Code::CardSlow, message).milder(Severity::Unknown)
     }
+}
+
+/// The command that makes a file system writable again. Not by the place alone: mount(8) then adds what fstab says, and the
+/// kernel refuses `dirsync` on a remount of vfat.
+#[must_use]
+pub fn remounted(place: &str) -> String {
+    let place = quoted(place);
+    format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {place})\" {place}")
 }
 
 #[cfg(test)]

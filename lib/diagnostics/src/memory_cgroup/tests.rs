@@ -415,7 +415,7 @@ fn a_partition_that_is_mounted_read_only_is_made_writable_first() {
         facts.read_only_at = Some(place.to_owned());
         let remedy = findings(&facts).remove(0).remedy.unwrap();
         assert_eq!(
-            remedy.commands[0].contains("remount,rw /boot/firmware"),
+            remedy.commands[0].contains("remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware"),
             is_told,
             "{:?}",
             remedy.commands

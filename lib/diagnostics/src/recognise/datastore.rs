@@ -1,7 +1,6 @@
 //! A database that is not k3s' own, and the other servers of an etcd.
 
 use super::details::{Details, after, is_plain};
-use super::start::of_kine;
 use crate::finding::Remedy;
 
 /// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
@@ -48,12 +47,20 @@ pub(super) fn external(line: &str) -> Option<Details> {
 
 /// The same, where another program may say it too.
 pub(super) fn external_of_kine(line: &str) -> Option<Details> {
-    of_kine(line).is_some().then(|| external(line))?
+    // Not by k3s' name alone: its journal has what the kubelet quotes of pods.
+    ["kine", "preparing server", "error in txn", "range on /registry/"]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(|| external(line))?
 }
 
 /// kine's log; other programs ping databases as well.
 pub(super) fn ping(line: &str) -> Option<Details> {
-    ["level=error", "ERRO[", "k3s["].iter().any(|words| line.contains(words)).then(|| external(line))?
+    let told = ["level=error", "ERRO[", "k3s["]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(|| external(line))??;
+    Some(if line.contains("k3s[") { told } else { told.hint() })
 }
 
 fn no_connection_left() -> Details {
@@ -73,6 +80,19 @@ pub(super) fn peer(line: &str) -> Option<Details> {
     let is_failure = ["could not connect", "unhealthy", "dial tcp"].iter().any(|words| line.contains(words));
     is_failure
         .then(|| Details::message(format!("etcd does not reach another server of the cluster{whom}")).hint())
+}
+
+/// etcd's strict check of a change of its members: the majority is there.
+pub(super) fn not_added(_: &str) -> Details {
+    Details::message(
+        "etcd adds no server at the moment: one of its members does not answer, or the last one that was added has not started",
+    )
+    .remedy(
+        Remedy::new("wait until each server is Ready, and add one at a time; see which of the members does not answer")
+            .command("kubectl get nodes -o wide")
+            .command("# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380"),
+    )
+    .hint()
 }
 
 /// As long as there is no leader, and once where the disk was slow.

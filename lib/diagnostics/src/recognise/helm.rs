@@ -8,23 +8,24 @@ pub(super) fn pending(_: &str) -> Details {
     Details::message("a helm release is recorded as being installed, upgraded or rolled back")
 }
 
-/// No revision of it was ever deployed.
-pub(super) fn never_deployed(_: &str) -> Details {
-    Details::message("the first installation of this helm release failed, so there is nothing to upgrade")
-        .remedy(
-            Remedy::new("remove what the failed installation left, and install again")
-                .command("helm history RELEASE -n NAMESPACE")
-                .command("helm uninstall RELEASE -n NAMESPACE")
-                .command("helm upgrade --install RELEASE CHART -n NAMESPACE"),
+/// Its first installation failed, or the state of its revisions was lost.
+pub(super) fn not_deployed(_: &str) -> Details {
+    Details::message("helm has no revision of this release on record as deployed, so there is nothing to upgrade").remedy(
+        Remedy::new(
+            "look at its history. If an earlier revision ran, go back to it; only if revision 1 is the only one and has failed, \
+             uninstall the release, which deletes all that belongs to it, and install it again",
         )
+        .command("helm history RELEASE -n NAMESPACE")
+        .command("helm rollback RELEASE REVISION -n NAMESPACE"),
+    )
 }
 
 pub(super) fn name_in_use(_: &str) -> Details {
     Details::message("a helm release of this name exists in the namespace").remedy(
         Remedy::new(
-            "upgrade it, or take another name; one whose installation failed is removed by `helm uninstall`",
+            "upgrade it, or take another name; one whose first installation failed is removed by `helm uninstall`",
         )
-        .command("helm list --all -n NAMESPACE")
+        .command("helm history RELEASE -n NAMESPACE")
         .command("helm upgrade --install RELEASE CHART -n NAMESPACE"),
     )
 }

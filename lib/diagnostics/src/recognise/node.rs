@@ -165,6 +165,18 @@ pub(super) fn no_range(_: &str) -> Details {
     )
 }
 
+/// An event of type Normal, with every CNI that gives addresses itself.
+pub(super) fn no_range_of_k3s(_: &str) -> Details {
+    Details::message(
+        "the node was given no range of `cluster-cidr`: nothing where the CNI gives addresses itself, as Calico and Cilium do",
+    )
+    .remedy(
+        Remedy::new("with flannel: the range is too small for one more node, or nodes that no longer exist hold parts of it")
+            .command("kubectl get nodes -o custom-columns=NAME:.metadata.name,RANGE:.spec.podCIDR"),
+    )
+    .hint()
+}
+
 pub(super) fn bridge_address(line: &str) -> Option<Details> {
     line.contains("\"cni0\"").then(|| {
         Details::message(

@@ -178,9 +178,20 @@ pub(super) fn unknown_flag(line: &str) -> Option<Details> {
 /// The library of k3s, and of k3d before 3; others use it too.
 pub(super) fn undefined_flag(line: &str) -> Option<Details> {
     let flag = after(line, "not defined: ", &[' ', '=', '"'])?.trim_start_matches('-');
-    let is_ours = ["level=fatal", "FATA[", "Incorrect Usage"].iter().any(|words| line.contains(words));
-    (is_ours && is_plain(flag))
-        .then(|| Details::message(format!("the flag `--{flag}` is not known, and k3s does not start")))
+    if !is_plain(flag) {
+        return None;
+    }
+    if ["level=fatal", "FATA["].iter().any(|words| line.contains(words)) {
+        return Some(Details::message(format!("the flag `--{flag}` is not known, and k3s does not start")));
+    }
+    // crictl, ctr and the other commands of k3s say it too.
+    line.contains("Incorrect Usage").then(|| {
+        let told = Details::message(format!("the program does not know the flag `--{flag}`"));
+        told.remedy(Remedy::new(
+            "its `--help` lists those of this version; where it is k3s, it does not start",
+        ))
+        .hint()
+    })
 }
 
 pub(super) fn unknown_kubelet_flag(line: &str) -> Details {

@@ -19,7 +19,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     (
         Code::DatastoreUnreachable,
         &[
-            judged("storage endpoint: ", datastore::external),
+            judged("creating storage endpoint: ", datastore::external),
             judged("building kine: ", datastore::external),
             judged("failed to ping connection: ", datastore::ping),
             judged("failed to ping database connection: ", datastore::ping),
@@ -35,7 +35,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("another operation (install/upgrade/rollback) is in progress", helm::pending),
             tells("cannot re-use a name that is still in use", helm::name_in_use),
             tells("cannot reuse a name that is still in use", helm::name_in_use),
-            tells("\" has no deployed releases", helm::never_deployed),
+            tells("\" has no deployed releases", helm::not_deployed),
         ],
     ),
     (

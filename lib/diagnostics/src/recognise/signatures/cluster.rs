@@ -169,8 +169,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::EtcdWithoutQuorum,
         &[
             tells("etcdserver: no leader", datastore::no_leader),
-            says("etcdserver: unhealthy cluster"),
-            says("re-configuration failed due to not enough started members"),
+            tells("etcdserver: unhealthy cluster", datastore::not_added),
+            tells("re-configuration failed due to not enough started members", datastore::not_added),
             tells("publish error: etcdserver: request timed out", datastore::not_published),
             tells("failed to publish local member to cluster through raft", datastore::not_published),
             repeated("prober detected unhealthy status", 3, datastore::peer),

@@ -89,7 +89,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("failed to find the interface", node::interface),
             judged("could not find valid interface ", node::interface),
             tells("pod cidr not assigned", node::no_range),
-            tells("cidrnotavailable", node::no_range),
+            tells("cidrnotavailable", node::no_range_of_k3s),
         ],
     ),
     (
