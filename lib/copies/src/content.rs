@@ -13,8 +13,8 @@ use weaver_api::v1beta1::Keys;
 
 use serde_json::Value;
 
-use crate::kinds::{self, Fields};
-use crate::object::Object;
+use crate::kinds;
+use crate::object::{Fields, Object};
 
 /// What an object holds. Empty and absent are one: the API server stores either as it was sent.
 #[derive(Clone, Default, PartialEq)]

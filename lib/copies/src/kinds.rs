@@ -7,16 +7,12 @@
 //! What is not copied is not compared either, and an update leaves it to the copy as it is there.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use weaver_api::GROUP;
 
-use crate::object::Object;
-
-/// Fields of an object next to its metadata.
-pub type Fields = BTreeMap<String, Value>;
+use crate::object::{Fields, Object};
 
 /// What becomes of a kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

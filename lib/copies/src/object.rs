@@ -17,7 +17,8 @@ use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::review::GroupResource;
 
-use crate::kinds::Fields;
+/// Fields of an object next to its metadata.
+pub type Fields = BTreeMap<String, Value>;
 
 /// An object; of which kind, the [`ObjectKind`] says by which it is asked for.
 #[derive(Clone, Default, PartialEq, Serialize)]
