@@ -230,7 +230,7 @@ fn command(called: &'static str) -> Command {
 }
 
 /// Commands that ask no API server.
-const WITHOUT_CLUSTER: [&str; 13] = [
+const WITHOUT_CLUSTER: [&str; 14] = [
     "completion",
     "config",
     "crd explain",
@@ -238,6 +238,7 @@ const WITHOUT_CLUSTER: [&str; 13] = [
     "crd show",
     "docs",
     "explain",
+    "find",
     "ingress",
     "k3d",
     "man",

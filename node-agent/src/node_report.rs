@@ -17,7 +17,7 @@ pub struct Report {
     pub reason: String,
     /// The node joins a server: its gate never opens, and our kinds are not its to install.
     pub joins: bool,
-    /// Its server has accepted it, and its k3s runs.
+    /// Its server has accepted it: its kubelet runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
     /// The last check's findings.

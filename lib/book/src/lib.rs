@@ -50,7 +50,7 @@ mod tests {
         assert!(names.len() > 50 && names.len() == pages().count(), "a name stands for two pages");
         for page in pages() {
             assert_eq!((find(page.name()), find(page.path)), (Some(page), Some(page)));
-            assert!(page.text.starts_with("# ") && !page.title.is_empty(), "{}", page.path);
+            assert!(format!("\n{}", page.text).contains("\n# ") && !page.title.is_empty(), "{}", page.path);
         }
         assert_eq!(find("weather-forecast"), None);
     }

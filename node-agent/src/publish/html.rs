@@ -203,6 +203,7 @@ fn code_block(text: &str) -> Markup {
 }
 
 /// A page that is looked at again after so many `seconds`; or one that does not change.
+#[must_use]
 pub fn whole(title: &str, seconds: Option<u8>, content: &Markup, footer: &Markup) -> Markup {
     html! {
         (DOCTYPE)

@@ -100,7 +100,7 @@ impl Page<'_> {
         match (self.failures().next(), self.report.gate) {
             (Some(_), _) => State::Fail,
             (None, Gate::Open) => State::Ok,
-            (None, Gate::Shut) if self.report.joins => State::Ok,
+            (None, Gate::Shut) if self.report.joined => State::Ok,
             (None, Gate::Shut) => State::Starting,
         }
     }

@@ -263,10 +263,11 @@ impl Keeper {
                 // It is no cause to hold back k3s or the operator: what it tells has happened.
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::Shared::findings);
                 findings.extend(kernel.map(|finding| runs.typed_there(finding)));
+                let joined = matches!(self.phase, Phase::Joined) && units.has_joined().await;
                 self.status.set_round(Checked {
                     findings,
                     k3s_blocked: units.k3s_is_blocked(),
-                    joined: matches!(self.phase, Phase::Joined) && units.k3s_runs(),
+                    joined,
                     gate,
                     reason,
                 });

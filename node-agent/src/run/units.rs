@@ -292,7 +292,7 @@ impl Units {
     }
 
     /// Whether this is a node that its server has accepted, whatever its unit says.
-    async fn has_joined(&self) -> bool {
+    pub async fn has_joined(&self) -> bool {
         self.unit != K3S && matches!(timeout(AT_ONCE, TcpStream::connect(self.kubelet)).await, Ok(Ok(_)))
     }
 

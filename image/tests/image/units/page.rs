@@ -35,7 +35,11 @@ fn the_page_is_started_by_who_looks_and_holds_nothing() {
         assert!(page.has("Service", "InaccessiblePaths", path), "{path}");
     }
     let removal = units["weaver-node-agent.service"].service("ExecStopPost");
-    assert_eq!(removal, Some("-/usr/bin/rm -f /run/weaver-page.html /run/weaver-page.state"), "without an agent it would be old");
+    assert_eq!(
+        removal,
+        Some("-/usr/bin/rm -f /run/weaver-page.html /run/weaver-page.state"),
+        "without an agent it would be old"
+    );
     for group in ["Group", "SupplementaryGroups"] {
         assert_eq!(page.service(group), None, "it would read what that group may");
     }

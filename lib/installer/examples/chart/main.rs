@@ -4,11 +4,11 @@
 //! No object of the chart is listed twice. How a manifest becomes a template:
 //!
 //! 1. [`manifests`] reads the files that kustomize applies, and what of them a value decides: the whole
-//!   object (`when`, or one for each of a list), or a field of it, by its path ([`template::Hole`]).
+//!    object (`when`, or one for each of a list), or a field of it, by its path ([`template::Hole`]).
 //! 2. [`template`] puts a mark where the field is, writes the object as YAML, escapes what a manifest has of `{{`, and
 //!    replaces each mark by a template.
 //! 3. [`settings`] has a row for each value: its default, which is what the manifests have at that place, its
-//!   schema and its meaning. `values.yaml`, `values.schema.json` and the page are made of these rows.
+//!    schema and its meaning. `values.yaml`, `values.schema.json` and the page are made of these rows.
 //!
 //! A path that is not in the manifest any more is an error here, and a value that no template reads is one in
 //! the tests. Prints which files changed; fails before anything is written.
