@@ -82,7 +82,7 @@ pub fn effective_without(
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
     let role = role(root);
-    effective.findings.extend(keys::lint(&files, role));
+    effective.findings.extend(keys::lint(&files, &start.flags, role));
     effective.findings.extend(keys::lint_flags(&start.flags, role));
     effective.findings.extend(kubelet_flags::lint(&effective.kubelet_args));
     effective.drop_ins = with_suffix(&config, ".d");

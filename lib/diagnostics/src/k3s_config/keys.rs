@@ -21,13 +21,22 @@ const READ_ELSEWHERE: [&str; 3] = ["tls-san", "https-listen-port", "data-dir"];
 /// Characters of a key that a message repeats.
 const LONGEST: usize = 60;
 
-/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is
-/// reported elsewhere.
+/// What is wrong with the keys and the kinds of their values, next to the flags that the unit gives. Nothing of a file
+/// that is no YAML, which is reported elsewhere.
 #[must_use]
-pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
-    let mut findings: Vec<_> = each(files).flat_map(|key| key.judge(role)).collect();
+pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
+    let entries: Vec<_> = each(files).collect();
+    // Of a key without `+` in several files k3s takes the value of the last one.
+    let is_replaced = |(at, entry): (usize, &Entry<'_>)| {
+        entries[at + 1..]
+            .iter()
+            .any(|later| later.text() == entry.plain() && later.file.path != entry.file.path)
+    };
+    let judged =
+        entries.iter().enumerate().flat_map(|(at, entry)| entry.judge(role, is_replaced((at, entry))));
+    let mut findings: Vec<_> = judged.collect();
     findings.extend(families(files, role));
-    findings.extend(dns_outside(files, role));
+    findings.extend(dns_outside(files, given, role));
     findings.extend(files.iter().filter_map(super::files::second_document));
     findings
 }
@@ -53,7 +62,21 @@ fn families(files: &[TextFile], role: Role) -> Option<Finding> {
 }
 
 /// An address of the cluster's DNS server that no Service can have.
-fn dns_outside(files: &[TextFile], role: Role) -> Option<Finding> {
+fn dns_outside(files: &[TextFile], given: &[Flag], role: Role) -> Option<Finding> {
+    let no_coredns = |text: &str| text.split(',').any(|part| part.trim() == "coredns");
+    let is_elsewhere = given.iter().any(|flag| match flag.name.as_str() {
+        "service-cidr" => true,
+        "disable" => no_coredns(&flag.value),
+        _ => false,
+    });
+    let is_disabled = each(files).filter(|entry| entry.plain() == "disable").any(|entry| {
+        let values = std::slice::from_ref(&entry.value).iter().chain(entry.value.items());
+        values.filter_map(YamlNode::as_str).any(no_coredns)
+    });
+    // Without the DNS server of k3s it may be that of another one, at an address of the node.
+    if is_elsewhere || is_disabled {
+        return None;
+    }
     let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
     let text = |entry: &Entry<'_>| entry.value.as_str().map(str::to_owned);
     let dns = last("cluster-dns").filter(|_| role == Role::Server)?;
@@ -180,7 +203,7 @@ impl Entry<'_> {
         Place::at(&self.file.path, node.line, node.column)
     }
 
-    fn judge(&self, role: Role) -> Vec<Finding> {
+    fn judge(&self, role: Role, is_replaced: bool) -> Vec<Finding> {
         let Some(known) = flags::find(self.plain()) else { return self.unknown(role).into_iter().collect() };
         if let Some(until) = known.until {
             let message = format!("{} and {}", removed(&known, until), passes(role));
@@ -199,7 +222,7 @@ impl Entry<'_> {
             let remedy = Remedy::new("remove it from this file").command(RESTART_K3S);
             return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
-        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
+        if is_replaced || READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
     }
 
     fn unknown(&self, role: Role) -> Option<Finding> {

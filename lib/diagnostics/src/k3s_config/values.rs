@@ -180,9 +180,10 @@ fn is_taint(taint: &str) -> bool {
 /// Of `MySQL` only, whose address is in brackets behind the name of a protocol.
 fn is_dsn(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("mysql://") else { return true };
-    let before_database = rest.rsplit_once('/').map_or(rest, |(before, _)| before);
+    // Without the slash the driver takes none of it.
+    let Some((before_database, _)) = rest.rsplit_once('/') else { return rest.is_empty() };
     let address = before_database.rsplit_once('@').map_or(before_database, |(_, address)| address);
-    address.is_empty() || address.contains('(') && address.ends_with(')')
+    matches!(address, "" | "tcp" | "unix") || address.contains('(') && address.ends_with(')')
 }
 
 /// The component that was meant: one letter too few, or two the wrong way round.
@@ -304,6 +305,8 @@ mod tests {
             ("datastore-endpoint", "mysql://k3s:a@b/c@tcp(192.168.1.9:3306)/k3s", None),
             ("datastore-endpoint", "mysql://root@unix(/run/mysqld/mysqld.sock)/k3s", None),
             ("datastore-endpoint", "mysql://", None),
+            ("datastore-endpoint", "mysql://k3s:hunter2@tcp/k3s", None),
+            ("datastore-endpoint", "mysql://k3s:hunter2@tcp(h:3306)", Some((true, "an address that"))),
             ("datastore-endpoint", "postgres://u:p@h:5432/k3s", None),
             ("token", "hunter2", None),
         ] {

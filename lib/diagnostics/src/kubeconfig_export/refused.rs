@@ -109,7 +109,12 @@ impl Found<'_> {
 
     /// Who is to be impersonated has a name.
     fn impersonation(&mut self, user: &YamlNode) {
-        let is_set = |node: &&YamlNode| !matches!(&node.value, Value::Null) && node.as_str() != Some("");
+        let is_set = |node: &&YamlNode| match &node.value {
+            Value::Null => false,
+            Value::Scalar(text) => !text.is_empty(),
+            Value::List(items) => !items.is_empty(),
+            Value::Map(entries) => !entries.is_empty(),
+        };
         let more =
             ["as-uid", "as-groups", "as-user-extra"].iter().find_map(|field| user.get(field).filter(is_set));
         if let Some(node) = more.filter(|_| user.get("as").as_ref().is_none_or(|node| !is_set(node))) {
@@ -130,7 +135,7 @@ impl Found<'_> {
             }
         }
         if let Some(node) = exec.get("interactiveMode")
-            && !matches!(node.as_str(), Some("Never" | "IfAvailable" | "Always"))
+            && !matches!(node.as_str(), Some("" | "Never" | "IfAvailable" | "Always"))
         {
             let what = "kubectl knows no such interactiveMode";
             self.fault(node, what, "write Never, IfAvailable or Always");
@@ -180,13 +185,13 @@ impl Found<'_> {
                 &format!("install {plugin} and have it named by `exec`: get the file again"),
             );
         }
-        let Some(exec) = user.get("exec") else { return };
+        let Some(exec) = user.get("exec").filter(|exec| exec.value != Value::Null) else { return };
         self.exec(exec);
         let version = exec.get("apiVersion").and_then(YamlNode::as_str).unwrap_or_default();
         match version.strip_prefix("client.authentication.k8s.io/") {
             Some("v1beta1") => {}
             Some("v1") => {
-                if exec.get("interactiveMode").is_none() {
+                if exec.get("interactiveMode").and_then(YamlNode::as_str).is_none_or(str::is_empty) {
                     let what = "exec of version v1 has no interactiveMode, and kubectl refuses it";
                     self.fault(exec, what, "write `interactiveMode: IfAvailable` below exec");
                 }
@@ -303,6 +308,8 @@ mod tests {
                 "{client-certificate-data: QQ==, client-key: /k}".to_owned(),
             ),
             ("{}", format!("{{exec: {{apiVersion: {v1}beta1, command: a}}}}")),
+            ("{}", format!("{{exec: {{apiVersion: {v1}beta1, command: a, interactiveMode: \"\"}}}}")),
+            ("{}", "{token: x, exec: null, as-groups: [], as-user-extra: {}}".to_owned()),
             ("{}", format!("{{exec: {{apiVersion: {v1}, interactiveMode: Never, command: a}}}}")),
             ("{}", "{auth-provider: {name: oidc}}".to_owned()),
             ("{insecure-skip-tls-verify: true}", "{token: x, as: jane, as-groups: [a]}".to_owned()),

@@ -4,7 +4,7 @@ use super::*;
 use crate::k3s_config::merge;
 
 fn found_on(role: Role, text: &str) -> Vec<Finding> {
-    let findings = lint(&[TextFile::new("/c.yaml", text)], role);
+    let findings = lint(&[TextFile::new("/c.yaml", text)], &[], role);
     assert!(!format!("{findings:?}").contains("hunter2"), "{findings:?}");
     findings
 }
@@ -160,11 +160,41 @@ fn the_dns_server_has_an_address_of_the_services() {
         ("service-cidr: 10.96.0.0/12\ncluster-dns: 10.96.0.10\n", false),
         ("service-cidr: 10.43.0.0/16\ncluster-dns: 10.96.0.10\n", true),
         ("cluster-dns: 10.43.0.10\n", false),
+        ("cluster-dns: 169.254.20.10\ndisable: [traefik, coredns]\n", false),
     ] {
         let found = messages(Role::Server, text);
         assert_eq!(found.iter().any(|message| message.contains("within service-cidr")), is_told, "{text}");
         assert_eq!(found.len(), usize::from(is_told), "{text}: {found:?}");
     }
+}
+
+#[test]
+fn a_flag_of_the_unit_decides_what_the_addresses_of_services_are() {
+    let file = TextFile::new("/c.yaml", "cluster-dns: 10.96.0.10\n");
+    let given = |name: &str, value: &str| Flag {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        origin: Place::line("/etc/systemd/system/k3s.service", 3),
+    };
+    for (flag, told) in [
+        (given("service-cidr", "10.96.0.0/12"), 0),
+        (given("disable", "traefik,coredns"), 0),
+        (given("disable", "traefik"), 1),
+    ] {
+        assert_eq!(lint(std::slice::from_ref(&file), &[flag], Role::Server).len(), told);
+    }
+}
+
+#[test]
+fn a_value_that_a_later_file_replaces_is_not_judged() {
+    let bad = "node-label: [node-role.kubernetes.io/worker=true]\n";
+    let found = |later: &str| {
+        let files = [TextFile::new("/c.yaml", bad), TextFile::new("/c.yaml.d/90.yaml", later)];
+        lint(&files, &[], Role::Server).len()
+    };
+    assert_eq!(found("node-label: [role=worker]\n"), 0);
+    assert_eq!(found("node-label+: [role=worker]\n"), 1, "it is added to what is there");
+    assert_eq!(found("node-name: a\n"), 1);
 }
 
 #[test]
@@ -227,7 +257,7 @@ proptest! {
     #[test]
     fn never_panics(text in "\\PC*|(tls-san|write-kubeconfig-mode|debug|\\+|: |- |\\[|\\]|0|a|,|\n){0,12}") {
         for role in [Role::Server, Role::Agent] {
-            let _ = lint(&[TextFile::new("/f", text.clone())], role);
+            let _ = lint(&[TextFile::new("/f", text.clone())], &[], role);
         }
     }
 
