@@ -111,7 +111,7 @@ mod own_server {
     #[test]
     fn a_drifted_ca_bundle_and_a_deleted_definition_are_repaired() {
         let scene = Scene::start();
-        let agent = scene.run(&["--recheck-seconds", "2"]);
+        let agent = scene.run(&[]);
         agent.open();
         scene.apply_upstreams_sample();
         let drift = r#"{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}"#;

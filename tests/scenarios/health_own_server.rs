@@ -37,9 +37,11 @@ async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
     );
     let loops: Vec<&str> =
         report["loops"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
-    let all =
-        ["keeping the lease", "watching configmapsyncs", "watching servicetokens", "watching namespaces"];
-    assert_eq!(loops, [all.as_slice(), &["housekeeping"]].concat());
+    let watches = ["configmapsyncs", "resourcesyncs", "servicetokens", "namespaces"]
+        .map(|kind| format!("watching {kind}"));
+    assert_eq!(loops[0], "keeping the lease");
+    assert_eq!(loops[1..5], watches);
+    assert_eq!(loops[5..], ["housekeeping"]);
     // Anyone who asks learns of no one.
     let names = report.to_string();
     assert!(!names.contains(&world.name("team")) && !names.contains("settings"), "{names}");

@@ -52,7 +52,7 @@ async fn a_second_install_writes_nothing_and_a_drifted_ca_bundle_is_repaired() {
     let own = Own::start().await;
     own.install().await.unwrap();
     let names: Vec<String> = crds::all().into_iter().filter_map(|crd| crd.metadata.name).collect();
-    assert_eq!(names.len(), 3);
+    assert_eq!(names.len(), 4);
     let mut versions = Vec::new();
     for name in &names {
         let crd = definition(&own, name).await;

@@ -59,7 +59,9 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     world.holds(&baz, "settings", &[("a", "1")]).await;
     world.condition(&team, "goes", "Ready", "True", "Synced").await;
     weaver(&alone, &["pause", "--reason", " "]).await.refused("give a reason");
-    weaver(&alone, &["pause", "--reason", "x", "settings"]).await.refused("write sync/NAME or token/NAME");
+    weaver(&alone, &["pause", "--reason", "x", "settings"])
+        .await
+        .refused("write sync/NAME, resource/NAME or token/NAME");
     let said = weaver(&alone, &["pause", "--reason", "a backup"]).await;
     assert!(said.done && said.out.contains("to continue: `weaver resume`"), "{said:?}");
     is_paused(&world, &team, "sync").await;

@@ -263,7 +263,7 @@ async fn kubectl_explains_every_field() {
             || ["READY", "REASON", "DESIRED", "SYNCED", "AGE"].iter().all(|c| header.contains(c)),
         "{header}"
     );
-    assert!(kubectl(&["api-resources", "--categories", "weaver", "-o", "name"]).0.lines().count() == 3);
+    assert!(kubectl(&["api-resources", "--categories", "weaver", "-o", "name"]).0.lines().count() == 4);
 }
 
 #[tokio::test]
