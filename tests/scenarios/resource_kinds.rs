@@ -193,15 +193,6 @@ pub fn copied() -> Vec<Copied> {
             "/spec/entryPoints/0",
             json!("web"),
         ),
-        (
-            "helm.cattle.io/v1",
-            "HelmChart",
-            "helmcharts",
-            json!({"spec": {"chart": "web", "version": "1"}}),
-            json!({"spec": {"version": "2"}}),
-            "/spec/version",
-            json!("2"),
-        ),
         // Fields that a Secret has too, of other types.
         (
             "gadgets.example.com/v1",

@@ -11,7 +11,6 @@ use crate::resource_kinds::copied;
 async fn definitions(world: &World) {
     define(world, "traefik.io", "Middleware", "middlewares", &["v1alpha1"]).await;
     define(world, "traefik.io", "IngressRoute", "ingressroutes", &["v1alpha1"]).await;
-    define(world, "helm.cattle.io", "HelmChart", "helmcharts", &["v1"]).await;
     define(world, "gadgets.example.com", "Gadget", "gadgets", &["v1"]).await;
 }
 

@@ -101,6 +101,13 @@ const TABLE: &[(&str, &str, Treatment)] = &[
         Treatment::Never("is allocated to one Pod: copy a ResourceClaimTemplate"),
     ),
     ("storage.k8s.io", "CSIStorageCapacity", Treatment::Never("is reported by a storage driver")),
+    (
+        "helm.cattle.io",
+        "HelmChart",
+        Treatment::Never(
+            "is a release of its name in its targetNamespace, which a copy would share and remove",
+        ),
+    ),
     ("k3s.cattle.io", "Addon", Treatment::Never("is written by k3s for a file of its own")),
     ("k3s.cattle.io", "ETCDSnapshotFile", Treatment::Never("is written by k3s for a snapshot of its own")),
 ];
@@ -108,18 +115,19 @@ const TABLE: &[(&str, &str, Treatment)] = &[
 /// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. On a copy they
 /// would say that it was worked on too: a claim with `pv.kubernetes.io/bind-completed` is lost for ever.
 const WRITTEN_BY_CONTROLLERS: [&str; 13] = [
-    "autoscaling.alpha.kubernetes.io/",
+    // At autoscaling/v1 other annotations of this domain are parts of the spec.
+    "autoscaling.alpha.kubernetes.io/conditions",
+    "autoscaling.alpha.kubernetes.io/current-metrics",
     "batch.kubernetes.io/",
     "control-plane.alpha.kubernetes.io/",
     "controller-revision-hash",
     "deployment.kubernetes.io/",
     "deprecated.daemonset.template.generation",
     "field.cattle.io/",
-    "helmcharts.helm.cattle.io/",
     "pod-template-hash",
     "pv.kubernetes.io/",
     "statefulset.kubernetes.io/",
-    "volume.beta.kubernetes.io/",
+    "volume.beta.kubernetes.io/storage-provisioner",
     "volume.kubernetes.io/",
 ];
 
@@ -350,6 +358,13 @@ mod tests {
         let meta = metadata_of(&claim).into_owned();
         assert_eq!(json!(meta.annotations), json!({"note": "mine"}));
         assert_eq!(json!(meta.labels), json!({"app.kubernetes.io/name": "db"}));
+        let asks = json!({
+            "autoscaling.alpha.kubernetes.io/behavior": "{}",
+            "volume.beta.kubernetes.io/storage-class": "fast",
+        });
+        let scaler = object(json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+                                   "metadata": {"annotations": asks}}));
+        assert_eq!(json!(metadata_of(&scaler).annotations), asks, "parts of the spec");
         let map = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
             "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}));
         assert_eq!(json!(metadata_of(&map).annotations), json!({"pv.kubernetes.io/bind-completed": "yes"}));

@@ -185,9 +185,13 @@ pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
 }
 
 /// Those of another object that are copied, and those that the spec adds, which win.
+/// Annotations that were fields before there were fields for them: without them a copy gets the cluster's default.
+const ASKS: [&str; 2] = ["kubernetes.io/ingress.class", "volume.beta.kubernetes.io/storage-class"];
+
 fn copied(source: Option<&Map>, added: &Map) -> Map {
-    let is_copied =
-        |key: &str| !is_reserved(key) && !NEVER_COPIED.iter().any(|prefix| key.starts_with(prefix));
+    let is_copied = |key: &str| {
+        ASKS.contains(&key) || !is_reserved(key) && !NEVER_COPIED.iter().any(|prefix| key.starts_with(prefix))
+    };
     let own = source.into_iter().flatten().filter(|(key, _)| is_copied(key));
     own.chain(added).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

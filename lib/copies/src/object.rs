@@ -10,9 +10,10 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::DynamicResourceScope;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::review::GroupResource;
@@ -64,6 +65,9 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
+/// Values in an object of a kind that is not a ConfigMap or a Secret, at most: in memory each takes many times its JSON.
+const VALUES: usize = 10_000;
+
 /// Reads the fields of an object. Which of them its kind has, is known when all are read: `kind` may be behind them.
 struct ObjectVisitor;
 
@@ -76,32 +80,57 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
         let mut object = Object::default();
+        let mut rest: BTreeMap<String, Box<RawValue>> = BTreeMap::new();
         while let Some(field) = map.next_key::<String>()? {
             match field.as_str() {
                 "apiVersion" => object.api_version = map.next_value()?,
                 "kind" => object.kind = map.next_value()?,
                 "metadata" => object.metadata = map.next_value()?,
-                _ => drop(object.rest.insert(field, map.next_value()?)),
+                _ => drop(rest.insert(field, map.next_value()?)),
             }
         }
         if object.is_of_config_map_sync() {
-            for (field, value) in std::mem::take(&mut object.rest) {
+            for (field, value) in rest {
                 match field.as_str() {
-                    "data" => object.data = part(value)?,
-                    "binaryData" => object.binary_data = part(value)?,
-                    "type" => object.type_ = part(value)?,
-                    "immutable" => object.immutable = part(value)?,
+                    "data" => object.data = part(&value)?,
+                    "binaryData" => object.binary_data = part(&value)?,
+                    "type" => object.type_ = part(&value)?,
+                    "immutable" => object.immutable = part(&value)?,
                     _ => {}
                 }
             }
+            return Ok(object);
+        }
+        if rest.values().map(|value| values(value.get())).sum::<usize>() > VALUES {
+            return Err(A::Error::custom(format_args!(
+                "an object with more than {VALUES} values is not copied"
+            )));
+        }
+        for (field, value) in rest {
+            object.rest.insert(field, part(&value)?);
         }
         Ok(object)
     }
 }
 
+/// How many values there are in this JSON.
+fn values(json: &str) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' | b'{' | b'[' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// The parser's words would show the value.
-fn part<T: DeserializeOwned, E: serde::de::Error>(value: Value) -> Result<T, E> {
-    serde_json::from_value(value)
+fn part<T: DeserializeOwned, E: serde::de::Error>(value: &RawValue) -> Result<T, E> {
+    serde_json::from_str(value.get())
         .map_err(|_| E::custom("a field of the content has another type than it may have"))
 }
 
@@ -209,6 +238,21 @@ mod tests {
             let object: Object = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(json!(object), stored);
         }
+    }
+
+    #[test]
+    fn an_object_of_very_many_values_is_refused_and_texts_are_no_values() {
+        let policy = |rules: usize, text: &str| {
+            let from = json!({"from": [{"podSelector": {}}]});
+            let spec = json!({"ingress": vec![from; rules], "note": text});
+            let object = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec});
+            serde_json::from_value::<Object>(object).map_err(|error| error.to_string())
+        };
+        assert!(policy(1_000, &"[{,\"\\".repeat(20_000)).is_ok());
+        assert_eq!(policy(10_000, "").unwrap_err(), "an object with more than 10000 values is not copied");
+        let data: BTreeMap<_, _> = (0..20_000).map(|key| (format!("k{key}"), "v")).collect();
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+        assert!(serde_json::from_value::<Object>(map).is_ok(), "its values are texts");
     }
 
     #[test]

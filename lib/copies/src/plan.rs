@@ -20,6 +20,7 @@ use weaver_api::marks::{
 use weaver_api::validate::ValidSync;
 
 use super::copy::{Desired, is_own_source};
+use crate::metadata::is_adopted;
 use crate::object::Object;
 use crate::sources::SpecSource;
 
@@ -236,6 +237,16 @@ pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &O
         Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => StaleCopy::Upstreams,
         _ => StaleCopy::Others,
     }
+}
+
+/// Why a copy that cannot be updated is not deleted to be made again, whatever its policy says.
+#[must_use]
+pub fn keeps_from_replacing(desired: &Desired, seen: &ObjectMeta) -> Option<&'static str> {
+    if is_adopted(seen) || !bears_uid(&desired.owner, seen) {
+        return Some("it was there before this resource, so it is not replaced");
+    }
+    let is_claim = (desired.kind.group(), desired.kind.as_str()) == ("", "PersistentVolumeClaim");
+    is_claim.then_some("its data would be lost, so it is not replaced")
 }
 
 /// Is it ours by our own marks; and if not, whose is it?

@@ -5,7 +5,7 @@
 //! has both as preconditions. On a 409 the object is read and judged again, a few times at most.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{PartialObjectMeta, Status};
 use serde_json::Value;
 use tracing::info;
@@ -18,7 +18,9 @@ use weaver_copies::copy::Desired;
 use weaver_copies::kinds::staying_on;
 use weaver_copies::metadata::{adopted, is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::plan::{Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, stale_copy};
+use weaver_copies::plan::{
+    Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, keeps_from_replacing, stale_copy,
+};
 use weaver_copies::sources::SpecSource;
 
 /// Name under which our writes are in `managedFields`.
@@ -186,10 +188,12 @@ async fn inspect(
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
         (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
         (CopyStep::Update(Before::Ours, seen), Some(words)) if !desired.kind.is_of_config_map_sync() => {
-            match (would_be_made(copies, desired, namespace).await?, takes.immutable) {
-                (true, true) => Next::Step(CopyStep::Replace(seen), Staying::new()),
-                (true, false) => Next::Ended(TargetState::Rejected(format!("{words}; {REPLACE}"))),
-                (false, _) => Next::Ended(TargetState::Rejected(words)),
+            let is_in_the_way = would_be_made(copies, desired, namespace).await?;
+            match (is_in_the_way, keeps_from_replacing(desired, &seen), takes.immutable) {
+                (false, ..) => Next::Ended(TargetState::Rejected(words)),
+                (true, Some(why), _) => Next::Ended(TargetState::Rejected(format!("{words}; {why}"))),
+                (true, None, true) => Next::Step(CopyStep::Replace(seen), Staying::new()),
+                (true, None, false) => Next::Ended(TargetState::Rejected(format!("{words}; {REPLACE}"))),
             }
         }
         // It is not immutability that refuses the update: the refusal is meant.
@@ -246,11 +250,7 @@ async fn carry_out(
                 // What is there still is in the way of trying more.
                 return Ok(Next::Ended(TargetState::Planned(CopyChange::Replace)));
             }
-            let mut copy = desired.create(namespace);
-            if is_adopted(seen) {
-                copy.metadata = adopted(copy.metadata);
-            }
-            (call(copies.create(&params, &copy)).await?, CopyChange::Replace)
+            (call(copies.create(&params, &desired.create(namespace))).await?, CopyChange::Replace)
         }
     };
     if mode != Mode::Write {
@@ -399,7 +399,14 @@ async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), 
     let preconditions =
         Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
     let dry_run = mode != Mode::Write;
-    let params = DeleteParams { dry_run, preconditions: Some(preconditions), ..DeleteParams::default() };
+    // Some old kinds would leave what they own, such as a ReplicationController its Pods.
+    let propagation_policy = Some(PropagationPolicy::Background);
+    let params = DeleteParams {
+        dry_run,
+        preconditions: Some(preconditions),
+        propagation_policy,
+        ..DeleteParams::default()
+    };
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 

@@ -79,6 +79,13 @@ fn what_deployment_tools_and_other_syncers_know_their_own_by_is_never_copied() {
 }
 
 #[test]
+fn what_asks_for_a_class_is_copied() {
+    let copy = metadata(&json!({"annotations": {"kubernetes.io/ingress.class": "internal"}}), &json!({}));
+    let annotations = copy.of_new("foo", "settings").annotations.unwrap();
+    assert_eq!(annotations["kubernetes.io/ingress.class"], "internal");
+}
+
+#[test]
 fn other_peoples_metadata_stays_and_what_we_set_goes_when_it_is_not_wanted_any_more() {
     let before = metadata(&json!({"labels": {"app": "x"}}), &json!({"annotations": {"note": "1"}}));
     let mut found = before.of_new("foo", "settings");

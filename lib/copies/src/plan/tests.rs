@@ -42,6 +42,25 @@ fn foreign_object() -> Object {
 }
 
 #[test]
+fn what_was_there_before_and_what_has_data_is_never_deleted_to_be_made_again() {
+    let made = desired("1").create("foo").metadata;
+    let adopted = crate::metadata::adopted(made.clone());
+    let mut claim = desired("1");
+    claim.kind = ObjectKind::served("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
+    let of_another = desired_of(owner("u2"), "1");
+    for (desired, seen, why) in [
+        (desired("1"), &made, None),
+        (desired("1"), &adopted, Some("it was there before")),
+        (of_another, &made, Some("it was there before")),
+        (claim, &made, Some("its data would be lost")),
+    ] {
+        let found = keeps_from_replacing(&desired, seen);
+        assert_eq!(found.is_some(), why.is_some(), "{found:?}");
+        assert!(found.unwrap_or_default().starts_with(why.unwrap_or_default()), "{found:?}");
+    }
+}
+
+#[test]
 fn an_unchanged_copy_is_kept_without_reading_it() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
