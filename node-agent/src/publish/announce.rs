@@ -9,7 +9,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use clap::ValueEnum;
 use weaver_diagnostics::{
-    announcement::{Announcement, SERVICE},
+    announcement::{Announcement, SERVICE, State},
     weaver_toml::plan::ANNOUNCEMENT,
 };
 
@@ -59,6 +59,10 @@ impl Announcer {
             return Wanted::Nothing;
         }
         let port = if is_seen { html::PORT } else { self.host.api_address(&self.host.effective()).port() };
+        // While k3s starts, the file stays as an earlier boot had it.
+        let is_starting = !joins && page.state() == State::Starting;
+        let before =
+            || proven_before(&fs::read_to_string(&path).ok().filter(|_| is_starting)?, page.host_name);
         let served = page.best_name().map(str::to_owned);
         let announcement = Announcement {
             name: Some(page.host_name.to_owned()),
@@ -66,7 +70,7 @@ impl Announcer {
             joins,
             has_page: is_seen,
             ca: self.ca(root),
-            served: served.or_else(|| proven_before(&fs::read_to_string(&path).ok()?)),
+            served: served.or_else(before),
         };
         Wanted::File(service_file(&announcement, port))
     }
@@ -112,12 +116,12 @@ fn service_file(announcement: &Announcement, port: u16) -> String {
     )
 }
 
-/// The name that an earlier boot had proven: while k3s starts, the file stays as it was.
-fn proven_before(text: &str) -> Option<String> {
-    let record = |line: &str| {
-        line.trim().strip_prefix(TXT.0)?.strip_suffix(TXT.1)?.strip_prefix("served=").map(str::to_owned)
-    };
-    text.lines().find_map(record)
+/// The name that an earlier boot had proven, where this host was called as it is now.
+fn proven_before(text: &str, host_name: &str) -> Option<String> {
+    let records = || text.lines().filter_map(|line| line.trim().strip_prefix(TXT.0)?.strip_suffix(TXT.1));
+    let of = |key: &str| records().find_map(|record| record.strip_prefix(key)?.strip_prefix('='));
+    of("name").filter(|name| *name == host_name)?;
+    of("served").map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -224,10 +228,16 @@ mod tests {
         let before = (inode(), case.text());
         let failed =
             Report { findings: vec![Finding::new(Code::MemoryTooSmall, "x")], ..Report::unchecked() };
-        for report in [Report::unchecked(), failed, open(&["raspi.lan"])] {
+        for report in [Report::unchecked(), open(&["raspi.lan"])] {
             case.announce("raspi", &report, true).unwrap();
             assert_eq!((inode(), case.text()), before, "{report:?}");
         }
+        // What is not proven any more, or by another name of this host, is not announced.
+        case.announce("raspi", &failed, true).unwrap();
+        assert!(!case.text().unwrap().contains("served="), "{:?}", case.text());
+        case.announce("raspi", &open(&["raspi.lan"]), true).unwrap();
+        case.announce("attic", &Report::unchecked(), true).unwrap();
+        assert!(!case.text().unwrap().contains("served="), "{:?}", case.text());
         case.announce("attic", &open(&["attic.lan"]), true).unwrap();
         let text = case.text().unwrap();
         assert!(text.contains(">name=attic<") && text.contains(">served=attic.lan<"), "{text}");
