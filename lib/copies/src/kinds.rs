@@ -57,6 +57,9 @@ const TABLE: &[(&str, &str, Treatment)] = &[
             Omitted { path: &["spec", "clusterIPs"], but: Some("None"), stays: false },
             assigned(&["spec", "ports", "[]", "nodePort"]),
             assigned(&["spec", "healthCheckNodePort"]),
+            // The traffic to them is the source's.
+            assigned(&["spec", "externalIPs"]),
+            assigned(&["spec", "loadBalancerIP"]),
         ]),
     ),
     // The volume that is bound to one claim.
@@ -260,6 +263,7 @@ mod tests {
                 "Service",
                 json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
                     "ipFamilies": ["IPv4"], "healthCheckNodePort": 30001,
+                    "externalIPs": ["192.0.2.1"], "loadBalancerIP": "192.0.2.2",
                     "ports": [{"port": 80, "nodePort": 30000}, {"port": 81}]},
                     "status": {"loadBalancer": {}}}),
                 json!({"spec": {"type": "NodePort", "ipFamilies": ["IPv4"], "ports": [{"port": 80}, {"port": 81}]}}),

@@ -372,7 +372,8 @@ async fn kind_of<K: Declares>(
     tenant: &TenantClient,
     named: &NamedKind,
 ) -> Result<ObjectKind, Pass> {
-    match context.own.kinds.find(&tenant.client(), named).await {
+    // At a version that is not served any more, each of them would be taken for gone.
+    match context.own.kinds.find_again(&tenant.client(), named).await {
         Ok(kind) => Ok(kind),
         Err(NoKind::OtherVersions(_, others)) if !others.is_empty() => Ok(others[0]),
         // Then none was ever made.

@@ -103,32 +103,31 @@ impl Kinds {
         }
     }
 
-    /// The same, whatever was answered before.
-    ///
-    /// # Errors
-    /// As [`Kinds::find`].
-    pub async fn find_again(&self, client: &Client, kind: &NamedKind) -> Result<ObjectKind, NoKind> {
-        if let NamedKind::Named(name) = kind {
-            self.known.lock().remove(name);
-        }
-        self.find(client, kind).await
-    }
-
     /// The kind of this name, as the API server serves it.
     ///
     /// # Errors
     /// Why its objects are not copied.
     pub async fn find(&self, client: &Client, kind: &NamedKind) -> Result<ObjectKind, NoKind> {
+        let NamedKind::Named(name) = kind else { return self.find_again(client, kind).await };
+        let fresh = |(asked, kind): &(Instant, ObjectKind)| (asked.elapsed() < LASTS).then_some(*kind);
+        let known = self.known.lock().get(name).and_then(fresh);
+        match known {
+            Some(kind) => Ok(kind),
+            None => self.find_again(client, kind).await,
+        }
+    }
+
+    /// The same, whatever was answered before; that counts for others until there is another answer.
+    ///
+    /// # Errors
+    /// As [`Kinds::find`].
+    pub async fn find_again(&self, client: &Client, kind: &NamedKind) -> Result<ObjectKind, NoKind> {
         let name = match kind {
             NamedKind::Served(kind) => return Ok(*kind),
             NamedKind::Named(name) => name,
         };
         if let Treatment::Never(why) = treatment(&name.group, &name.kind) {
             return Err(NoKind::Never(format!("a {} {why}", name.kind)));
-        }
-        let fresh = |(asked, kind): &(Instant, ObjectKind)| (asked.elapsed() < LASTS).then_some(*kind);
-        if let Some(kind) = self.known.lock().get(name).and_then(fresh) {
-            return Ok(kind);
         }
         let served = resources(client, &name.api_version()).await.map_err(NoKind::Unknown)?;
         let Some(resource) = of_kind(&served, &name.kind) else {
