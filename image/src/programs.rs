@@ -108,7 +108,7 @@ impl Profile {
     pub const fn budget(self) -> u64 {
         match self {
             Self::Release => 20 << 20,
-            Self::Dev => 48 << 20,
+            Self::Dev => 56 << 20,
         }
     }
 }

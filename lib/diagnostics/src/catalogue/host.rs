@@ -257,7 +257,7 @@ macro_rules! host_rows {
                 are installed, which takes a Pi many minutes.",
             remedy: "wait until it has finished, and try again. Do not remove the lock file: two at a time damage the list of \
                 packages",
-            commands: ["sudo fuser -v /var/lib/dpkg/lock-frontend /var/lib/apt/lists/lock", "journalctl -u apt-daily-upgrade -n 20"],
+            commands: ["sudo lslocks --notruncate", "journalctl -u apt-daily-upgrade -n 20"],
             links: ["https://wiki.debian.org/UnattendedUpgrades"],
         }
         BackupOverdue = "H-23" "backup-overdue" Warn {

@@ -161,7 +161,7 @@ pub(super) fn over_current(line: &str) -> Option<Details> {
 /// The lock of apt or of dpkg; who may not open it is not root.
 pub(super) fn package_lock(line: &str) -> Option<Details> {
     let is_of_packages =
-        ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt"].iter().any(|place| line.contains(place));
+        ["/lib/dpkg/", "/lib/apt/", "/cache/apt/"].iter().any(|place| line.contains(place));
     let may_not = ["ermission denied", "are you root"].iter().any(|words| line.contains(words));
     (is_of_packages && !may_not).then(|| packages_locked(line))
 }
