@@ -131,7 +131,7 @@ by_update() {
   run "rm /etc/apt/sources.list.d/config-weaver.sources"
   says "$version is installed and verified" "weaver node update --yes --to $version"
   verified
-  quiet "apt-get purge -qq -y config-weaver weaver; rm /etc/apt/keyrings/config-weaver.asc; rmdir /etc/apt/keyrings || :"
+  quiet "apt-get purge -qq -y config-weaver weaver; rm /etc/apt/keyrings/config-weaver.asc"
 }
 
 # by_update_on_a_running_host: what is good stays, what is bad goes back, what is cut off is finished.
@@ -172,5 +172,5 @@ by_update_on_a_running_host() {
   says "$version is installed and verified" "weaver node update --yes"
   eventually "! grep -q F-17 /run/weaver/node-status.txt"
   verified
-  quiet "apt-get purge -qq -y config-weaver weaver; rm -r /etc/apt/keyrings"
+  quiet "apt-get purge -qq -y config-weaver weaver; rm /etc/apt/keyrings/config-weaver.asc"
 }
