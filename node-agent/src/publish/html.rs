@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use maud::{DOCTYPE, Markup, html};
 use weaver_diagnostics::{
+    announcement::State,
     finding::{Code, Finding, Severity},
     finding_text::{clean, clean_lines, cut},
     host::names::LOCALHOST,
@@ -80,11 +81,11 @@ impl Page<'_> {
             if finding.severity() == Severity::Ok { good.push(article) } else { others.push(article) }
         }
         let left_off = sorted.len() - good.len() - others.len();
-        let is_fine = self.report.gate == Gate::Open || self.report.joined;
-        let class = match self.failures().next() {
-            Some(_) => "bad",
-            None if is_fine => "ok",
-            None => "warn",
+        let is_settled = self.report.gate == Gate::Open || self.report.joined;
+        let class = match self.state() {
+            State::Fail => "bad",
+            State::Ok => "ok",
+            State::Starting => "warn",
         };
         let content = html! {
             h1 { (host) }
@@ -110,7 +111,7 @@ impl Page<'_> {
             p { (Self::product()) ". Nothing can be changed here. " a href="/docs/" { "Documentation" } ". More on the node: "
                 code { "sudo weaver-node-agent check" } }
         };
-        whole(&host, Some(if is_fine { LATER } else { SOON }), &content, &footer).into_string()
+        whole(&host, Some(if is_settled { LATER } else { SOON }), &content, &footer).into_string()
     }
 
     /// How to reach the node.

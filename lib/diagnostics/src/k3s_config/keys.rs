@@ -27,13 +27,11 @@ const LONGEST: usize = 60;
 pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     let entries: Vec<_> = each(files).collect();
     // Of a key without `+` in several files k3s takes the value of the last one.
-    let is_replaced = |(at, entry): (usize, &Entry<'_>)| {
-        entries[at + 1..]
-            .iter()
-            .any(|later| later.text() == entry.plain() && later.file.path != entry.file.path)
-    };
-    let judged =
-        entries.iter().enumerate().flat_map(|(at, entry)| entry.judge(role, is_replaced((at, entry))));
+    let judged = entries.iter().enumerate().flat_map(|(at, entry)| {
+        let replaces =
+            |later: &Entry<'_>| later.text() == entry.plain() && later.file.path != entry.file.path;
+        entry.judge(role, entries[at + 1..].iter().any(replaces))
+    });
     let mut findings: Vec<_> = judged.collect();
     findings.extend(families(files, role));
     findings.extend(dns_outside(files, given, role));

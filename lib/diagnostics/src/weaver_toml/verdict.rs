@@ -194,10 +194,9 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
     }
     let message = format!("imported, and still in {file}: {}", what.join(" and "));
     let explain = format!("write {} there, from another computer or here", lines.join(" and "));
-    Finding::new(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
-        Remedy::new(explain)
-            .command(r#"sudo mount -o remount,rw "$(findmnt -no SOURCE /boot/firmware)" /boot/firmware"#),
-    )
+    Finding::new(Code::TokenLeftOnCard, message)
+        .saw(Place::file(file), why)
+        .remedy(Remedy::new(explain).command(crate::host::storage::remounted("/boot/firmware")))
 }
 
 /// What fsck saved of a `weaver.toml` that was cut off while a secret was blanked could not be removed.
