@@ -156,7 +156,7 @@ by_update_on_a_running_host() {
   run "kill -9 \$(cat /update.pid)"
   is "$bad" "dpkg-query -W -f '\${Version}' config-weaver"
   # Its own agent knows nothing of updates: the one before is at hand.
-  quiet "dpkg-deb --fsys-tarfile /var/lib/weaver/packages/old/config-weaver_*.deb | tar -xO ./usr/bin/weaver-node-agent > /agent
+  quiet "dpkg-deb --fsys-tarfile /var/lib/weaver/packages/replaced/config-weaver_*.deb | tar -xO ./usr/bin/weaver-node-agent > /agent
     chmod 755 /agent"
   refused "$bad is installed but was not verified" "/agent update --yes --wait 8"
   is "$newer active" "echo \$(dpkg-query -W -f '\${Version}' config-weaver) \$(systemctl is-active weaver-node-agent)"

@@ -59,13 +59,16 @@ impl Update<'_> {
             say(&format!("Config Weaver {to} could not be verified: {error:#}"));
             return Ok(self.failed().await);
         }
-        // Without it the next run proves it again; that it is proven is so all the same.
-        if let Err(error) = self.note(UpgradePhase::Done) {
-            say(&format!("{error:#}"));
-        }
-        self.packages.tidy();
+        // Without them the next run proves it again; that it is proven is so all the same.
+        let kept = self.packages.keep_replaced().and_then(|()| self.note(UpgradePhase::Done));
         say(&format!("Config Weaver {to} is installed and verified: {}", self.proven()));
-        say(&format!("{from} is kept: `sudo weaver node update --to {from}`"));
+        match kept {
+            Ok(()) => {
+                self.packages.tidy();
+                say(&format!("{from} is kept: `sudo weaver node update --to {from}`"));
+            }
+            Err(error) => say(&format!("{error:#}")),
+        }
         Ok(exit_code::FINE)
     }
 
@@ -124,14 +127,29 @@ impl Update<'_> {
                 self.packages.tidy();
                 Ok(exit_code::FINE)
             }
-            Resume::Install => {
-                self.host.programs.configure().await?;
-                self.forward().await
-            }
+            Resume::Install => self.install_again().await,
             Resume::Prove => self.prove_new(&mut stop).await,
             Resume::GoBack => Ok(self.back().await),
             Resume::ProveOld => Ok(self.prove_old().await),
         }
+    }
+
+    /// Installs the new packages, of which some are there, or parts of one; the exit code.
+    async fn install_again(&mut self) -> anyhow::Result<u8> {
+        self.host.programs.configure().await?;
+        if !self.packages.are_fetched(&self.record.to) {
+            let new = self.packages.new_ones();
+            self.packages.empty(&new)?;
+            if let Err(refusal) = self.host.programs.download(&self.record.to, &new).await? {
+                say(&format!(
+                    "The packages of {} are not here any more: {refusal}",
+                    self.record.versions().1
+                ));
+                return Ok(self.failed().await);
+            }
+            self.packages.flush_new_ones()?;
+        }
+        self.forward().await
     }
 
     async fn proves(&self, packages: &[Package]) -> anyhow::Result<()> {
@@ -141,7 +159,7 @@ impl Update<'_> {
 
     /// The kept files of the packages that were replaced.
     fn old_files(&self) -> Vec<PathBuf> {
-        files(&self.packages.old())
+        files(&self.packages.back())
     }
 
     fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {
@@ -165,7 +183,7 @@ impl Update<'_> {
 
     /// Says that the way back failed, too.
     fn stuck(&self, why: &str) -> u8 {
-        let directory = self.packages.old();
+        let directory = self.packages.back();
         say(&format!(
             "{} could not be verified either: {why}\nIts log says why; then try once more:\n  \
              sudo weaver explain --journal weaver-node-agent\n  sudo dpkg --install --recursive {}\n  \

@@ -171,12 +171,13 @@ impl Errand {
         packages.take_old(
             &kept.into_iter().map(|change| package(&change.name, &change.to)).collect::<Vec<_>>(),
         )?;
-        let wanted: Vec<_> = offered.iter().map(|change| format!("{}={}", change.name, change.to)).collect();
+        let wanted: Vec<_> = offered.iter().map(|change| package(&change.name, &change.to)).collect();
         if !wanted.is_empty()
             && let Err(refusal) = programs.download(&wanted, &packages.new_ones()).await?
         {
             return Ok(Err(refusal));
         }
+        packages.flush_new_ones()?;
         let new = files(&packages.new_ones());
         ensure!(
             new.len() == changes.len(),

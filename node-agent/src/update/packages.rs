@@ -4,6 +4,7 @@
 //! them (a package that was installed from a file was never in the cache, and a source may keep its newest only), and
 //! what is made again is what ran here. Guarantees: a set is whole or not there.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
@@ -32,10 +33,20 @@ impl Packages {
         Self { directory: state_dir.join(DIRECTORY) }
     }
 
+    /// What the last update that succeeded replaced.
+    fn old(&self) -> PathBuf {
+        self.directory.join("old")
+    }
+
+    /// The packages that the update under way replaces.
+    fn replaced(&self) -> PathBuf {
+        self.directory.join("replaced")
+    }
+
     /// The packages that lead back.
     #[must_use]
-    pub fn old(&self) -> PathBuf {
-        self.directory.join("old")
+    pub fn back(&self) -> PathBuf {
+        if self.replaced().is_dir() { self.replaced() } else { self.old() }
     }
 
     /// The packages to install.
@@ -83,17 +94,33 @@ impl Packages {
         Ok(())
     }
 
-    /// Makes packages again of what is installed, in place of those that were kept.
+    /// Whether the files to install are these packages, and no others.
+    #[must_use]
+    pub fn are_fetched(&self, packages: &[Package]) -> bool {
+        let there: BTreeSet<_> = files(&self.new_ones()).iter().filter_map(|file| named(file)).collect();
+        there == packages.iter().cloned().collect()
+    }
+
+    /// Writes the files to install to the disk: what is written down next relies on them.
     ///
     /// # Errors
-    /// One of them cannot be made; those that were kept before are still there.
+    /// One cannot be written.
+    pub fn flush_new_ones(&self) -> anyhow::Result<()> {
+        flush(&self.new_ones())?;
+        to_the_disk(&self.directory)
+    }
+
+    /// Makes packages again of what is installed; those that were kept before stay until the update has succeeded.
+    ///
+    /// # Errors
+    /// One of them cannot be made.
     pub async fn keep(
         &self,
         programs: &Programs,
         root: &HostRoot,
         packages: &[Package],
     ) -> anyhow::Result<()> {
-        let (next, tree) = (self.directory.join("old.next"), self.directory.join("tree"));
+        let (next, tree) = (self.directory.join("next"), self.directory.join("tree"));
         self.empty(&next)?;
         for Package { name, version } in packages {
             let what = || format!("cannot keep {name} {version}, which is installed");
@@ -104,21 +131,29 @@ impl Packages {
             programs.answer("dpkg-deb", words).await.with_context(what)?;
         }
         remove(&tree)?;
-        for file in files(&next) {
-            File::open(&file)
-                .and_then(|file| file.sync_all())
-                .context("cannot write the kept packages to the disk")?;
+        flush(&next)?;
+        remove(&self.replaced())?;
+        fs::rename(&next, self.replaced()).context("cannot keep the packages that are installed")?;
+        to_the_disk(&self.directory)
+    }
+
+    /// What was replaced takes the place of what an earlier update kept. Called again after a cut, it ends in the same
+    /// state.
+    ///
+    /// # Errors
+    /// They are kept, and not in that place.
+    pub fn keep_replaced(&self) -> anyhow::Result<()> {
+        if self.replaced().is_dir() {
+            remove(&self.old())?;
+            fs::rename(self.replaced(), self.old()).context("cannot keep the packages that were replaced")?;
         }
-        to_the_disk(&next)?;
-        remove(&self.old())?;
-        fs::rename(&next, self.old()).context("cannot keep the packages that are installed")?;
         to_the_disk(&self.directory)
     }
 
     /// Removes what only an update under way needs.
     pub fn tidy(&self) {
         // What stays is removed before the next update.
-        let _ = remove(&self.new_ones()).and_then(|()| remove(&self.unpacked()));
+        let _ = [self.new_ones(), self.unpacked(), self.replaced()].map(|directory| remove(&directory));
     }
 }
 
@@ -216,6 +251,15 @@ fn path(path: &Path) -> anyhow::Result<&str> {
 
 fn remove(directory: &Path) -> io::Result<()> {
     if_there(fs::remove_dir_all(directory))
+}
+
+/// Writes the package files in a directory to the disk.
+fn flush(directory: &Path) -> anyhow::Result<()> {
+    for file in files(directory) {
+        let flushed = File::open(&file).and_then(|file| file.sync_all());
+        flushed.with_context(|| format!("cannot write {} to its disk", file.display()))?;
+    }
+    to_the_disk(directory)
 }
 
 fn to_the_disk(directory: &Path) -> anyhow::Result<()> {

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::package_update::apt::{Known, also_installed, policy};
 use weaver_diagnostics::package_update::dpkg::{self, Installed};
-use weaver_diagnostics::package_update::plan::UpgradeRefusal;
+use weaver_diagnostics::package_update::plan::{Package, UpgradeRefusal};
 use weaver_diagnostics::package_update::{PACKAGES, apt_error};
 use weaver_diagnostics::weaver_toml::plan::UPDATE_SOURCE;
 
@@ -84,6 +84,12 @@ impl Programs {
         // Fails where one is not there, and says of the others all the same.
         let format = format!("--showformat={}", dpkg::FORMAT);
         let output = self.run("dpkg-query", ["--show", &format].into_iter().chain(PACKAGES)).await?;
+        ensure!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "dpkg-query cannot say what is installed ({}): {}",
+            output.status,
+            cut(String::from_utf8_lossy(&output.stderr).trim(), 300)
+        );
         Ok(dpkg::installed(&String::from_utf8_lossy(&output.stdout)))
     }
 
@@ -105,15 +111,16 @@ impl Programs {
         Ok(self.answer("dpkg", ["--print-architecture"]).await?.trim().to_owned())
     }
 
-    /// Fetches these packages, `NAME=VERSION`, into a directory; apt compares their hashes with the signed list.
+    /// Fetches these packages into a directory; apt compares their hashes with the signed list.
     ///
     /// # Errors
     /// As [`Self::refresh`].
     pub async fn download(
         &self,
-        packages: &[String],
+        packages: &[Package],
         into: &Path,
     ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let packages = packages.iter().map(|Package { name, version }| format!("{name}={version}"));
         let mut command = self.command("apt-get");
         command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]);
         command.args(self.own_source()).args(packages);
@@ -142,7 +149,9 @@ impl Programs {
     /// # Errors
     /// dpkg cannot be run.
     pub async fn configure(&self) -> anyhow::Result<()> {
-        self.run("dpkg", ["--force-confdef", "--force-confold", "--configure", "-a"]).await.map(drop)
+        self.unlocked(&words(&["--force-confdef", "--force-confold"], &["--configure", "-a"], &[]))
+            .await
+            .map(drop)
     }
 
     /// Installs these files whatever is there, without apt, its lists and a network.
@@ -150,14 +159,19 @@ impl Programs {
     /// # Errors
     /// As [`Self::refresh`].
     pub async fn put_back(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let how = ["--force-confdef", "--force-confold", "--force-downgrade"];
+        Ok(self.judged(&self.unlocked(&words(&how, &["--install"], files)).await?))
+    }
+
+    /// Has dpkg do it when no other program uses it any more, or fail.
+    async fn unlocked(&self, words: &[OsString]) -> anyhow::Result<Output> {
         let until = Instant::now() + LOCKED;
         let mut has_said = false;
         loop {
-            let how = ["--force-confdef", "--force-confold", "--force-downgrade"];
-            let output = self.run("dpkg", words(&how, &["--install"], files)).await?;
+            let output = self.run("dpkg", words).await?;
             let is_locked = String::from_utf8_lossy(&output.stderr).contains("lock was locked");
             if !is_locked || Instant::now() >= until {
-                return Ok(self.judged(&output));
+                return Ok(output);
             }
             if !has_said {
                 has_said = true;
@@ -295,6 +309,10 @@ mod tests {
         let (_dir, programs) = locked_for(100);
         assert_eq!(programs.put_back(&[]).await.unwrap(), Ok(()));
         assert_eq!(begun.elapsed().as_secs(), 200);
+        let begun = Instant::now();
+        let (_dir, programs) = locked_for(100);
+        programs.configure().await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 200, "as what finishes an update does");
         let begun = Instant::now();
         let (_dir, programs) = locked_for(u32::MAX);
         let refusal = programs.put_back(&[]).await.unwrap().unwrap_err();

@@ -16,7 +16,7 @@ const MARGIN: u64 = 64 * 1024;
 pub const KEPT: &str = "kept on this host by the last update";
 
 /// One package of one version.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Package {
     pub name: String,
     pub version: String,

@@ -61,6 +61,7 @@ case $call in
   "dpkg --print-architecture") echo amd64 ;;
   "dpkg configure") for file in "$state"/*; do sed -i 's/iU /ii /' "$file"; done ;;
   "dpkg-query --show")
+    if is fail "$call"; then cat "$here/words" >&2; exit 2; fi
     for file in "$state"/*; do
       while read -r version status; do printf '%s\t%s \t%s\t100\n' "${file##*/}" "$status" "$version"; done <"$file"
     done

@@ -357,7 +357,7 @@ fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     let (code, said) = host.update(&["--yes"]);
     assert_eq!(code, Some(13), "{said}");
     // The directory is root's: no shell of another account finds what is in it.
-    let old = host.path("root/var/lib/weaver/packages/old");
+    let old = host.path("root/var/lib/weaver/packages/replaced");
     assert!(said.contains(&format!("  sudo dpkg --install --recursive {}\n", old.display())), "{said}");
 
     // As docs/how-to/update.md has it, after a power cut and with dpkg alone.
@@ -370,6 +370,60 @@ fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     let (code, said) = host.update(&["--to", "0.1"]);
     assert_eq!((code, host.installed()), (Some(0), OLD.map(str::to_owned).into()), "{said}");
     assert!(host.record().contains("went-back"), "{}", host.record());
+}
+
+#[test]
+fn an_update_that_changed_nothing_leaves_what_an_earlier_one_kept() {
+    let host = Host::new();
+    assert_eq!(host.update(&["--yes"]).0, Some(0));
+    for (what, offered, code) in [("locked", "0.3", 10), ("not proven", "0.3bad", 12)] {
+        host.offers(offered);
+        host.write("locked", if what == "locked" { "yes" } else { "no" });
+        let (ended, said) = host.update(&["--yes"]);
+        assert_eq!((ended, host.installed()), (Some(code), NEW.map(str::to_owned).into()), "{what}: {said}");
+    }
+    let (code, said) = host.update(&["--yes", "--to", "0.1"]);
+    assert_eq!((code, host.installed()), (Some(0), OLD.map(str::to_owned).into()), "{said}");
+    assert!(said.contains("weaver 0.2 → 0.1, from kept on this host"), "{said}");
+}
+
+#[test]
+fn packages_that_a_cut_has_lost_are_fetched_again_or_it_goes_back() {
+    for (source, code, want) in [("is there", 0, NEW), ("is gone", 12, OLD)] {
+        let host = Host::new();
+        host.write("kill", "within apt-get install");
+        assert_eq!(host.update(&["--yes"]).0, None);
+        fs::remove_file(host.path("root/var/lib/weaver/packages/new/weaver_0.2_amd64.deb")).unwrap();
+        if source == "is gone" {
+            host.write("fail", "apt-get download");
+            host.write("words", "E: Failed to fetch x  File not found");
+        }
+        let (ended, said) = host.update(&["--yes"]);
+        assert_eq!(
+            (ended, host.installed()),
+            (Some(code), want.map(str::to_owned).into()),
+            "{source}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_dpkg_that_cannot_say_what_is_installed_ends_no_record() {
+    let host = Host::new();
+    host.write("kill", "within apt-get install");
+    assert_eq!(host.update(&["--yes"]).0, None);
+    host.write("fail", "dpkg-query --show");
+    host.write("words", "dpkg-query: error: parsing file '/var/lib/dpkg/status'");
+    let (code, said) = host.update(&["--yes"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("dpkg-query cannot say what is installed (exit status: 2): dpkg-query: error"),
+        "{said}"
+    );
+    assert!(host.record().contains("forward"), "{}", host.record());
+    fs::remove_file(host.path("fail")).unwrap();
+    assert_eq!(host.update(&["--yes"]).0, Some(0));
+    assert_eq!(host.installed(), NEW);
 }
 
 #[test]
