@@ -22,6 +22,7 @@ pub mod boot_files;
 mod card_page;
 mod checks;
 mod clock_wait;
+pub mod copy_proof;
 mod dummy_interface;
 mod facts;
 mod fat_file;

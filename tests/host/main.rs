@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod copy_proof;
 mod faults;
 mod gate;
 mod k3d;

@@ -95,13 +95,17 @@ pub async fn apply_all(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
+/// Applies one object.
+///
+/// # Errors
+/// The API server refuses it, or gives no answer in time.
+pub async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
     let (Some(types), Some(name)) = (&object.types, &object.metadata.name) else {
         bail!("a built-in manifest has no kind or no name");
     };
     let what = format!("applying {} {name}", types.kind);
     let kind = GroupVersionKind::try_from(types).with_context(|| what.clone())?;
-    // Kinds of Kubernetes itself, of which each is in the plural what kube makes of it.
+    // Each is in the plural what kube makes of it.
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = match &object.metadata.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::k3s_upgrade::proof::{WantedNode, missing as k3s_missing};
 use weaver_diagnostics::package_update::definitions::Definition;
 use weaver_diagnostics::package_update::plan::{Package, UpgradeRefusal};
-use weaver_diagnostics::package_update::proof::{self, AGENT, SeenPackages, UNITS};
+use weaver_diagnostics::package_update::proof::{self, AGENT, OPERATOR, SeenPackages, UNITS};
 use weaver_diagnostics::package_update::record::UpdateRecord;
 
 use super::args::UpdateArgs;
@@ -164,7 +164,14 @@ impl Host {
             missing.extend(self.k3s_missing(record).await);
             missing
         })
-        .await
+        .await?;
+        match &self.node {
+            // Only with an operator and an API server that both ran before.
+            Some(node) if record.names.is_some() && record.units.iter().any(|unit| unit == OPERATOR) => {
+                node.prove_copy().await
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn k3s_missing(&self, record: &UpdateRecord) -> Vec<String> {

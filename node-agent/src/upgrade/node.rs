@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::{Api, Client};
 use nix::unistd::{AccessFlags, access};
@@ -21,7 +21,9 @@ use weaver_host::progress::Progress;
 
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
+use super::say::say;
 use crate::checks::{self, Check};
+use crate::copy_proof::{self, CopySeen};
 use crate::facts::storage::space;
 use crate::host::{Host, KUBELET};
 use crate::run::cluster::{self, ClusterAccess};
@@ -170,6 +172,18 @@ impl Node {
     pub async fn server_version(&self) -> Option<Version> {
         let version = api_version(&self.kubelet().await?.ok()?).await;
         version.ok()?.parse().ok()
+    }
+
+    /// Has the operator make a copy, and remove it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn prove_copy(&self) -> anyhow::Result<()> {
+        let client = self.admin().await.map_err(|why| anyhow!(why))?;
+        if copy_proof::prove(&client, self.wait).await? == CopySeen::Paused {
+            say("The cluster is paused (`weaver pause`): it was not tried to copy anything.");
+        }
+        Ok(())
     }
 
     async fn admin(&self) -> Result<Client, String> {

@@ -4,9 +4,10 @@ use super::dpkg::Installed;
 use super::plan::Package;
 
 /// Units whose state before an update is that after it. What a socket starts is not among them.
-pub const UNITS: [&str; 3] = [AGENT, "weaver-webhook.socket", "weaver-operator.service"];
+pub const UNITS: [&str; 3] = [AGENT, "weaver-webhook.socket", OPERATOR];
 /// The unit that writes the node's report.
 pub const AGENT: &str = "weaver-node-agent.service";
+pub const OPERATOR: &str = "weaver-operator.service";
 
 /// What was seen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
