@@ -21,7 +21,14 @@ const OWNED: &[(&str, &str)] = &[
     ("data-dir", "remove it: the card's services expect k3s' data where they are"),
     ("write-kubeconfig", "remove it; `weaver kubeconfig export` writes one for your laptop"),
     ("config", "write the keys of that file here"),
+    ("server", "write `server` below [k3s] with `role = \"agent\"`: a second server is not supported"),
+    ("cluster-init", ONE_SERVER),
+    ("cluster-reset", ONE_SERVER),
+    ("cluster-reset-restore-path", ONE_SERVER),
 ];
+/// Backup, restore and upgrade are those of one server with its SQLite.
+const ONE_SERVER: &str = "remove it: a card is the only server of its cluster, with SQLite as its datastore; other \
+    cards join with `role = \"agent\"`";
 /// Keys whose values are secrets.
 pub(crate) const SECRET: &[&str] = &[
     "agent-token",
@@ -163,6 +170,11 @@ mod tests {
             ("data-dir", "not set here", "remove it"),
             ("write-kubeconfig", "not set here", "kubeconfig export"),
             ("config", "not set here", "here"),
+            ("server", "not set here", "a second server is not supported"),
+            ("cluster-init", "not set here", "the only server of its cluster"),
+            ("cluster-init+", "not set here", "the only server of its cluster"),
+            ("cluster-reset", "not set here", "the only server of its cluster"),
+            ("cluster-reset-restore-path", "not set here", "the only server of its cluster"),
             ("agent-token", "a secret", "only root"),
             ("datastore-endpoint", "a secret", "only root"),
         ] {
