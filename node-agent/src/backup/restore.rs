@@ -26,6 +26,8 @@ use super::seal::Keys;
 use super::show::open;
 use super::work::{Nowhere, Refused, refused};
 use super::{datastore, swap};
+use weaver_host::durable_file::{flush_directory_of, if_there};
+
 use crate::facts::mounts::Mounts;
 use crate::facts::storage::space;
 use crate::host_root::HostRoot;
@@ -216,7 +218,10 @@ impl Errand {
         for swap in &record.swaps {
             // That of an earlier restore: what is there now is kept in its stead.
             let kept = self.node.host.root.real(&swap.kept);
-            swap::remove(&kept).with_context(|| format!("cannot remove {}", swap.kept))?;
+            // On the disk before the note, which may be on another: a cut would bring back what is older.
+            swap::remove(&kept)
+                .and_then(|()| if_there(flush_directory_of(&kept)))
+                .with_context(|| format!("cannot remove {}", swap.kept))?;
         }
         note(&self.state_dir, record, Phase::Swap)
     }
