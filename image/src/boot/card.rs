@@ -66,7 +66,15 @@ impl Card {
     /// # Errors
     /// When the image is none, the card too small, or `edits` cannot be made.
     pub fn new(image: &Path, size: u64, edits: &Edits) -> Result<Self> {
-        Self::at(Place::Temporary(temporary_dir()?), image, size, edits)
+        Self::at(Place::Temporary(temporary_dir()?), image, size, edits, None)
+    }
+
+    /// Another new card, whose guest lets the same key in as this one's.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn successor(&self, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
+        Self::at(Place::Temporary(temporary_dir()?), image, size, edits, Some(self.key.clone()))
     }
 
     /// The card in `dir`; made there if there is none yet.
@@ -76,14 +84,14 @@ impl Card {
     pub fn in_dir(dir: &Path, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
         files::make_dir(dir)?;
         let dir = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
-        Self::at(Place::Kept(dir), image, size, edits)
+        Self::at(Place::Kept(dir), image, size, edits, None)
     }
 
-    fn at(place: Place, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
+    fn at(place: Place, image: &Path, size: u64, edits: &Edits, key: Option<Key>) -> Result<Self> {
         let boot = boot_partition(image)?;
         let dir = place.path();
         let (path, origin_file) = (dir.join("card.qcow2"), dir.join("image"));
-        let key = Key::in_dir(dir)?;
+        let key = key.map_or_else(|| Key::in_dir(dir), Ok)?;
         let origin = origin(image)?;
         if let Some(made_from) = files::read_if_there(&origin_file)? {
             if made_from != origin {

@@ -120,7 +120,13 @@ impl Machine {
         self.running.ports
     }
 
-    /// Its card. Of a running machine, not all is in it.
+    /// The card that it was started from.
+    #[must_use]
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// What is on its card. Of a running machine, not all is in it.
     #[must_use]
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
