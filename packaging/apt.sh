@@ -3,11 +3,12 @@
 #
 #   packaging/apt.sh                 of those that `make deb` made, from out/ into out/apt
 #   packaging/apt.sh of DEBS OUT     of those in the directory DEBS, into the directory OUT
-#   packaging/apt.sh check           none: says what is wrong with the key and the dates, before hours are spent on packages
+#   packaging/apt.sh check           none: checks the key and the dates, before hours are spent on packages
 #
-# KEY=FILE|ID is the key that signs: a file that `gpg --export-secret-keys` wrote, or a key of your own keyring. apt refuses the
-# repository VALID_DAYS (365) after its date, so that no one can serve an old one for ever. The same packages and key give the
-# same bytes: the date is SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is said before out/apt is replaced.
+# KEY=FILE|ID is the key that signs: a file that `gpg --export-secret-keys` wrote, or a key of your own keyring. apt
+# refuses the repository VALID_DAYS (365) after its date, so that no one can serve an old one forever. The same
+# packages and key give the same bytes: the date is SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is
+# said before out/apt is replaced.
 set -euo pipefail
 # A web server reads it, whatever the umask of who makes it.
 umask 022

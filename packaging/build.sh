@@ -2,8 +2,8 @@
 # Makes the Debian packages by debhelper: config-weaver, weaver and config-weaver-card, for amd64 and arm64.
 #
 #   packaging/build.sh                    release programs, built here, into out/
-#   packaging/build.sh of PROGRAMS OUT    of programs that are there, for this machine or for the card, not compressed: for tests
-#                                         and for the card image
+#   packaging/build.sh of PROGRAMS OUT    of existing programs, for this machine or for the card, not compressed:
+#                                         for tests and for the card image
 #
 # WEAVER_DEB_VERSION takes the place of the workspace's version. The same sources give the same bytes: every date is
 # SOURCE_DATE_EPOCH or else that of the last commit.

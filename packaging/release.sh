@@ -2,13 +2,13 @@
 # Makes a release: everything that is published of a version, its list, signature and provenance, into dist/.
 #
 #   VERSION=0.2.0 packaging/release.sh                  all of it, built here
-#   VERSION=… packaging/release.sh of PROGRAMS DEBS OUT of programs for this machine, and of packages, that are there: for tests
+#   VERSION=… packaging/release.sh of PROGRAMS DEBS OUT of existing programs for this machine, and packages: for tests
 #
-# RELEASE_URL=ADDRESS is where the files will be fetched from: with it there are a manifest for krew and a formula for Homebrew.
-# RELEASE_KEY=FILE is the secret key of minisign that signs, KEY=FILE|ID that of gpg which signs the apt repository.
-# RELEASE_IMAGE=no leaves the card image out, RELEASE_BUILDER=URI says who builds, RELEASE_NOTES=HEADING takes another section
-# of CHANGELOG.md. The same commit, tools and keys give the same bytes: every date is SOURCE_DATE_EPOCH or else that of the last commit.
-# What is wrong is said before dist/ is replaced.
+# RELEASE_URL=ADDRESS is where the files will be fetched from: with it there are a manifest for krew and a formula for
+# Homebrew. RELEASE_KEY=FILE is the secret key of minisign that signs, KEY=FILE|ID that of gpg which signs the apt
+# repository. RELEASE_IMAGE=no leaves the card image out, RELEASE_BUILDER=URI says who builds, RELEASE_NOTES=HEADING
+# takes another section of CHANGELOG.md. The same commit, tools and keys give the same bytes: every date is
+# SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is said before dist/ is replaced.
 set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."

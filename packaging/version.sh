@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes this checkout another version, to be committed and tagged: `make version VERSION=0.2.0`.
 #
-# Cargo.toml and Cargo.lock, the image's tag in the manifests, names of files in the pages of the book, and the heading of the changelog.
+# Cargo.toml and Cargo.lock, the image's tag in the manifests, names of files in the pages of the book, and the heading
+# of the changelog.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/devstack/path.sh

@@ -1,5 +1,5 @@
-//! The connection to the API server, with the rights of the person who types: by `--kubeconfig` and
-//! `--context`, else as kubectl would connect, else, on a node of k3s where the person has no kubeconfig, by
+//! The connection to the API server, with the rights of the user: by `--kubeconfig` and
+//! `--context`, else as kubectl would connect, else, on a node of k3s where the user has no kubeconfig, by
 //! k3s' own.
 
 use std::env;
@@ -21,10 +21,10 @@ use weaver_host::platform::{self, CAN_BE_NODE};
 use crate::kubeconfig::file::default_kubeconfig;
 use crate::stdout::note;
 
-/// For the longest request, a watch by which nothing is told.
+/// For the longest request, a watch that reports nothing.
 const LONGEST: Duration = Duration::from_secs(285);
 
-/// Sent with every request, so that an audit log tells a person's from an operator's.
+/// Sent with every request, so that an audit log tells a user's from an operator's.
 pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 
 /// Flags of every verb, as kubectl has them.
@@ -90,7 +90,7 @@ pub fn keep_context() {
     }
 }
 
-/// The kubeconfig that was asked for, or that of k3s where the person has none of his own; which is said
+/// The kubeconfig that was asked for, or that of k3s where the user has none; which is said
 /// once. `None` is what kubectl would take.
 pub fn kubeconfig() -> Option<PathBuf> {
     if let Some(named) = FLAGS.get().and_then(|flags| flags.kubeconfig.clone()) {
@@ -111,7 +111,7 @@ pub fn kubeconfig() -> Option<PathBuf> {
     Some(PathBuf::from(K3S_KUBECONFIG))
 }
 
-/// The same as a file to read, where a person has one without saying so.
+/// The same as a file to read, where a user has one without saying so.
 pub fn kubeconfig_file() -> Option<PathBuf> {
     kubeconfig().or_else(default_kubeconfig)
 }
@@ -120,7 +120,7 @@ fn is_by_k3s(variable: Option<&OsStr>, own: Option<&Path>, exists: impl Fn(&Path
     variable.is_none_or(OsStr::is_empty) && !own.is_some_and(&exists) && exists(Path::new(K3S_KUBECONFIG))
 }
 
-/// A client with the rights of the person.
+/// A client with the rights of the user.
 pub async fn client() -> anyhow::Result<Client> {
     client_by(config().await?)
 }
@@ -131,7 +131,7 @@ pub async fn watching() -> anyhow::Result<Client> {
     weaver_client::connection::client(&config().await?)
 }
 
-/// How the person reaches the API server.
+/// How the user reaches the API server.
 pub async fn config() -> anyhow::Result<Config> {
     let path = kubeconfig();
     let config = config_by(path.as_deref(), context()).await;
@@ -155,7 +155,7 @@ async fn config_by(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::
 
 /// A client that reaches the API server in this way.
 pub fn client_by(mut config: Config) -> anyhow::Result<Client> {
-    // A person tries once; an API server that is asked too much, or that ends, answers the next time.
+    // A user tries once; an API server that is asked too much, or that ends, answers the next time.
     config.default_retry = true;
     weaver_client::connection::client(&config)
 }

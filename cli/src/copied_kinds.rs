@@ -1,4 +1,4 @@
-//! Of which kinds there may be copies in a cluster, asked with the rights of the person who types.
+//! Of which kinds there may be copies in a cluster, asked with the rights of the user.
 
 use kube::Client;
 use kube::discovery::{ApiGroup, Discovery, Scope, verbs};

@@ -223,7 +223,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         certificates.leaf_expires
     ));
     if cluster.service.is_some() {
-        // On an appliance the agent does.
+        // On a card the agent does.
         say(format_args!(
             "if no CronJob weaver-certificate renews it, run this again after {:.0}",
             certificates.renew_at

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_told_with_what_it_must_keep_and_what_is_in_it() {
+    fn a_field_is_reported_with_what_it_must_keep_and_what_is_in_it() {
         let text = ask("spec.targets.selector").unwrap();
         assert!(
             text.starts_with("ConfigMapSync weaver.example.com/v1beta1\n\n  spec.targets.selector: object\n"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_with_its_items_and_a_kind_with_its_fields() {
+    fn a_list_is_reported_with_its_items_and_a_kind_with_its_fields() {
         let text = ask("spec.targets.namespaces").unwrap();
         assert!(text.contains("  spec.targets.namespaces: list of string\n"), "{text}");
         assert!(text.contains("  spec.targets.namespaces[]: string\n    limits: 1..63 characters"), "{text}");

@@ -49,7 +49,7 @@ pub struct Doctor {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Output {
-    /// Text for people
+    /// Human-readable text
     Text,
     /// One JSON document
     Json,

@@ -39,7 +39,7 @@ pub struct Explain {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Output {
-    /// Text for people
+    /// Human-readable text
     Text,
     /// One JSON object per line
     Json,

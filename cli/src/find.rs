@@ -44,9 +44,8 @@ pub struct Search {
     mdns_port: u16,
 }
 
-/// What answered.
 pub struct Found {
-    /// By name.
+    /// Sorted by name.
     pub cards: Vec<Card>,
     /// Whether more than [`MOST`] did.
     is_cut: bool,

@@ -1,8 +1,8 @@
-//! What an account needs for a tenant's work, made with the rights of the person who types: the ServiceAccount, the
+//! What an account needs for a tenant's work, made with the rights of the user: the ServiceAccount, the
 //! operator's right to request its tokens, and the Roles at the source and in the targets.
 //!
 //! Each object is shown before it is made. An account is never changed; a Role of ours is replaced whole, so that what
-//! is done twice changes nothing. What the person may not grant, the API server refuses.
+//! is done twice changes nothing. What the user may not grant, the API server refuses.
 
 use std::collections::BTreeSet;
 

@@ -57,7 +57,7 @@ pub enum Verb {
     /// is an earlier export of the same server with the same CA; if the CA has changed, the message says how to
     /// check it. Keeps a backup of the kubeconfig next to it.
     ///
-    /// Without HOST, offers the cards that `weaver find` lists; where there is no terminal to choose on, prints
+    /// Without HOST, offers the cards that `weaver find` lists; without a terminal, prints
     /// them with what to type. If the CA is another than the announced one, it is refused.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage, or no terminal to choose on; 10 refused, the

@@ -60,7 +60,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Apply manifests of ConfigMapSyncs and ServiceTokens, optionally waiting until they are Ready
+    /// Apply manifests of ConfigMapSyncs, ResourceSyncs and ServiceTokens, optionally waiting until they are Ready
     Apply(resource::apply::Apply),
     /// Print a shell completion script
     Completion(generated::Completion),
@@ -95,7 +95,7 @@ enum Verb {
     Explain(explain::Explain),
     /// Find the cards in this network, and their state
     ///
-    /// Cards announce themselves by mDNS where anyone may look at their page. Nothing of it is a proof: anyone in the
+    /// A card whose page is open to the network announces itself by mDNS. An announcement proves nothing: anyone in the
     /// network can announce anything. The state is what the card's page says now. Needs no kubeconfig.
     ///
     /// Exit status: 0 found; 1 none found, or could not ask; 2 wrong usage; 10 two cards have one name.
@@ -161,7 +161,7 @@ enum Verb {
         #[command(subcommand)]
         verb: sync::Verb,
     },
-    /// Show and change ResourceSyncs, which copy objects of any kind; `weaver apply` makes them
+    /// Show and change ResourceSyncs, which copy objects of any kind; `weaver apply` creates them
     Resource {
         #[command(subcommand)]
         verb: resource::Verb,
@@ -178,7 +178,7 @@ enum Verb {
     },
     /// Show syncs, tokens, nodes and findings in a browser on this machine
     ///
-    /// With the rights of your kubeconfig; nothing is changed in the cluster but what you confirm. The pages
+    /// Uses the rights of your kubeconfig, and changes nothing in the cluster that you do not confirm. The pages
     /// are served on 127.0.0.1, to a browser that has opened the printed address, until Ctrl-C. The address
     /// works once; other users of this machine but root, and other web pages, cannot read the pages.
     ///

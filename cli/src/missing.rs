@@ -1,4 +1,4 @@
-//! Which rights an account lacks for a ConfigMapSync, looked at with the rights of the person who types.
+//! Which rights an account lacks for a ConfigMapSync, looked at with the rights of the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub struct Missing {
 /// Asks the API server.
 ///
 /// # Errors
-/// The API server cannot be asked, or does not let the person ask.
+/// The API server cannot be asked, or does not let the user ask.
 pub async fn named(
     client: &Client,
     account: &Account,
@@ -44,7 +44,7 @@ pub async fn named(
     Ok(of(client, missing, tell).await)
 }
 
-/// What is to be granted: where the person may not ask, all that is needed.
+/// What is to be granted: where the user may not ask, all that is needed.
 ///
 /// # Errors
 /// The selected namespaces are not known, or the API server cannot be asked.
@@ -119,7 +119,7 @@ async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missin
     Missing { rights, exist, any }
 }
 
-/// A namespace, as the person who types may see it.
+/// A namespace, as the user may see it.
 #[derive(Debug, Eq, PartialEq)]
 enum Presence {
     There,
@@ -156,10 +156,10 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 
 /// Where the copies go.
 pub struct Targets {
-    /// Named and, as far as the person may list namespaces, selected ones.
+    /// Named and, as far as the user may list namespaces, selected ones.
     pub all: BTreeSet<String>,
     /// Those that let no copies of this tenant in, or that the source's namespace lets none out to; as far as
-    /// the person may list namespaces.
+    /// the user may list namespaces.
     pub closed: BTreeSet<String>,
     /// Are all of them known?
     pub is_complete: bool,

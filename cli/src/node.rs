@@ -29,7 +29,7 @@ pub enum Verb {
     #[command(verbatim_doc_comment)]
     Upgrade(Upgrade),
     /// Reinstall the k3s version that ran before the last upgrade, with the same checks
-    Rollback(How),
+    Rollback(RunOptions),
     /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
     ///
     /// Copies the datastore with SQLite's online backup, checks the copy, writes one tar archive that only root can
@@ -143,7 +143,7 @@ pub struct Update {
     #[arg(long)]
     no_backup: bool,
     #[command(flatten)]
-    how: How,
+    how: RunOptions,
 }
 
 #[derive(Args)]
@@ -158,11 +158,11 @@ pub struct Upgrade {
     #[arg(long)]
     no_backup: bool,
     #[command(flatten)]
-    how: How,
+    how: RunOptions,
 }
 
 #[derive(Args)]
-pub struct How {
+pub struct RunOptions {
     /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,
@@ -199,7 +199,7 @@ fn words(verb: Verb) -> Vec<OsString> {
             let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
             (
                 ["restore".into()].into_iter().chain(flags).chain(keys.words()).chain(file).collect(),
-                How { dry_run, wait },
+                RunOptions { dry_run, wait },
             )
         }
         Verb::Update(Update { to, yes, one_way, no_backup, how }) => {
@@ -212,7 +212,7 @@ fn words(verb: Verb) -> Vec<OsString> {
             (words.collect(), how)
         }
     };
-    let How { dry_run, wait } = how;
+    let RunOptions { dry_run, wait } = how;
     words.extend(["--wait".into(), wait.to_string().into()]);
     if dry_run {
         words.push("--dry-run".into());

@@ -1,4 +1,4 @@
-//! `weaver orphans`: copies whose ConfigMapSync is gone, with the rights of the person who types.
+//! `weaver orphans`: copies whose ConfigMapSync is gone, with the rights of the user.
 //!
 //! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were
 //! gone. What it leaves behind keeps its marks, and here they are read. Each write names the state that was

@@ -1,7 +1,7 @@
-//! `weaver pause` and `weaver resume`: nothing is written for a resource, or for any, until someone resumes it.
+//! `weaver pause` and `weaver resume`: stop and continue the operator's writes, of one resource or of all.
 //!
-//! What they set is an annotation, on the resource or on the operator's own namespace, so each operator sees it
-//! at once and after each restart. Anybody who may change the resource, or that namespace, may pause and resume.
+//! They set an annotation on the resource, or on the operator's own namespace for all, so every operator sees it at
+//! once and after a restart. Anyone who may change that object may pause and resume.
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
@@ -121,7 +121,7 @@ async fn everywhere(change: Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why everything is paused. Who may not look there is told nothing.
+/// Why everything is paused. Without the right to read it, nothing is shown.
 async fn paused_everywhere() -> Option<String> {
     let namespaces: Api<Namespace> = Api::all(connection::client().await.ok()?);
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.ok()??;

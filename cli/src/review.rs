@@ -9,13 +9,13 @@ use weaver_tenant::Account;
 /// Does the API server allow `account` that?
 ///
 /// # Errors
-/// If it cannot be asked, or does not let the person ask.
+/// If it cannot be asked, or does not let the user ask.
 pub async fn allowed(client: &Client, account: &Account, what: ResourceAttributes) -> anyhow::Result<bool> {
     let answer = ask(client, account, what).await;
     answer.with_context(|| format!("asking about the rights of {account}"))
 }
 
-/// The same, and `false` where the person may not ask: to grant once more what is granted changes nothing.
+/// The same, and `false` where the user may not ask: to grant once more what is granted changes nothing.
 ///
 /// # Errors
 /// If it cannot be asked.

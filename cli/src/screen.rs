@@ -64,7 +64,7 @@ impl Screen {
         document(&text)
     }
 
-    /// Leaves what is drawn as it is, without the `^C` of the person who ended it.
+    /// Leaves what is drawn as it is, without the `^C` of the user who ended it.
     pub fn leave(self) -> anyhow::Result<()> {
         if self.drawn.is_none() { Ok(()) } else { document("\r\u{1b}[J").map(drop) }
     }

@@ -1,6 +1,6 @@
 //! `weaver status`: leader, candidates, pauses, and how many resources are Ready.
 //!
-//! All of it is read from the API with the rights of the person who types; what these do not show is said to be
+//! All of it is read from the API with the rights of the user; what these do not show is said to be
 //! unknown.
 
 pub mod watch;
@@ -39,7 +39,7 @@ pub struct Options {
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Format {
-    /// Text for people
+    /// Human-readable text
     Table,
     /// One JSON document
     Json,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_candidates_and_what_is_paused_are_told() {
+    fn leader_candidates_and_what_is_paused_are_reported() {
         let text = shown(Some(lease("2026-01-01T00:00:48.000000Z")), Ok(Some("a backup".into())));
         assert_eq!(
             text,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_late_no_one_and_what_may_not_be_seen_are_told() {
+    fn a_leader_that_is_late_no_one_and_what_may_not_be_seen_are_reported() {
         let late = shown(Some(lease("2025-12-31T23:59:00.000000Z")), Ok(None));
         assert!(late.contains("renewed 120 s ago: late") && late.contains("paused     no\n"), "{late}");
         let leaderless = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));

@@ -41,7 +41,7 @@ pub fn say(line: impl Display) {
     drop(document(&(one_line(&line.to_string()) + "\n")));
 }
 
-/// Has the person said yes, by a flag or on the terminal?
+/// Has the user said yes, by a flag or on the terminal?
 ///
 /// # Errors
 /// They have not, or there is no terminal to ask on.
@@ -63,7 +63,6 @@ macro_rules! note {
 }
 pub(crate) use note;
 
-/// What [`note!`] does.
 pub fn to_stderr(line: &str) {
     // If standard error is closed, there is no place left to report that to.
     let _ = aside(|| writeln!(io::stderr().lock(), "{}", one_line(line)));

@@ -23,7 +23,7 @@ use crate::stdout::note;
 /// No text of the bundle is longer; of a longer output the end is kept, of a longer file the beginning.
 const LONGEST: usize = 1024 * 1024;
 
-/// For each command.
+/// Time limit of each command.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Files that say how the host was started, and what the agent made of it; on a system that can be no node they are

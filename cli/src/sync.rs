@@ -1,5 +1,4 @@
-//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person
-//! who types.
+//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, by the rights of the user.
 //!
 //! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for,
 //! and of content only the names of keys are shown.
@@ -92,7 +91,7 @@ pub struct Compared {
     targets: Targets,
 }
 
-/// Says what there is, with the rights of the person, and shows what is to be done with each copy; `None`
+/// Says what there is, with the rights of the user, and shows what is to be done with each copy; `None`
 /// where the spec breaks a rule, which is said instead.
 pub async fn compare(
     client: &Client,
@@ -128,7 +127,7 @@ pub async fn read(client: &Client, sync: &ConfigMapSync, tell: Tell<'_>) -> Opti
 /// Says whether rights are missing; returns which, and the Role that grants them.
 ///
 /// # Errors
-/// The API server cannot be asked, or does not let the person ask.
+/// The API server cannot be asked, or does not let the user ask.
 pub async fn name_missing(
     client: &Client,
     compared: &Compared,
@@ -150,7 +149,7 @@ pub async fn name_missing(
     Ok((!rights.is_empty()).then(|| rights::explain(account, &rights, exist)))
 }
 
-/// Why the account's rights cannot be used, whatever they are. What the person may not ask is left out.
+/// Why the account's rights cannot be used, whatever they are. What the user may not ask is left out.
 async fn lacks_besides(client: &Client, account: &Account) -> Vec<String> {
     if matches!(grant::exists(client, account).await, Ok(false)) {
         return vec![format!("{account} does not exist")];

@@ -1,6 +1,6 @@
-//! `weaver ui`: what the cluster has, in a browser on this machine, with the rights of the person who types.
+//! `weaver ui`: what the cluster has, in a browser on this machine, with the rights of the user.
 //!
-//! Nothing is written but what a person has seen and confirmed: see [`confirm`], and [`access`] for who may
+//! Nothing is written but what a user has seen and confirmed: see [`confirm`], and [`access`] for who may
 //! ask for a page.
 
 mod access;
@@ -91,7 +91,7 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the page opened, or says that a person has to.
+/// Has the page opened, or says that a user has to.
 fn opened(address: &str) -> Option<tempfile::NamedTempFile> {
     match open::browser(address) {
         Ok(None) => {

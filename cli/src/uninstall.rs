@@ -67,7 +67,7 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     namespace::remove(&client, deadline).await?;
     definitions::remove(&client, &found.reports, &found.definitions, deadline).await?;
     say("Config Weaver is removed from this cluster; stop any operator or webhook that still runs");
-    if let Some(copies) = found::copies_told(found::copies(&client).await?) {
+    if let Some(copies) = found::copies_reported(found::copies(&client).await?) {
         say(copies);
     }
     Ok(())

@@ -1,7 +1,7 @@
 #!/bin/sh
 # mmdebstrap's customize hook, run with the root of Debian's packages as $1: installs our own packages, which are in its
-# /weaver-packages, by its own dpkg, and removes what belongs to this installation. Units are enabled and started by nothing
-# but the packages' scripts, which see that no systemd runs here.
+# /weaver-packages, by its own dpkg, and removes what belongs to this installation. Units are enabled and started by
+# nothing but the packages' scripts, which see that no systemd runs here.
 set -eu
 cd /
 root=$1

@@ -123,7 +123,7 @@ fn boot(image: &Path, dir: &Path, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// Waits for each step that a person would see.
+/// Waits for each step that a user would see.
 fn come_up(machine: &mut Machine, steps: &mut Steps) -> Result<()> {
     machine.wait_for_ssh(BOOT)?;
     steps.done("ssh", "");

@@ -190,7 +190,7 @@ pub fn read(data: &[u8]) -> Result<Facts, NotElf> {
     facts.map_err(|error| NotElf::Damaged(error.to_string()))
 }
 
-/// What a person most likely named by mistake.
+/// What a user most likely named by mistake.
 fn resemblance(data: &[u8]) -> &'static str {
     match data {
         [] => "empty",

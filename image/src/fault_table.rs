@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_and_what_does_not_is_short() {
+    fn what_differs_is_reported_and_what_does_not_is_short() {
         let text = table("Seen.", &[row("N-01"), row("N-02")]);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[4], "| a \\| b | N-01 | the same |  |  |  |");

@@ -1,7 +1,7 @@
-//! The k3s that goes onto the card: the pinned one, a file that the person has, or the testbed.
+//! The k3s that goes onto the card: the pinned one, a file that the user has, or the testbed.
 //!
 //! Guarantees: the program is for the card's processor; a pinned one has the pinned SHA-256; anything else is
-//! marked ([`Variant`]), so that no image passes for a release that is none; a person's file is copied first and
+//! marked ([`Variant`]), so that no image passes for a release that is none; a user's file is copied first and
 //! then judged, so that what was judged is what is used. Failure: a wrong hash, a wrong file and a failed build
 //! are errors with their remedy; where the pinned k3s cannot be fetched the error is a [`NotFetched`], at most
 //! 30 s after the start, and [`NotFetched::EXIT_CODE`] is what the program ends with.
@@ -24,10 +24,10 @@ use crate::programs::emulation;
 const CARD: &str = "aarch64";
 
 /// One redirection is usual (to where a release's files lie), which makes two connections and two waits:
-/// 2 × (4 + 10) s stays below the 30 s that a person is kept waiting for a refusal.
+/// 2 × (4 + 10) s stays below the 30 s that a user is kept waiting for a refusal.
 const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
 
-/// What the person asks for with `K3S`.
+/// What the user asks for with `K3S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum K3sChoice {
     /// Nothing: the k3s of `image/k3s.lock`.
@@ -55,7 +55,7 @@ impl K3sChoice {
 pub enum Variant {
     /// With the pinned k3s.
     Release,
-    /// With a k3s that the person vouches for.
+    /// With a k3s that the user vouches for.
     CustomK3s,
     /// With the testbed: test equipment, never for use.
     Test,
@@ -119,7 +119,7 @@ pub struct NotFetched {
 }
 
 impl NotFetched {
-    /// What the program ends with, told apart from all that is worth a second look.
+    /// What the program ends with, distinguished from all that is worth a second look.
     pub const EXIT_CODE: u8 = 3;
 }
 
@@ -143,7 +143,7 @@ impl std::fmt::Display for NotFetched {
 
 impl std::error::Error for NotFetched {}
 
-/// Finds, fetches or builds the k3s that was requested for. `source` is the checkout; a copy of a person's file is
+/// Finds, fetches or builds the k3s that was requested for. `source` is the checkout; a copy of a user's file is
 /// kept in `work`.
 ///
 /// # Errors
@@ -182,7 +182,7 @@ fn testbed(path: PathBuf) -> Result<K3s> {
     Ok(K3s { sha256: download::sha256(&path)?, version: version(&path)?, path, variant: Variant::Test })
 }
 
-/// A person's file: what it is decides, not what it is called.
+/// A user's file: what it is decides, not what it is called.
 fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
     let place = format!("K3S={}", path.display());
     let kind = fs::metadata(path)

@@ -48,11 +48,11 @@ pub enum Command {
     Rollback(RollbackArgs),
     /// Save the state of k3s to one file while it runs; run as root.
     Backup(BackupArgs),
-    /// Replace the state of k3s by that of a backup; run as root.
+    /// Replace the state of k3s with that of a backup; run as root.
     Restore(RestoreArgs),
     /// Install newer packages of Config Weaver, verify them, and roll back automatically if they fail; run as root.
     Update(UpdateArgs),
-    /// Show the last report in a browser, read-only; weaver-page.socket starts it.
+    /// Serve the last report to browsers, read-only; weaver-page.socket starts it.
     Page(PageArgs),
     /// Check continuously, open the gate when all names are served, and renew the operator's token.
     Run(RunArgs),
@@ -61,7 +61,7 @@ pub enum Command {
 /// Formats of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// Text for people.
+    /// Human-readable text.
     Text,
     /// One JSON document.
     Json,

@@ -1,13 +1,14 @@
 //! `page`: shows the last report to browsers, `http://NAME:9480/`. A program of its own, under a user of its own, which
-//! systemd starts when someone looks and which ends when no one does any more. Below `/docs/` it has the book of this build.
+//! systemd starts when someone looks and which ends when no one does any more. Below `/docs/` it has the book of this
+//! build.
 //!
-//! Guarantees: it reads two files, which the agent has written for everyone, and parses none of them; it takes nothing from
-//! a request but method and path, and repeats neither; clients have the limits of [`weaver_host::http_server`]; where a
-//! part of the card's addresses is asked for, connections to the others are closed.
+//! Guarantees: it reads two files, which the agent has written for everyone, and parses none of them; it takes nothing
+//! from a request but method and path, and repeats neither; clients have the limits of [`weaver_host::http_server`];
+//! where a part of the card's addresses is asked for, connections to the others are closed.
 //!
-//! Failure: without the file, or with one that is no page of ours by its size, it says that the node is starting. The state
-//! in a word (`/state`, for `weaver find`) is that of an agent that lives: one that has not touched its file for minutes
-//! says nothing any more.
+//! Failure: without the file, or with one that is no page of ours by its size, it says that the node is starting. The
+//! state in a word (`/state`, for `weaver find`) is that of an agent that lives: one that has not touched its file for
+//! minutes says nothing any more.
 
 use std::{
     fs::File,
@@ -59,7 +60,6 @@ const SILENCE: Duration = Duration::from_mins(5);
 /// However many look, a program that an upgrade has replaced is shown no longer than that.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Of every answer.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::CACHE_CONTROL, "no-store"),
@@ -73,13 +73,13 @@ const HEADERS: [(HeaderName, &str); 7] = [
 /// What is shown, and to whom.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PageArgs {
-    /// The only addresses of this host at which it is shown, of all that standard input listens at.
+    /// Addresses of this host at which to serve it [default: all at which standard input listens].
     #[arg(long, env = "WEAVER_PAGE_LISTEN", value_name = "IP", value_delimiter = ',')]
     pub listen: Vec<IpAddr>,
     /// The page that the agent writes.
     #[arg(long, value_name = "FILE", default_value = html::FILE)]
     pub file: PathBuf,
-    /// End when no one has looked for that long.
+    /// Exit after this long without a request.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub idle_seconds: u64,
 }

@@ -127,7 +127,7 @@ impl Files {
     }
 }
 
-/// What is so at this moment and another way the next, or perhaps no fault at all: for a person who asks, and no news
+/// What is so at this moment and another way the next, or perhaps no fault at all: for a user who asks, and no news
 /// for the card.
 #[must_use]
 pub fn momentary(host: &Host) -> Vec<Finding> {

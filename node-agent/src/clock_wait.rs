@@ -3,7 +3,7 @@
 //! moment to come, and nothing else in the boot waits for it.
 //!
 //! The mark is the one of systemd-timesyncd. Whether the wait helped is only
-//! told: a clock that no one vouches for is unknown, and unknown stops nothing.
+//! reported: a clock that no one vouches for is unknown, and unknown stops nothing.
 
 use std::time::Duration;
 

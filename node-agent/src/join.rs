@@ -91,7 +91,7 @@ pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
 async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
     let mut anchors = RootCertStore::empty();
     let (usable, _) = anchors.add_parsable_certificates(ca);
-    // No verifier can be made of none, and who answers here may be anybody.
+    // No verifier can be made of none, and who answers here may be anyone.
     ensure!(usable > 0, "/cacerts has no certificate that can be read");
     probe::look((&target.host, target.port), anchors, &target.name).await
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_is_told_with_what_was_said() {
+    fn what_is_no_bundle_is_reported_with_what_was_said() {
         for (bundle, why) in [
             ("404 Not Found", "no certificate: 404 Not Found"),
             ("", "no certificate"),

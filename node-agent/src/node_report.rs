@@ -91,7 +91,6 @@ pub enum Unseen {
 /// A program that this agent has started and that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChildReport {
-    /// Its process id.
     pub pid: u32,
 }
 

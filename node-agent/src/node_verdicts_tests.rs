@@ -142,7 +142,7 @@ fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
         let news: Vec<_> = news.iter().map(|news| (news.is_bad, news.note.as_str())).collect();
         assert_eq!(news, want, "{before:?} -> {after:?}");
     }
-    // It stays told while nothing is known, and is neither told again nor forgotten.
+    // It stays reported while nothing is known, and is neither reported again nor forgotten.
     let mut known = severities(&entries(&[(Fail, name)]));
     for (now, count) in
         [(vec![(Unknown, Code::ServingNamesUnknown)], 0), (vec![(Fail, name)], 0), (vec![], 1), (vec![], 0)]

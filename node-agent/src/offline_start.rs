@@ -52,7 +52,7 @@ pub(crate) fn is_for(host: &Host) -> bool {
 /// Makes the host ready for a start of k3s with or without a network; `is_first`: of this boot. Blocks for a moment.
 ///
 /// # Errors
-/// What is missing for a start without a network, in words for a person.
+/// What is missing for a start without a network, in words for a user.
 pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), String> {
     let is_due = is_for(host) && default_route(&host.root).is_none();
     match decide(is_due, is_first, is_offline_start(&host.root)) {

@@ -4,7 +4,7 @@
 //! verify it: chain to the cluster's CA, name, dates. DNS names are sent as
 //! SNI. Addresses are not (TLS forbids it), and neither is a made-up name for a
 //! wildcard: k3s' listener may add every name it is asked for to its
-//! certificate, for ever.
+//! certificate, forever.
 
 use std::{
     net::SocketAddr,

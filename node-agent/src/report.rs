@@ -1,4 +1,4 @@
-//! Findings for a person, for a program and for the log.
+//! Findings for a user, for a program and for the log.
 
 use anyhow::Context as _;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use weaver_diagnostics::{
     finding_text,
 };
 
-/// The findings as a person reads them on a console, the worst last: that is
+/// The findings as a user reads them on a console, the worst last: that is
 /// what stays on the screen.
 #[must_use]
 pub fn text(findings: &[Finding]) -> String {

@@ -59,7 +59,7 @@ impl Admin {
         let _ = self.work.set(work);
     }
 
-    /// Serves it all on `address`, for ever.
+    /// Serves it all on `address`, forever.
     pub async fn serve(&self, address: Option<SocketAddr>) {
         let Some(address) = address else { return std::future::pending().await };
         let (metrics, live, ready) = (self.clone(), self.clone(), self.clone());

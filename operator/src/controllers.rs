@@ -86,7 +86,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Each lasts `length`, and is tried again for ever.
+    /// Each lasts `length`, and is tried again forever.
     #[must_use]
     pub fn new(client: Client, scope: Scope, length: Duration, health: Health) -> Self {
         Self { client, scope, length, health }

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_on_several_namespaces_are_told_apart_by_their_field() {
+    fn watches_on_several_namespaces_are_distinguished_by_their_field() {
         let asked = Asked::of("/api/v1/namespaces".into(), Some("metadata.name=team"));
         let query =
             |field| format!("/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3D{field}&x=1");

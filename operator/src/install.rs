@@ -19,7 +19,7 @@ use crate::NeedsHuman;
 use crate::code;
 use crate::user_agent;
 
-/// For each step.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const REFUSED: NeedsHuman = NeedsHuman("refused; running it again does not help");
@@ -34,7 +34,7 @@ pub struct JobOptions {
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", default_value = "config-weaver/weaver-webhook")]
     pub service: Service,
 
-    /// Renew the certificate where that is due, and do nothing else
+    /// Only renew the certificate, if it is due
     #[arg(long)]
     pub certificate_only: bool,
 

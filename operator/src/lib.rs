@@ -60,7 +60,7 @@ pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     quieter.unwrap_or_else(|_| EnvFilter::new("error"))
 }
 
-/// Sent with every request, so that an audit log tells ours from a person's, and of two operators which it was.
+/// Sent with every request, so that an audit log tells ours from a user's, and of two operators which it was.
 /// `process` is its name in the Lease.
 #[must_use]
 pub fn user_agent(process: &str) -> String {

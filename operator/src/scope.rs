@@ -63,7 +63,7 @@ impl FromStr for Scope {
             names.insert(name.to_owned());
         }
         if names.len() > MOST {
-            return Err(format!("{} namespaces; for more than {MOST} leave the flag away", names.len()));
+            return Err(format!("{} namespaces; for more than {MOST} omit the flag", names.len()));
         }
         Ok(Self::Only(names))
     }

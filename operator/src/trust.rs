@@ -5,7 +5,7 @@
 //! fails at its next connection; so the operator logs the reason and exits, and its successor starts with the new
 //! ones.
 //!
-//! Looked at are the file that was named and, in a pod, the CA that is mounted; not what a person's shell names
+//! Looked at are the file that was named and, in a pod, the CA that is mounted; not what a user's shell names
 //! (`KUBECONFIG`), which changes for other reasons. A file that cannot be read, or is gone, is no replacement.
 
 use std::path::{Path, PathBuf};

@@ -45,7 +45,7 @@ async fn judged_again(world: &World, team: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source() {
+async fn which_namespaces_exist_is_reported_by_no_status_in_any_state_of_the_source() {
     let world = World::new("oracle").await;
     let team = world.tenant().await;
     world.config_map(&team, "settings", &[("a", "1"), ("b", "2")]).await;

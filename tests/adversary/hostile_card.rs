@@ -1,6 +1,6 @@
 //! Anyone who can write the FAT partition of a card, or what an editor leaves there.
 //!
-//! What such a person may do by design: say in `weaver.toml` who may log in. What they may not: read what the card has
+//! What such an owner may do by design: say in `weaver.toml` who may log in. What they may not: read what the card has
 //! taken over, reach files elsewhere, hold up the boot or write on a terminal.
 
 use std::fs;

@@ -170,7 +170,7 @@ fn no_secret_is_on_it() {
 
 #[test]
 #[ignore = "needs the image: make image-smoke"]
-fn owners_and_modes_are_those_of_an_appliance() {
+fn owners_and_modes_are_those_of_a_card() {
     let card = Root::read();
     for (path, mode) in [
         ("/usr/bin/weaver-node-agent", 0o755),

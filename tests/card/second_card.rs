@@ -1,5 +1,5 @@
 //! A second card of the same image: prepared by Raspberry Pi Imager, with a fixed address, and on a kernel without
-//! the memory controller, with which k3s would restart for ever and say nothing.
+//! the memory controller, with which k3s would restart forever and say nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::poll::until;
 use crate::root::image;
 
 /// As Imager 2 writes them for an owner who sets no user; the host name clashes with weaver.toml's. Imager's third
-/// file, meta-data, is the card's own here, as for a person who writes these two.
+/// file, meta-data, is the card's own here, as for a user who writes these two.
 const USER_DATA: &str = "#cloud-config
 hostname: imager
 manage_etc_hosts: true

@@ -10,8 +10,8 @@ as_root() {
   if [[ $EUID -eq 0 ]]; then "$@"; else sudo "$@"; fi
 }
 
-# unpack DIRECTORY PACKAGE...: packages of this machine's release, fetched and checked by apt-get, which are unpacked there
-# and not installed.
+# unpack DIRECTORY PACKAGE...: packages of this machine's release, fetched and checked by apt-get, which are unpacked
+# there and not installed.
 unpack() (
   mkdir -p "$1" && cd "$1" || exit
   shift

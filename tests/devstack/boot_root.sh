@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Boots a root file system: its systemd is process 1 of namespaces of its own, without a network. Ends with the process that
-# started it.
+# Boots a root file system: its systemd is process 1 of namespaces of its own, without a network. Ends with the process
+# that started it.
 #
 #   unshare --mount --pid --fork --kill-child --uts --ipc --net --cgroup tests/devstack/boot_root.sh ROOT
 set -euo pipefail

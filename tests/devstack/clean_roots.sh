@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves prerequisites.sh where there is nothing but git and make: in clean roots of Debian 12, Debian 13 and Ubuntu 24.04,
-# as a user with sudo and as root. What is made is removed at the end.
+# Proves prerequisites.sh where there is nothing but git and make: in clean roots of Debian 12, Debian 13 and Ubuntu
+# 24.04, as a user with sudo and as root. What is made is removed at the end.
 #
 #   tests/devstack/clean_roots.sh [RELEASE...]     trixie bookworm noble
 #   tests/devstack/clean_roots.sh up RELEASE       `make up` there, with the time that it takes
@@ -22,7 +22,8 @@ fail() {
   exit 1
 }
 
-# make_root RELEASE: a root with git, make and a user who may use sudo, each account with the project's files; `root` is where.
+# make_root RELEASE: a root with git, make and a user who may use sudo, each account with the project's files; `root` is
+# where.
 make_root() {
   local of=() home certificates
   root=$work/$1

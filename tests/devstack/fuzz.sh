@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes each parser of weaver-diagnostics, two at once. What breaks one is left in target/fuzz/broken, and is printed.
-#   tests/devstack/fuzz.sh          for FUZZ_SECONDS (30), from the seeds and what earlier runs found worth keeping: explores
-#   tests/devstack/fuzz.sh replay   100,000 inputs from the seeds and one random seed: a verdict on the commit more than on the
-#                             luck of the run (not all on it: hash tables of the parsers are seeded again each time)
+#   tests/devstack/fuzz.sh          for FUZZ_SECONDS (30), from the seeds and what earlier runs kept: explores
+#   tests/devstack/fuzz.sh replay   100,000 inputs from the seeds and one random seed: judges the commit more than the
+#                                   luck of the run (hash tables of the parsers are seeded again each time)
 # libFuzzer by the stable compiler: the flags are those of cargo-fuzz without a sanitizer, since nothing here is unsafe.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -3,9 +3,9 @@
 # Ends with the test runner's summary.
 #
 #   tests/devstack/image_smoke.sh        as above
-#   tests/devstack/image_smoke.sh matrix instead, the whole fault matrix, 50 minutes: its table goes into docs/tutorials/faults.md
-#   tests/devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/explanation/performance.md
-#   tests/devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
+#   tests/devstack/image_smoke.sh matrix the whole fault matrix, 50 minutes: for docs/tutorials/faults.md
+#   tests/devstack/image_smoke.sh soak   what the card costs, an hour: for docs/explanation/performance.md
+#   tests/devstack/image_smoke.sh pi3    boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
 #
 # K3S=FILE puts a k3s for arm64 onto the card; then the matrix has a card join another.
 set -euo pipefail

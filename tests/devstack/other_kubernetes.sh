@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The libraries for other programs build with each version of Kubernetes that k8s-openapi has at both ends, so none of them
-# chooses one (`v1_*`): two such features at once do not compile. A new library is a word in `libraries`.
+# The libraries for other programs build with each version of Kubernetes that k8s-openapi has at both ends, so none of
+# them chooses one (`v1_*`): two such features at once do not compile. A new library is a word in `libraries`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

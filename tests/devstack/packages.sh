@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Proves the Debian packages: made twice they have the same bytes, lintian has nothing to say, and in a clean root of Debian 13
-# with an owner's k3s they are installed, upgraded, downgraded, removed and purged, which leaves k3s as it was; then once more
-# in the booted root, where the units run; in both `weaver node update` installs them from apt repositories, good ones and
-# others. Of the same packages a release is made and checked. The programs are of the dev profile. What is made is removed at
-# the end.
+# Proves the Debian packages: made twice they have the same bytes, lintian has nothing to say, and in a clean root of
+# Debian 13 with an owner's k3s they are installed, upgraded, downgraded, removed and purged, which leaves k3s as it
+# was; then once more in the booted root, where the units run; in both `weaver node update` installs them from apt
+# repositories, good ones and others. Of the same packages a release is made and checked. The programs are of the dev
+# profile. What is made is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

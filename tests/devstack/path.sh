@@ -1,7 +1,6 @@
-# shellcheck shell=sh
-# Rust and Go as prerequisites.sh puts them into the cache, ahead of the machine's own: sourced, from the top of the work
-# tree, by whatever runs them. There is nothing in these directories where the machine's own do. WEAVER_TOOLS=system
-# leaves them out.
+# shellcheck shell=sh Rust and Go as prerequisites.sh puts them into the cache, ahead of the machine's own: sourced,
+# from the top of the work tree, by whatever runs them. There is nothing in these directories where the machine's own
+# do. WEAVER_TOOLS=system leaves them out.
 rust_version=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 go_version=1.26.8
 toolchains=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/config-weaver/toolchains

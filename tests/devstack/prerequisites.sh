@@ -5,8 +5,8 @@
 #                                                        browser; windows wine static (after rust)
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
-# WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
-# not root). What cannot be had is named with the one command that brings it, and the exit code is 1.
+# WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo
+# when not root). What cannot be had is named with the one command that brings it, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -85,8 +85,8 @@ cannot_go() {
     "curl -fsSL https://go.dev/dl/go$go_version.linux-$arch.tar.gz | sudo tar -C /usr/local -xz && export PATH=/usr/local/go/bin:\$PATH"
 }
 
-# As the go command itself fetches it: from the module proxy, checked by the checksum database. A machine without a Go that
-# can do that borrows one of its distribution.
+# As the go command itself fetches it: from the module proxy, checked by the checksum database. A machine without a Go
+# that can do that borrows one of its distribution.
 bring_go() {
   local with=go borrowed=$toolchains/go/borrowed root
   echo "prerequisites: bringing Go $go_version into $toolchains/go (WEAVER_TOOLS=system takes the machine's own instead)" >&2
@@ -125,8 +125,8 @@ borrow_go() {
   [[ -n $package ]] && unpack "$1" "$package"
 }
 
-# The toolchain of rust-toolchain.toml, by this machine's rustup or else by one in the cache. Asked for explicitly: rustup
-# may be told (RUSTUP_AUTO_INSTALL=0) not to install one just because it is used.
+# The toolchain of rust-toolchain.toml, by this machine's rustup or else by one in the cache. Asked for explicitly:
+# rustup may be told (RUSTUP_AUTO_INSTALL=0) not to install one just because it is used.
 check_rust() {
   local installed component target
   rustup=(rustup)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A dry run of `make release`, with programs of the dev profile and with packages that are there: what is made is the same twice,
-# and each file of it passes `weaver verify`; what was changed does not. Without card image and container image.
+# A dry run of `make release`, with programs of the dev profile and with packages that are there: what is made is the
+# same twice, and each file of it passes `weaver verify`; what was changed does not. Without card image and container
+# image.
 #
 #   tests/devstack/release.sh PROGRAMS DEBS
 set -euo pipefail
@@ -124,7 +125,7 @@ ends 10 "weaver-$version.cdx.json" "$weaver" verify "${key[@]}" .
 sed -i 's/by-hand/by-me/' provenance.intoto.json
 ends 10 "provenance.intoto.json" "$weaver" verify "${key[@]}" weaver.rb
 sed -i 's/weaver.rb/weaver.rc/' SHA256SUMS
-ends 10 "none of these bytes" "$weaver" verify "${key[@]}" weaver.rb
+ends 10 "not match these bytes" "$weaver" verify "${key[@]}" weaver.rb
 
 # Without keys and an address.
 cd "$root"

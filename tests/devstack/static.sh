@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `weaver` for x86-64 Linux without any library of the system: for Alpine, for old distributions, for a container that has
-# nothing else. Built with Debian's musl, and run where there is no other file.
+# `weaver` for x86-64 Linux without any library of the system: for Alpine, for old distributions, for a container that
+# has nothing else. Built with Debian's musl, and run where there is no other file.
 #
 #   tests/devstack/static.sh [dev|release]    the profile; release by itself
 set -euo pipefail

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The fuzz targets, the libraries with other versions of Kubernetes, `weaver` compiled for Windows, clean machines, the Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
+# The fuzz targets, the libraries with other versions of Kubernetes, `weaver` compiled for Windows, clean machines, the
+# Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test
+# runner's summary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh

@@ -62,8 +62,8 @@ actionlint() {
   mv "$dir.new" "$dir"
 }
 
-# helm, a Go module, once per machine. Not optimised, which saves a third of the minutes that it takes; the version of Kubernetes is
-# what a chart is judged by where no API server is asked.
+# helm, a Go module, once per machine. Not optimised, which saves a third of the minutes that it takes; the version of
+# Kubernetes is what a chart is judged by where no API server is asked.
 helm() {
   local dir=$tools/helm-$helm_version module=helm.sh/helm/v3
   [[ -x $dir/helm ]] && return
@@ -83,8 +83,8 @@ chart() {
   done
 }
 
-# axe-core, which finds in a page what is wrong for people with other eyes or none: a package of npm, whose only file that is
-# used runs in the browser.
+# axe-core, which finds in a page what is wrong for people with other eyes or none: a package of npm, whose only file
+# that is used runs in the browser.
 axe_core() {
   local dir=$tools/axe-core-$axe_version
   [[ -e $dir/axe.min.js ]] && return

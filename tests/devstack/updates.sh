@@ -22,7 +22,8 @@ not_made() {
   [[ $said == *"$text"* ]] || fail "'$text' is not in: $said"
 }
 
-# repositories: a good one with the newer packages and one of another architecture, and the faults of others, in $work/apt.
+# repositories: a good one with the newer packages and one of another architecture, and the faults of others, in
+# $work/apt.
 repositories() {
   local one apt=$work/apt
   key ours

@@ -89,7 +89,7 @@ mod own_server {
             command.stdin(Stdio::null()).output().unwrap()
         }
 
-        /// What a person types, with the laptop's kubeconfig.
+        /// What a user types, with the laptop's kubeconfig.
         fn shell(&self, script: &str) -> (bool, String) {
             let whole = format!(
                 ". {}\nexport KUBECONFIG={}\nset -e\n{script}",

@@ -286,7 +286,7 @@ mod own_server {
     }
 
     #[test]
-    fn what_speaks_against_it_is_told_and_nothing_is_touched() {
+    fn what_speaks_against_it_is_reported_and_nothing_is_touched() {
         let scene = Scene::start();
         let (program, _) = scene.another("");
         let place = program.to_str().unwrap().to_owned();

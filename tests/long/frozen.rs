@@ -1,5 +1,6 @@
 //! A watch falls silent: its stream stays open, its connection is well, and nothing comes by it any more. That befalls
-//! each kind of watch in turn, and what it would have told is done all the same, since a silent one is opened again.
+//! each kind of watch in turn, and what it would have reported is done all the same, since a silent one is opened
+//! again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

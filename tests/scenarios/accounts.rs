@@ -1,6 +1,6 @@
 //! Who may name a ServiceAccount: only who may impersonate it (deploy/admission/accounts.yaml).
 //!
-//! Everything is asked as a person whom the cluster knows by name, who may do everything with our kinds in one
+//! Everything is asked as a user whom the cluster knows by name, who may do everything with our kinds in one
 //! namespace, and nothing else.
 
 use kube::Client;

@@ -1,4 +1,4 @@
-//! The admission policy as a thing that is installed: put back, turned off, told of; and no obstacle to the operator.
+//! The admission policy as a thing that is installed: put back, turned off, reported; and no obstacle to the operator.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ use weaver_tests::person::{Person, refusal};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, given};
 
-/// A server with the policy, and someone there who may not impersonate anybody.
+/// A server with the policy, and someone there who may not impersonate anyone.
 struct Scene {
     own: Own,
     world: World,
@@ -56,11 +56,11 @@ impl Scene {
     }
 
     async fn is_refused(&self) {
-        eventually("the person is refused", || async { refusal(self.tried().await) }).await;
+        eventually("the user is refused", || async { refusal(self.tried().await) }).await;
     }
 
     async fn is_let_through(&self) {
-        eventually("the person is let through", || async { self.tried().await }).await;
+        eventually("the user is let through", || async { self.tried().await }).await;
     }
 
     async fn acts(&self, actions: &[&str]) {
@@ -198,7 +198,7 @@ async fn who_may_not_look_at_policies_is_told_that_nothing_is_known() {
 }
 
 #[tokio::test]
-async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anybody() {
+async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anyone() {
     let scene = Scene::start("policy-operator").await;
     scene.is_refused().await;
     let Scene { own, world, team, .. } = scene;

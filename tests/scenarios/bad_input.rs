@@ -115,7 +115,7 @@ async fn a_condition_that_cannot_be_read_blinds_no_one() {
 }
 
 #[tokio::test]
-async fn a_copy_that_would_be_too_large_is_told_and_the_one_before_stays() {
+async fn a_copy_that_would_be_too_large_is_reported_and_the_one_before_stays() {
     let world = World::new("too-large").await;
     let (team, foo) = world.synced().await;
     // As much as a ConfigMap holds,

@@ -141,7 +141,7 @@ async fn a_text_meets_what_someone_else_changed_while_it_was_open() {
 }
 
 #[tokio::test]
-async fn a_patch_is_made_again_where_others_are_faster_but_not_for_ever() {
+async fn a_patch_is_made_again_where_others_are_faster_but_not_forever() {
     let world = World::new("cli-edit-retry").await;
     let home = suspended(&world).await;
     let directory = tempfile::tempdir().unwrap();

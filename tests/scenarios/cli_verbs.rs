@@ -199,7 +199,7 @@ async fn what_cannot_be_is_refused_by_its_field_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_missing_namespace_is_told_and_created_where_that_is_asked_for() {
+async fn a_missing_namespace_is_reported_and_created_where_that_is_asked_for() {
     let world = World::new("cli-verbs-namespace").await;
     let home = world.name("absent");
     world.namespace("another").await;

@@ -1,4 +1,4 @@
-//! `weaver sync explain` says what a person wants to know of a resource that is not as it should be.
+//! `weaver sync explain` says what a user wants to know of a resource that is not as it should be.
 
 use serde_json::json;
 use weaver_tests::world::{World, weaver};

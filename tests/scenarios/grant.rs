@@ -1,4 +1,4 @@
-//! `--grant`: account, rights and resource in one command, with the rights of the person who types it and no others.
+//! `--grant`: account, rights and resource in one command, with the rights of the user and no others.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};

@@ -1,4 +1,4 @@
-//! What a deleted resource has left behind is found, and handed on or removed, by a person.
+//! What a deleted resource has left behind is found, and handed on or removed, by a user.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;

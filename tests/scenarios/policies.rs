@@ -83,7 +83,7 @@ async fn labels_and_annotations_come_from_the_source_and_the_spec() {
 }
 
 #[tokio::test]
-async fn what_happens_to_a_resource_is_told_as_events_of_it() {
+async fn what_happens_to_a_resource_is_reported_as_events_of_it() {
     let world = World::new("events").await;
     let (team, foo) = world.synced().await;
     world.revoke(&foo).await;

@@ -44,7 +44,7 @@ const REACHED: &str = "a[href], button, input:not([type=hidden]), textarea, summ
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub name: &'static str,
-    /// The colours that the person prefers.
+    /// The colours that the user prefers.
     pub scheme: &'static str,
     /// CSS pixels.
     pub width: u32,
@@ -155,12 +155,12 @@ impl Browser {
         self.ask(Method::POST, "/execute/sync", &json!({"script": body, "args": []})).await
     }
 
-    /// The text that a person sees.
+    /// The text that a user sees.
     pub async fn text(&self) -> String {
         self.run("return document.body.innerText").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits until a person sees these words.
+    /// Waits until a user sees these words.
     pub async fn shows(&self, words: &str) -> String {
         eventually(&format!("the page shows {words:?}"), || async {
             let text = self.text().await;

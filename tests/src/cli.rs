@@ -1,4 +1,4 @@
-//! `weaver`, and the example program of `weaver-client`, as a person runs them against the shared server.
+//! `weaver`, and the example program of `weaver-client`, as a user runs them against the shared server.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -94,7 +94,7 @@ pub async fn ended(mut command: Command) -> Said {
     said(command.output().await.unwrap())
 }
 
-/// Writes a program that `weaver` runs as the person's editor; `$1` is the file.
+/// Writes a program that `weaver` runs as the user's editor; `$1` is the file.
 pub fn editor(path: &Path, script: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, format!("#!/bin/sh\nset -e\n{script}\n")).unwrap();

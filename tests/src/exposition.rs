@@ -18,7 +18,7 @@ pub struct Family {
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
     pub help: String,
-    /// Labels with the values that were told.
+    /// Labels with the values that were reported.
     pub labels: BTreeMap<String, BTreeSet<String>>,
 }
 

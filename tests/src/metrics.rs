@@ -40,7 +40,7 @@ pub async fn health(log: &Path, path: &str) -> (bool, Value) {
     (code == "200", serde_json::from_str(&text).unwrap())
 }
 
-/// What was told at one moment.
+/// What was reported at one moment.
 #[derive(Clone, Debug)]
 pub struct Metrics(pub String);
 

@@ -55,7 +55,7 @@ impl Person {
         self.granted(world, namespace, "impersonate", impersonate(accounts)).await;
     }
 
-    /// The same for everybody of the person's group.
+    /// The same for everybody of the user's group.
     pub async fn group_may_impersonate(&self, world: &World, namespace: &str, accounts: &[&str]) {
         world.apply_role(namespace, &self.group, impersonate(accounts), self.subjects("Group")).await;
     }

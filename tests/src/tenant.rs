@@ -200,7 +200,7 @@ impl World {
         reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
     }
 
-    /// Applies every document of `yaml`, as a person does with what a message printed.
+    /// Applies every document of `yaml`, as a user does with what a message printed.
     pub async fn apply_printed(&self, yaml: &str) {
         for document in yaml.split("\n---\n").map(str::trim).filter(|document| !document.is_empty()) {
             let object: Value = serde_saphyr::from_str(document).unwrap();

@@ -1,4 +1,4 @@
-//! A terminal for a program under test: what a person at it sees, and every byte that was written to it.
+//! A terminal for a program under test: what a user at it sees, and every byte that was written to it.
 
 use std::fs::File;
 use std::io::Read as _;

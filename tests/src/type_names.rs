@@ -26,7 +26,7 @@ fn defines(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn a_definition_is_told_from_a_longer_name_and_from_a_private_one() {
+fn a_definition_is_distinguished_from_a_longer_name_and_from_a_private_one() {
     assert!(defines("//! x\npub enum Step {", "Step") && defines("\npub struct Step<'a>(&'a str);", "Step"));
     assert!(!defines("\npub enum Steps {", "Step") && !defines("\nenum Step {", "Step"));
 }

@@ -1,6 +1,6 @@
 //! What runs in the cluster: our kinds, their conversion, our admission policies, the operator.
 //!
-//! With the rights of the person who types; what these do not show is said to be unknown.
+//! With the rights of the user; what these do not show is said to be unknown.
 
 use std::time::Duration;
 

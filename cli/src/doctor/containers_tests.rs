@@ -80,7 +80,7 @@ async fn a_server_that_restarts_is_named_with_what_its_log_says() {
 }
 
 #[tokio::test]
-async fn who_may_not_ask_docker_is_told_only_where_it_may_matter() {
+async fn without_the_right_to_ask_docker_a_note_is_shown_only_where_it_may_matter() {
     let dir = tempfile::tempdir().unwrap();
     let socket = url(&docker(dir.path(), Vec::new()));
     assert!(look(Some(&socket), false).await.is_empty());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_is_told() {
+    fn what_an_agent_says_is_reported() {
         use {Code::*, Severity::*};
         let finding = r#"{"severity":"fail","code":"T-02","name":"x","message":"m","evidence":[]}"#;
         let slow = r#"{"severity":"warn","code":"F-14","name":"x","message":"m","evidence":[]}"#;

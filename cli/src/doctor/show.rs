@@ -1,4 +1,4 @@
-//! What was seen, for a person and for a program.
+//! What was seen, for a user and for a program.
 
 use std::io;
 

@@ -18,7 +18,6 @@ const NAME: usize = 63;
 /// Characters of a CA's fingerprint in a table. JSON has all.
 const FINGERPRINT: usize = 16;
 
-/// What was heard.
 #[derive(Debug, Default)]
 pub struct Service {
     /// The name by which it is announced.
@@ -116,7 +115,6 @@ impl Card {
         (!addresses.is_empty()).then_some(Self { name, addresses, port, announced, state: None })
     }
 
-    /// Where it is.
     pub fn address(&self) -> String {
         self.addresses.first().map_or_else(String::new, ToString::to_string)
     }
@@ -163,7 +161,6 @@ pub fn rows(cards: &[Card]) -> Vec<Vec<String>> {
     std::iter::once(titles).chain(cards.iter().map(row)).collect()
 }
 
-/// For a program.
 pub fn json(cards: &[Card]) -> Value {
     let card = |card: &Card| {
         let Announcement { name: _, version, joins, has_page, ca, served } = &card.announced;

@@ -20,7 +20,7 @@ pub fn host(text: &str) -> Result<ServingName, String> {
     }
 }
 
-/// A name of an entry: anything that a person can type after `--context`.
+/// A name of an entry: anything that a user can type after `--context`.
 pub fn entry_name(text: &str) -> Result<String, &'static str> {
     if is_entry_name(text) {
         Ok(text.to_owned())

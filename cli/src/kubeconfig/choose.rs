@@ -1,8 +1,8 @@
-//! Which card `weaver kubeconfig fetch` logs in to where none is named: one of those that announce themselves, as the user
-//! chooses on the terminal.
+//! Chooses the card that `weaver kubeconfig fetch` logs in to if none is named: lists the cards that announce
+//! themselves and asks on the terminal.
 //!
-//! An announcement is no proof: ssh proves the card by its host key, the export its name, and a CA that is another than the
-//! announced one is refused.
+//! An announcement proves nothing. ssh verifies the card's host key, the export verifies its name, and a CA that
+//! differs from the announced one is refused.
 
 use std::io::{self, IsTerminal as _};
 
@@ -49,7 +49,7 @@ pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<Target
     io::stdin().read_line(&mut answer).context("reading your answer")?;
     match chosen(&answer, targets) {
         Some(target) => Ok(Some(target)),
-        None => bail!("nothing was changed: that is none of the numbers"),
+        None => bail!("nothing was changed: that is not one of the numbers"),
     }
 }
 

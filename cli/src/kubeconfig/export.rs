@@ -178,7 +178,7 @@ async fn prove(
     }
 }
 
-/// The address by which other machines reach the server that answered, where that can be told.
+/// The address by which other machines reach the server that answered, where that is known.
 fn outward(peer: Option<IpAddr>) -> Option<IpAddr> {
     let peer = peer?;
     if !peer.is_loopback() {

@@ -189,7 +189,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
     String::from_utf8(done.stdout).ok().context("the output of ssh is not text")
 }
 
-/// Does the name lead to that cluster from here? A note where that cannot be told.
+/// Does the name lead to that cluster from here? A note where that is not known.
 async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<String>> {
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
     let endpoint = source.server.authority();

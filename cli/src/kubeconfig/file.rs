@@ -17,7 +17,7 @@ use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::{TextFile, decoded};
-use weaver_host::durable_file::{self, How};
+use weaver_host::durable_file::{self, WriteOptions};
 use weaver_host::platform;
 
 use super::authority;
@@ -34,7 +34,7 @@ pub struct Merging {
     pub force: bool,
 }
 
-/// The kubeconfig that a person means without saying so.
+/// The kubeconfig that a user means without saying so.
 pub fn default_kubeconfig() -> Option<PathBuf> {
     let named = env::var_os("KUBECONFIG");
     let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
@@ -180,7 +180,7 @@ pub fn merge_into(
     for file in next_to.iter().filter(|file| file.exists()) {
         whole = whole.next_to(&Document::parse(&read(file, "run this as its owner")?)?);
     }
-    // Before anything else that --force allows: anyone who types it has seen this, if it is so.
+    // Before anything else that --force allows: anyone who passes it has seen this, if it is so.
     if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {
         return Err(FileError::Authority { path: path.to_owned(), new: Box::new(new) });
     }
@@ -220,13 +220,13 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
 
 /// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets
 /// the group.
-fn private(old: Option<&Metadata>) -> How<'static> {
+fn private(old: Option<&Metadata>) -> WriteOptions<'static> {
     let owner = old.map(platform::owner);
-    How {
+    WriteOptions {
         uid: owner.and_then(|owner| owner.uid),
         gid: owner.and_then(|owner| owner.gid),
         suffix: ".weaver-new",
-        ..How::mode(0o600)
+        ..WriteOptions::mode(0o600)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Proves by a real handshake that a name is served by a certificate of a CA.
 //!
 //! It is verified as kubectl would: chain, name, dates. First without naming it:
-//! k3s' listener may add every name it is asked for to its certificate, for ever,
+//! k3s' listener may add every name it is asked for to its certificate, forever,
 //! and a typing error must not become a served name. Only a name that is there is
 //! then asked for. Nothing of a credential is needed or sent.
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_ca_that_is_none_is_told_without_its_text() {
+    async fn a_ca_that_is_none_is_reported_without_its_text() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         for data in ["!", "aHVudGVyMg==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="] {
             let why = anchors(data).await.unwrap_err();

@@ -116,7 +116,7 @@ mod tests {
         assert!(matches!(asked("cat /dev/zero", limits).await, Err(Failed::TooLarge(100))));
         let soon = Limits { time: Duration::from_millis(100), ..limits };
         assert!(matches!(asked("exec sleep 60", soon).await, Err(Failed::TooLong(_))));
-        // Half of a line for ever, and messages without an end.
+        // Half of a line forever, and messages without an end.
         assert!(matches!(asked("exec cat /dev/zero >&2", soon).await, Err(Failed::TooLong(_))));
         let mut none = Command::new("/nowhere/ssh");
         none.arg("x");

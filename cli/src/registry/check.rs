@@ -60,7 +60,7 @@ pub struct Check {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Output {
-    /// Text for people
+    /// Human-readable text
     Text,
     /// One JSON document
     Json,
@@ -83,7 +83,7 @@ pub async fn run(options: &Check) -> anyhow::Result<ExitCode> {
         configured.as_ref().and_then(|(_, configured)| configured.ca_file.as_ref()).map(PathBuf::from);
     let ca = options.ca.clone().or_else(|| of_nodes.filter(|file| file.exists()));
     let trust = Trust::new(ca.as_deref())?;
-    let how = look::How {
+    let how = look::LookOptions {
         registry: options.registry.clone(),
         trust,
         ca: ca.map(|file| file.display().to_string()),

@@ -21,7 +21,7 @@ use super::contents::{self, NoList, Repository};
 use super::trust::{Judged, Trust};
 
 /// How the registry is looked at.
-pub struct How {
+pub struct LookOptions {
     pub registry: String,
     pub trust: Trust,
     /// The file of CAs, besides those of this machine.
@@ -57,7 +57,10 @@ const IN_TIME: &str = "no answer in time";
 ///
 /// # Errors
 /// This machine cannot verify anything.
-pub async fn look(how: How, question: &Question) -> anyhow::Result<(RegistryFacts, Option<Contents>)> {
+pub async fn look(
+    how: LookOptions,
+    question: &Question,
+) -> anyhow::Result<(RegistryFacts, Option<Contents>)> {
     let deadline = Instant::now() + how.timeout;
     let (host, port) = split(&how.registry);
     let found = |default: u16| timeout_at(deadline, addresses(host, port.unwrap_or(default)));
@@ -119,7 +122,7 @@ async fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 }
 
 async fn by_https(
-    how: &How,
+    how: &LookOptions,
     addresses: Result<Vec<SocketAddr>, String>,
     name: ServerName<'static>,
     deadline: Instant,
@@ -155,7 +158,7 @@ async fn by_https(
 }
 
 async fn by_http(
-    how: &How,
+    how: &LookOptions,
     addresses: Result<Vec<SocketAddr>, String>,
     deadline: Instant,
 ) -> (Result<Reply, String>, Option<Client>) {
@@ -164,12 +167,12 @@ async fn by_http(
         Err(why) => return (Err(why), None),
     };
     // What k3s does by that file.
-    let is_told = how.configured.as_ref().is_some_and(|(_, configured)| configured.is_plain(&how.registry));
+    let is_plain = how.configured.as_ref().is_some_and(|(_, configured)| configured.is_plain(&how.registry));
     let client = Client {
         addresses,
         tls: None,
         registry: how.registry.clone(),
-        credentials: credentials(how, is_told),
+        credentials: credentials(how, is_plain),
         deadline,
     };
     (ping(&client).await, Some(client))
@@ -180,7 +183,7 @@ async fn ping(client: &Client) -> Result<Reply, String> {
 }
 
 /// What may be sent by a way that is safe, or was chosen.
-fn credentials(how: &How, is_safe: bool) -> Result<Credentials, Sent> {
+fn credentials(how: &LookOptions, is_safe: bool) -> Result<Credentials, Sent> {
     let credentials = how.configured.as_ref().and_then(|(_, configured)| configured.credentials.clone());
     let credentials = credentials.ok_or(Sent::None)?;
     if is_safe { Ok(credentials) } else { Err(Sent::Unverified) }

@@ -87,8 +87,8 @@ impl Board {
     }
 }
 
-/// Shortens the names, which are the first cells of each row, until the rest fits next to them: the longest first, and none
-/// to less than a few characters.
+/// Shortens the names, which are the first cells of each row, until the rest fits next to them: the longest first, and
+/// none to less than a few characters.
 fn shorten(rows: &mut [Vec<String>], names: usize, widths: &[usize], columns: usize) {
     let mut widths = widths.to_vec();
     let all = |widths: &[usize]| widths.iter().sum::<usize>() + GAP.len() * widths.len();

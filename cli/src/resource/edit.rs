@@ -39,14 +39,14 @@ pub struct Edit {
     dry_run: DryRun,
 }
 
-/// What a person may change of an object, and what of its metadata.
+/// What a user may change of an object, and what of its metadata.
 const CHANGEABLE: [&str; 2] = ["metadata", "spec"];
 const CHANGEABLE_METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// A change, and the object that it was made on.
 struct Change {
     patch: Value,
-    /// `None` where the person did not look at an object.
+    /// `None` where the user did not look at an object.
     seen: Option<Value>,
 }
 
@@ -142,7 +142,7 @@ fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
     }
 }
 
-/// A write that was sent and whose fate no one told.
+/// A write that was sent and whose result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("it is unknown whether {place} was changed: check it before you try again")]
 struct Unanswered {
@@ -153,7 +153,7 @@ fn value(object: &DynamicObject) -> anyhow::Result<Value> {
     serde_json::to_value(object).context("reading an object")
 }
 
-/// The first field of a patch that is not a person's to change.
+/// The first field of a patch that is not a user's to change.
 fn forbidden(patch: &Value) -> Option<String> {
     let first = |fields: &Value, allowed: &[&str]| -> Option<String> {
         fields.as_object()?.keys().find(|field| !allowed.contains(&field.as_str())).cloned()

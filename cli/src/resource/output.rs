@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_told_in_one_unit() {
+    fn an_age_is_reported_in_one_unit() {
         for (created, expected) in [
             ("2026-11-22T12:00:07Z", "0s"),
             ("2026-11-22T11:58:01Z", "119s"),

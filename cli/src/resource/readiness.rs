@@ -30,12 +30,12 @@ fn unready(object: &DynamicObject) -> Option<String> {
 /// Waits until the object is Ready, for so long, or until Ctrl-C; the error is why it is not. A terminal is
 /// told what it waits for.
 pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), String> {
-    let (begun, is_told) = (Instant::now(), io::stderr().is_terminal());
+    let (begun, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let (mut told, mut last) = (String::new(), String::new());
     let judge = |found: Option<&DynamicObject>| {
         let Some(found) = found else { return Progress::Never("it was deleted meanwhile".into()) };
         let Some(why) = unready(found) else { return Progress::Reached };
-        if is_told && begun.elapsed() >= QUIET && told != why {
+        if is_terminal && begun.elapsed() >= QUIET && told != why {
             note!("waiting for {}: {why}", store.place(name));
             told.clone_from(&why);
         }

@@ -112,7 +112,7 @@ impl Store {
         }
     }
 
-    /// What the API server said, for a person.
+    /// What the API server said, for a user.
     pub fn said(&self, why: Why) -> anyhow::Error {
         match why {
             Why::Refused(status) => anyhow!("{}", words(self.kind, &status)),
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_with_the_next_step() {
+    fn a_refusal_is_reported_with_the_next_step() {
         let kind = Status::failure("404 page not found", "Failed to parse error data").with_code(404);
         assert!(words(Kind::Sync, &kind).contains("does not know ConfigMapSyncs: `weaver crd diff`"));
         for (code, reason, said, next) in [

@@ -32,10 +32,10 @@ pub struct SyncFlags {
     /// Labels of the objects to copy, instead of a name: `share=true`, with `*` as NAME in --source
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "source")]
     source_selector: Vec<Label>,
-    /// What stands before the name of the source in that of its copy
+    /// Prefix of the copy's name, in front of the name of its source
     #[arg(long, value_name = "PREFIX", requires = "source")]
     name_prefix: Option<String>,
-    /// What stands behind the name of the source in that of its copy
+    /// Suffix of the copy's name, behind the name of its source
     #[arg(long, value_name = "SUFFIX", requires = "source")]
     name_suffix: Option<String>,
     /// Namespaces that receive a copy, or quoted patterns of their names: `'app-*'`

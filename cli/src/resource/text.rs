@@ -1,4 +1,4 @@
-//! An object as text in a person's hands: in a private file, in their editor, and read back.
+//! An object as text in a user's hands: in a private file, in their editor, and read back.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Text {
         Ok(Self { file, command: command.unwrap_or_else(|| platform::EDITOR.to_owned()) })
     }
 
-    /// Waits until the person has closed the editor.
+    /// Waits until the user has closed the editor.
     pub async fn open(&self) -> anyhow::Result<()> {
         // As git and kubectl do it: the variable may hold flags.
         let editor = platform::in_editor(&self.command, self.file.path().as_os_str());

@@ -91,7 +91,7 @@ impl FromStr for Generate {
                 Some(("expires", text)) => generate["expirationSeconds"] = json!(seconds(text)?),
                 _ => {
                     return Err(format!(
-                        "{part:?} is none of key=TEMPLATE, audience=NAME, label=KEY=TEMPLATE and expires=SECONDS"
+                        "{part:?} is not one of key=TEMPLATE, audience=NAME, label=KEY=TEMPLATE and expires=SECONDS"
                     ));
                 }
             }

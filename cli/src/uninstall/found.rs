@@ -119,7 +119,7 @@ impl Found {
 
     /// May it be done as things are?
     pub fn allows(&self, agents_stopped: bool) -> anyhow::Result<()> {
-        // Anyone who paused everything wants nothing lost, and a deletion would wait for ever.
+        // Anyone who paused everything wants nothing lost, and a deletion would wait forever.
         if let Some(reason) = &self.paused {
             ensure!(
                 Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty()),
@@ -141,7 +141,7 @@ impl Found {
         let mut lines = Vec::new();
         if self.is_nothing() {
             lines.push("nothing of Config Weaver is left in this cluster".to_owned());
-            lines.extend(copies_told(self.copies));
+            lines.extend(copies_reported(self.copies));
         } else {
             let made = match copies {
                 Copies::Keep => "what they made stays",
@@ -198,7 +198,7 @@ pub async fn copies(client: &Client) -> anyhow::Result<usize> {
 }
 
 /// That some stay, if some do.
-pub fn copies_told(count: usize) -> Option<String> {
+pub fn copies_reported(count: usize) -> Option<String> {
     (count > 0).then(|| format!("copies that stay: {count}; `weaver orphans list` shows them"))
 }
 

@@ -1,7 +1,7 @@
 //! Each `ConfigMapSync` and `ServiceToken` goes, and with `--copies delete` what it made.
 //!
 //! Where an operator leads, it does its part: it has the tenants' rights. Where none does, it is done here with
-//! the rights of the person, by the same rules, and only our own finalizer is taken off. Who leads is asked
+//! the rights of the user, by the same rules, and only our own finalizer is taken off. Who leads is asked
 //! again each time, so an operator that dies meanwhile is replaced as soon as its lease is late.
 
 use std::collections::BTreeSet;

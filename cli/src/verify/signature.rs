@@ -74,7 +74,7 @@ pub fn check(key: &Key, signature: &str, signed: &[u8]) -> anyhow::Result<String
              later, without -l"
         ),
         Err(_) => bail!(
-            "it says that it is by the key {}, and is none of these bytes: the list or the signature was changed, or \
+            "it names the key {}, but does not match these bytes: the list or the signature was changed, or \
              they are of two releases",
             key.id
         ),

@@ -1,4 +1,4 @@
-//! `weaver config check`: what the Pi would warn of is told before the card goes into it.
+//! `weaver config check`: what the Pi would warn of is reported before the card is in it.
 
 use std::{fs, path::Path, process::Command};
 
@@ -20,7 +20,7 @@ fn said(dir: &Path, weaver_toml: &str) -> String {
 }
 
 #[test]
-fn a_file_next_to_it_that_says_nothing_is_told_where_the_pi_would_tell_it() {
+fn a_file_next_to_it_that_says_nothing_is_reported_where_the_pi_would_tell_it() {
     for (name, asks, other) in [("network-config", WIFI, KEYS), ("user-data", KEYS, WIFI)] {
         for content in [NO_YAML.as_bytes(), b"#cloud-config\n\xff"] {
             let dir = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ fn a_file_next_to_it_that_says_nothing_is_told_where_the_pi_would_tell_it() {
 }
 
 #[test]
-fn a_network_of_imagers_is_told_with_both_lines() {
+fn a_network_of_imagers_is_reported_with_both_lines() {
     let dir = tempfile::tempdir().unwrap();
     let network_config = "network:\n  wifis:\n    wlan0: {access-points: {x: {password: \"hunter2\"}}}\n";
     fs::write(dir.path().join("network-config"), network_config).unwrap();
@@ -45,7 +45,7 @@ fn a_network_of_imagers_is_told_with_both_lines() {
 }
 
 #[test]
-fn keys_of_user_data_that_no_one_gets_are_told() {
+fn keys_of_user_data_that_no_one_gets_are_reported() {
     let key = KEYS.lines().nth(1).and_then(|line| line.split('"').nth(1)).unwrap();
     for (user_data, want) in [
         (
@@ -68,10 +68,10 @@ fn keys_of_user_data_that_no_one_gets_are_told() {
 }
 
 #[test]
-fn a_file_of_another_system_is_told_on_a_boot_partition_only() {
+fn a_file_of_another_system_is_reported_on_a_boot_partition_only() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("userconf.txt"), "pi:hunter2").unwrap();
-    assert!(!said(dir.path(), KEYS).contains("B-09"), "a directory of the person's");
+    assert!(!said(dir.path(), KEYS).contains("B-09"), "a directory of the user's");
     fs::write(dir.path().join("config.txt"), "").unwrap();
     let told = said(dir.path(), KEYS);
     assert!(

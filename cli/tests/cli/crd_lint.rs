@@ -1,4 +1,4 @@
-//! `weaver crd lint` as a person runs it.
+//! `weaver crd lint` as a user runs it.
 
 use std::fs;
 use std::io::Write as _;

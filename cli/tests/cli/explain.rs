@@ -1,4 +1,4 @@
-//! `weaver explain` as a person runs it.
+//! `weaver explain` as a user runs it.
 
 #[cfg(unix)]
 use std::fs;
@@ -50,7 +50,7 @@ fn what_is_piped_in_is_explained_once_with_its_line_and_what_to_type() {
 }
 
 #[test]
-fn where_nothing_is_recognised_the_next_step_is_told() {
+fn where_nothing_is_recognised_the_next_step_is_reported() {
     let done = piped(&[], "all is well\n");
     assert!(done.status.success() && done.stdout.is_empty());
     assert!(text(&done.stderr).starts_with("no known error in 1 lines; `sudo weaver-node-agent check`"));
@@ -148,7 +148,7 @@ fn the_journal_of_a_unit_is_followed() {
     let script = "echo \"$@\" >&2; echo leaderelection lost; while echo well; do sleep 0.1; done";
     let (_dir, mut command) = with_journal(script, &["--follow"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It is told while the journal continues.
+    // It is reported while the journal continues.
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("L-01  WARN"), "{first}");

@@ -1,4 +1,4 @@
-//! `weaver kubeconfig fetch` as a person runs it: an `ssh` of the test's own runs the command here, as a Pi would.
+//! `weaver kubeconfig fetch` as a user runs it: an `ssh` of the test's own runs the command here, as a Pi would.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -117,7 +117,7 @@ fn a_card_that_is_found_is_chosen_on_the_terminal() {
     for wrong in ["2\n", "\n", "raspi\n"] {
         let (code, seen) = until_chosen(&scene, &network, wrong);
         assert_eq!((code, scene.config()), (1, None), "{seen}");
-        assert!(seen.contains("nothing was changed: that is none of the numbers"), "{seen}");
+        assert!(seen.contains("nothing was changed: that is not one of the numbers"), "{seen}");
     }
     let (code, seen) = until_chosen(&scene, &network, "1\n");
     assert_eq!(code, 0, "{seen}");

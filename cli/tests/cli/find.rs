@@ -1,5 +1,5 @@
-//! `weaver find` as a person runs it, in a network of the test's own: this machine's loopback, at a port of mDNS that no
-//! one else has.
+//! `weaver find` as a user runs it, in a network of the test's own: this machine's loopback, at a port of mDNS that
+//! no one else has.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,6 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_mins(2);
 const KIND: &str = "_weaver._tcp.local.";
 
-/// Who announces.
 pub struct Network {
     daemon: ServiceDaemon,
     pub port: u16,

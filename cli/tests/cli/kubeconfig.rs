@@ -1,4 +1,4 @@
-//! `weaver kubeconfig export` as a person runs it, against a TLS server.
+//! `weaver kubeconfig export` as a user runs it, against a TLS server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -297,7 +297,7 @@ fn a_merge() {
 }
 
 #[test]
-fn wrong_usage_is_told_before_anything_is_read() {
+fn wrong_usage_is_reported_before_anything_is_read() {
     let (scene, server) = Scene::serving(&["pi.lan"]);
     for (arguments, want) in [
         (&["pi.lan."][..], "it ends in a dot: write pi.lan"),
@@ -355,7 +355,7 @@ fn a_copy_that_kubectl_would_refuse_is_not_called_fine_and_k3s_is_left_alone() {
 }
 
 #[test]
-fn a_client_certificate_that_has_expired_or_whose_key_is_anothers_is_told() {
+fn a_client_certificate_that_has_expired_or_whose_key_is_anothers_is_reported() {
     let encoded = |text: String| serde_json::to_string(&ByteString(text.into_bytes())).unwrap();
     let (own, other) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
     let certificate = |begins, ends| {
@@ -402,7 +402,7 @@ fn a_kubeconfig_is_judged_without_a_connection() {
 }
 
 #[test]
-fn what_cannot_be_a_kubeconfig_or_read_is_told() {
+fn what_cannot_be_a_kubeconfig_or_read_is_reported() {
     let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
     scene.change("current-context: default\n", "");
     let (code, said) = lint(Some(&scene.k3s), None);

@@ -1,4 +1,4 @@
-//! `weaver` as a person runs it.
+//! `weaver` as a user runs it.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 

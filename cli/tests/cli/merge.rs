@@ -1,4 +1,4 @@
-//! `weaver kubeconfig merge` as a person runs it, after the file was carried here.
+//! `weaver kubeconfig merge` as a user runs it, after the file was carried here.
 
 use std::fs;
 use std::path::PathBuf;

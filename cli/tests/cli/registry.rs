@@ -1,4 +1,4 @@
-//! `weaver registry check` as a person runs it, at small servers that answer as registries and others do.
+//! `weaver registry check` as a user runs it, at small servers that answer as registries and others do.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};

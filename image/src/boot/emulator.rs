@@ -85,7 +85,7 @@ impl Emulator {
     ///
     /// # Errors
     /// When the kernel does not say.
-    pub fn wait_for_ever(&mut self) -> Result<ExitStatus> {
+    pub fn wait_forever(&mut self) -> Result<ExitStatus> {
         self.child.wait().context("cannot wait for QEMU")
     }
 

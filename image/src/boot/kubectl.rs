@@ -46,7 +46,7 @@ impl Machine {
     }
 }
 
-/// A kubectl for a person: the one on the `PATH`, else the one that an API server for this machine carries.
+/// A kubectl for a user: the one on the `PATH`, else the one that an API server for this machine carries.
 ///
 /// # Errors
 /// When there is neither.
@@ -58,7 +58,7 @@ pub fn program() -> Result<Vec<String>> {
     Ok(vec![server.path.display().to_string(), "kubectl".to_owned()])
 }
 
-/// What a person types on the Pi for a kubeconfig of the laptop.
+/// What a user types on the Pi for a kubeconfig of the laptop.
 #[must_use]
 pub fn export_command(name: &str, port: u16) -> String {
     format!("weaver kubeconfig export {name} --port {port}")

@@ -152,7 +152,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             snapshot: None,
         };
         let mut running = switch_on(card.dir(), start, false, |pid| caught.tell(Some(pid)))?;
-        let ended = running.emulator.wait_for_ever();
+        let ended = running.emulator.wait_forever();
         caught.tell(None);
         ended?;
         match running.why()? {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_processor_is_told_apart() {
+    fn a_kernel_of_another_processor_is_distinguished() {
         let mut image = vec![0; 64];
         image[56..60].copy_from_slice(b"ARM\x64");
         assert!(is_arm64(&image) && !is_arm64(&[0; 64]) && !is_arm64(b"MZ"));

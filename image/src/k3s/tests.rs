@@ -138,7 +138,7 @@ fn a_download_cut_short_or_a_silent_server_or_none_is_unreachable_with_all_that_
             assert!(text.contains(words), "{words} is missing in:\n{text}");
         }
         assert_eq!(checkout.cached(), Vec::<PathBuf>::new());
-        // A person who asks again is not told to wait.
+        // A user who asks again is not told to wait.
         assert!(checkout.pinned().unwrap_err().to_string().contains(curl));
     }
 }

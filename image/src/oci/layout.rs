@@ -113,7 +113,7 @@ fn manifest(blobs: &mut Blobs, platform: Platform, program: &[u8], about: &About
     let mut layer = Archive::new(about.created);
     layer.directory("usr/")?;
     layer.directory("usr/bin/")?;
-    // Not for its own user to write to, and with no bit that would raise anybody.
+    // Not for its own user to write to, and with no bit that would raise anyone.
     layer.file(PATH, program, 0o555, USER)?;
     let layer = blobs.add(LAYER, layer.finish()?);
     let created = created(about)?;

@@ -151,7 +151,7 @@ fn a_failed_resize_is_an_error_with_its_words() {
 }
 
 #[test]
-fn a_root_that_is_no_partition_is_told_and_untouched() {
+fn a_root_that_is_no_partition_is_reported_and_untouched() {
     for machine in [Machine::new("/dev/mapper/root", None), Machine::new("overlay", None)] {
         let output = machine.grow();
         assert_eq!(output.status.code(), Some(1));
@@ -161,7 +161,7 @@ fn a_root_that_is_no_partition_is_told_and_untouched() {
 }
 
 #[test]
-fn a_mount_table_that_cannot_be_read_is_told() {
+fn a_mount_table_that_cannot_be_read_is_reported() {
     let machine = card();
     machine.fake("findmnt", "exit 1");
     let output = machine.grow();

@@ -94,7 +94,7 @@ fn every_digest_is_right_and_each_platform_has_its_program_to_the_byte() {
 }
 
 #[test]
-fn nothing_in_a_layer_raises_anybody_or_can_be_written() {
+fn nothing_in_a_layer_has_setuid_or_can_be_written() {
     let image = image(&programs(), &about()).unwrap();
     let mut seen = Vec::new();
     for (name, layer) in files(&image.archive) {

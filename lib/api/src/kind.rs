@@ -1,7 +1,8 @@
 //! A kind of namespaced objects, as the API server serves it: what a resource of ours copies.
 //!
-//! A [`ObjectKind`] is one word, so that the key of an object stays small. Each is kept once, for the life of the process: there
-//! are as many as the API server has served kinds that resources name, and only its administrators add to those.
+//! A [`ObjectKind`] is one word, so that the key of an object stays small. Each is kept once, for the life of the
+//! process: there are as many as the API server has served kinds that resources name, and only its administrators add
+//! to those.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_kept_once_and_its_versions_are_told_apart() {
+    fn a_kind_is_kept_once_and_its_versions_are_distinguished() {
         let of = |version| ObjectKind::served("apps", version, "Deployment", "deployments");
         assert!(std::ptr::eq(of("v1").0, of("v1").0));
         assert!(of("v1") != of("v1beta1") && of("v1").is_same(of("v1beta1")));

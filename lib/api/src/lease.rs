@@ -81,7 +81,7 @@ impl Record {
             renewal: format!("{holder:?} {transitions} {renewed:?} {seconds:?}"),
             is_released: holder.is_none() && seconds == Some(RELEASED),
             holder,
-            // What someone wrote there by hand does not keep everybody out for ever.
+            // What someone wrote there by hand does not keep everybody out forever.
             expiry: seconds.map(Duration::from_secs).filter(|expiry| *expiry <= Duration::from_mins(10)),
             transitions,
             version: lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),

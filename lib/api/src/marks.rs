@@ -161,7 +161,7 @@ pub fn is_made_by(owner: &Owner, meta: &ObjectMeta) -> bool {
 pub enum Ownership {
     /// A copy of the asking resource.
     Ours,
-    /// No mark of ours: made by a person or another tool.
+    /// No mark of ours: made by a user or another tool.
     Unmarked,
     /// A copy of another `ConfigMapSync`.
     Other {

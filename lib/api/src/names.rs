@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_subdomains_are_told_apart() {
+    fn labels_and_subdomains_are_distinguished() {
         for (name, label, subdomain) in [
             ("a", true, true),
             ("team-a", true, true),

@@ -1,9 +1,9 @@
 //! What conversion webhook, installer and API server must agree on.
 
-/// Where it is asked on an appliance: on the API server's own host.
+/// Where it is asked on a card: on the API server's own host.
 pub const URL: &str = "https://127.0.0.1:9443/convert";
 
-/// Where its certificates are on an appliance.
+/// Where its certificates are on a card.
 pub const DIRECTORY: &str = "/var/lib/weaver/webhook";
 
 /// The file in it with the certificate and its key; the only one that the webhook reads.

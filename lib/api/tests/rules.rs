@@ -123,7 +123,7 @@ fn every_keyword_every_cel_rule_and_every_field_with_a_limit_has_an_entry() {
         assert_eq!(
             rules.iter().collect::<BTreeSet<_>>().len(),
             rules.len(),
-            "two rules cannot be told apart"
+            "two rules cannot be distinguished"
         );
         for rule in rules {
             let has_entry = |case: &Case| general(case).as_ref() == Some(&rule);

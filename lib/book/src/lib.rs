@@ -1,4 +1,5 @@
-//! The book of this build, where there is no network: the pages of `docs/` in Markdown, in the order of its table of contents.
+//! The book of this build, where there is no network: the pages of `docs/` in Markdown, in the order of its table of
+//! contents.
 
 /// A page of the book.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +15,6 @@ pub struct Page {
 /// A part of the book; the first has no name, and the introduction alone.
 pub type Part = (&'static str, &'static [Page]);
 
-/// All of it.
 pub const PARTS: &[Part] = include!(concat!(env!("OUT_DIR"), "/parts.rs"));
 
 /// All pages, in their order.

@@ -70,7 +70,7 @@ pub fn conversion_failed(status: &Status) -> bool {
 /// Awaits one call, no longer than [`DEADLINE`].
 ///
 /// # Errors
-/// The failure, told apart by what can be done about it.
+/// The failure, distinguished by what can be done about it.
 pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match timeout(DEADLINE, request).await {
         Ok(answer) => answer.map_err(CallError::from),

@@ -39,7 +39,7 @@ pub async fn config(
     };
     // Every resource has its own back-off; retries inside one request would only hide failures for minutes.
     config.default_retry = false;
-    // A server that accepts a request and never answers holds no one for ever; a quiet watch is cut by no less
+    // A server that accepts a request and never answers holds no one forever; a quiet watch is cut by no less
     // than its own length.
     config.read_timeout = Some(watch + Duration::from_secs(10));
     config.reset_reader_on_write = true;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_context_that_is_asked_for_is_taken_and_one_that_is_not_there_is_told() {
+    async fn the_context_that_is_asked_for_is_taken_and_one_that_is_not_there_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("two.yaml");
         let entry = |name: &str| {

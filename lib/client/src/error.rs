@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_code_reason_and_details() {
+    fn a_refusal_is_reported_by_its_code_reason_and_details() {
         let object = json!({"name": "a", "kind": "configmaps"});
         let owned = json!({"name": "a", "causes": [{"reason": "FieldManagerConflict", "field": ".spec.a"}]});
         for (code, reason, message, details, expected) in [

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_as_they_come() {
+    fn changes_are_reported_as_they_come() {
         let mut changes = Changes::default();
         assert_eq!(take(&mut changes, listed(vec![object("a", "u1", 1)])), ["added a"]);
         let events = vec![
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_new_list_only_what_changed_in_between_is_told_deletions_included() {
+    fn after_a_new_list_only_what_changed_in_between_is_reported_deletions_included() {
         let mut changes = Changes::default();
         take(&mut changes, listed(vec![object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]));
         let again = listed(vec![object("b", "u2", 2), object("c", "u9", 7), object("d", "u4", 8)]);

@@ -1,5 +1,5 @@
-//! What copies hold of their source: of a `ConfigMap` or a `Secret` the keys that the spec lets through, under the names
-//! it gives them; of any other kind what [`kinds`] lets through. Pure.
+//! What copies hold of their source: of a `ConfigMap` or a `Secret` the keys that the spec lets through, under the
+//! names it gives them; of any other kind what [`kinds`] lets through. Pure.
 //!
 //! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. Where two keys
 //! would get one name nothing is chosen at all: a copy never holds one of them by chance. A Secret keeps its type.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_by_key_and_never_by_value() {
+    fn differences_are_reported_by_key_and_never_by_value() {
         let (one, mut other) = (source(&["a", "b", "X"]), source(&["b", "c", "X"]));
         other.data.insert("b".into(), "another".into());
         other.type_ = Some("Opaque".into());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_by_name_and_not_there_is_told() {
+    fn what_is_asked_for_by_name_and_not_there_is_reported() {
         let spec = keys(&json!({"include": ["a", "X", "q"], "rename": {"q": "r"}}));
         assert_eq!(source(&["a", "b", "X"]).absent(&spec), ["q"]);
         assert_eq!(source(&["a"]).absent(&keys(&json!({"rename": {"n": "m"}}))), ["n"]);

@@ -2,7 +2,8 @@
 //!
 //! Of each kind all is copied but what the API server or a controller writes there: `status`, and of the metadata
 //! everything but labels and annotations ([`crate::metadata`]). [`TABLE`] names what is besides. It holds what
-//! Kubernetes and k3s serve; of a kind that it does not name, a custom resource, nothing else is known and all is copied.
+//! Kubernetes and k3s serve; of a kind that it does not name, a custom resource, nothing else is known and all is
+//! copied.
 //!
 //! What is not copied is not compared either, and an update leaves it to the copy as it is there.
 
@@ -115,8 +116,8 @@ const TABLE: &[(&str, &str, Treatment)] = &[
     ("k3s.cattle.io", "ETCDSnapshotFile", Treatment::Never("is written by k3s for a snapshot of its own")),
 ];
 
-/// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. On a copy they
-/// would say that it was worked on too: a claim with `pv.kubernetes.io/bind-completed` is lost for ever.
+/// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. On a copy
+/// they would say that it was worked on too: a claim with `pv.kubernetes.io/bind-completed` is lost forever.
 const WRITTEN_BY_CONTROLLERS: [&str; 13] = [
     // At autoscaling/v1 other annotations of this domain are parts of the spec.
     "autoscaling.alpha.kubernetes.io/conditions",

@@ -65,7 +65,8 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Values in an object of a kind that is not a ConfigMap or a Secret, at most: in memory each takes many times its JSON.
+/// Values in an object of a kind that is not a ConfigMap or a Secret, at most: in memory each takes many times its
+/// JSON.
 const VALUES: usize = 10_000;
 
 /// Reads the fields of an object. Which of them its kind has, is known when all are read: `kind` may be behind them.

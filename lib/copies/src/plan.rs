@@ -95,7 +95,7 @@ pub struct Takes<'a> {
 /// Whose an object is that is in the way.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Foreign {
-    /// Made by a person or another tool.
+    /// Made by a user or another tool.
     #[error("an object of this name exists and was not made by this ConfigMapSync")]
     Unmarked,
     /// The same, and it could only be deleted and made again, which is never done to what is not ours.

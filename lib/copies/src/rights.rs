@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_right_is_missing_the_namespace_may_be_and_both_are_told_alike() {
+    fn where_every_right_is_missing_the_namespace_may_be_and_both_are_reported_alike() {
         let all: BTreeSet<Right> = for_target(MAP, "foo").into_iter().collect();
         let some: BTreeSet<Right> = all.iter().skip(1).cloned().collect();
         let of_source = |namespace| for_source(MAP, namespace, Some("settings")).into_iter().collect();

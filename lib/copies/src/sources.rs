@@ -28,7 +28,7 @@ pub fn query(selector: &Selector) -> String {
 }
 
 /// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in
-/// turn for ever. Either of its marks is enough. Nor is a Secret with tokens of a `ServiceToken`: anyone who
+/// turn forever. Either of its marks is enough. Nor is a Secret with tokens of a `ServiceToken`: anyone who
 /// may label it would share them.
 #[must_use]
 pub fn may_be_source(meta: &ObjectMeta) -> bool {

@@ -1,8 +1,8 @@
 //! What a node announces of itself by mDNS, as DNS-SD records (RFC 6763), and how `weaver find` reads it. Pure.
 //!
-//! Guarantees: only what the card's page shows to everyone is announced, and nothing that changes while the node runs, so
-//! that an agent that has died announces nothing wrong; the state is asked for at the page. Anyone in the network can
-//! announce anything: of what is read, each value has its form or is left out, and none of them proves anything.
+//! Guarantees: only what the card's page shows to everyone is announced, and nothing that changes while the node runs,
+//! so that an agent that has died announces nothing wrong; the state is asked for at the page. Anyone in the network
+//! can announce anything: of what is read, each value has its form or is left out, and none of them proves anything.
 
 /// The type of the service.
 pub const SERVICE: &str = "_weaver._tcp";
@@ -14,12 +14,10 @@ const VERSION: &str = "1";
 /// Characters of a value.
 const LONGEST: usize = 100;
 
-/// What is announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Announcement {
     /// The name of the host. The responder may announce it under another, where two hosts have it.
     pub name: Option<String>,
-    /// Of Config Weaver.
     pub version: Option<String>,
     /// Whether it joins a server, and has no API server to get a kubeconfig of.
     pub joins: bool,
@@ -103,7 +101,6 @@ pub enum State {
 impl State {
     const ALL: [Self; 3] = [Self::Ok, Self::Fail, Self::Starting];
 
-    /// In a word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ pub const KNOWN_BAD: u8 = 10;
 pub const REBOOT_NEEDED: u8 = 11;
 /// What was to be done failed, and all is as it was before.
 pub const WENT_BACK: u8 = 12;
-/// That failed, too: a person is needed.
+/// That failed, too: a user is needed.
 pub const STUCK: u8 = 13;
 
 /// The code for these findings. Where a reboot alone does not cure all of

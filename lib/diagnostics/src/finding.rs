@@ -87,7 +87,7 @@ pub struct Finding {
     pub code: Code,
     /// The code in words.
     pub name: &'static str,
-    /// One sentence for a person.
+    /// Human-readable message, one sentence.
     pub message: String,
     /// What was seen, and where.
     pub evidence: Vec<Evidence>,

@@ -1,4 +1,4 @@
-//! A finding as a person reads it. Control characters are shown and not obeyed.
+//! A finding as a user reads it. Control characters are shown and not obeyed.
 
 use crate::finding::{Finding, Remedy};
 

@@ -138,7 +138,7 @@ fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
     let key = current.next().filter(|_| root.get("current-context").is_none())?;
     Some((
         Some(key),
-        "kubectl reads `current-context`, with a hyphen, and so it is with the other keys".to_owned(),
+        "kubectl reads `current-context`, with a hyphen; the other keys are written the same way".to_owned(),
     ))
 }
 

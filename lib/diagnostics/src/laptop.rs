@@ -1,4 +1,4 @@
-//! What differs between the systems of laptops in what a person types: the file of names, and who may change it.
+//! What differs between the systems of laptops in what a user types: the file of names, and who may change it.
 
 use crate::shell::quoted;
 

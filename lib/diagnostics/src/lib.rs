@@ -1,6 +1,6 @@
 //! Facts in, findings out.
 //!
-//! Everything the node agent (and later the person's tool) judges is decided
+//! Everything the node agent (and later the user's tool) judges is decided
 //! here, from plain values: no file is read, no connection is made, no clock
 //! is asked. Each module takes what a reader collected and returns findings
 //! with a stable code, a severity, evidence and a remedy.

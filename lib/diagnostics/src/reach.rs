@@ -1,4 +1,4 @@
-//! The way from the machine of a person to the API server, step by step: whose fault it is where it ends.
+//! The way from the machine of a user to the API server, step by step: whose fault it is where it ends.
 //!
 //! What was seen comes in, findings go out. A step is only looked at when the one before it was good enough, so
 //! the first failure is the cause and not a consequence.

@@ -34,7 +34,7 @@ pub fn redacted(text: &str) -> String {
         let last = |mark: &str| line.rfind(mark);
         let begins = last("-----BEGIN").filter(|_| line.contains("PRIVATE KEY"));
         let ends = last("-----END");
-        // Anybody can write such a mark: it hides no more than what looks like a key.
+        // Anyone can write such a mark: it hides no more than what looks like a key.
         let in_key = key_lines > 0 && (ends.is_some() || begins.is_some() || is_of_key(line));
         let is_end = ends.is_some() && line.contains("PRIVATE KEY");
         if is_end && !in_key && begins.is_none() {

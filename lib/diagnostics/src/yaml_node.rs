@@ -97,7 +97,7 @@ pub fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
         })
 }
 
-/// The kind of a mistake: the place is told apart from it.
+/// The kind of a mistake: the place is reported separately.
 fn kind_of(text: &str) -> String {
     let line = text.lines().next().unwrap_or("not YAML");
     line.split(" at line ").next().unwrap_or(line).to_owned()

@@ -17,7 +17,7 @@ pub struct WriteError {
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy)]
-pub struct How<'a> {
+pub struct WriteOptions<'a> {
     pub mode: u32,
     /// Its owner; the caller where there is none.
     pub uid: Option<u32>,
@@ -27,7 +27,7 @@ pub struct How<'a> {
     pub suffix: &'a str,
 }
 
-impl How<'_> {
+impl WriteOptions<'_> {
     /// With these permissions, for the caller.
     #[must_use]
     pub const fn mode(mode: u32) -> Self {
@@ -44,14 +44,14 @@ impl How<'_> {
 /// # Errors
 /// A step failed; the message names the file.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError> {
-    replace_as(path, content, &How::mode(mode))
+    replace_as(path, content, &WriteOptions::mode(mode))
 }
 
 /// The same, with more to say about how.
 ///
 /// # Errors
 /// As [`replace`]; also if the caller may not give the file to that owner or group.
-pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), WriteError> {
+pub fn replace_as(path: &Path, content: &[u8], how: &WriteOptions<'_>) -> Result<(), WriteError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(how.suffix);
     let temporary = Path::new(&temporary);
@@ -61,7 +61,7 @@ pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), Writ
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
-fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &WriteOptions<'_>) -> io::Result<()> {
     platform::possible(path)?;
     // Made again rather than emptied: what was left behind may be open to more readers than a key should be.
     if_there(fs::remove_file(temporary))?;
@@ -82,7 +82,7 @@ pub fn flush_directory_of(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It exists, or a step failed.
-pub fn create(path: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+pub fn create(path: &Path, content: &[u8], how: &WriteOptions<'_>) -> io::Result<()> {
     let mut file = platform::create_new(path)?;
     file.write_all(content)?;
     let made = platform::owner(&file.metadata()?);
@@ -163,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let own = fs::metadata(dir.path()).unwrap().gid();
-        replace_as(&path, b"x", &How { gid: Some(own), ..How::mode(0o640) }).unwrap();
+        replace_as(&path, b"x", &WriteOptions { gid: Some(own), ..WriteOptions::mode(0o640) }).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().gid(), own);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, left) = (dir.path().join("f"), dir.path().join("f.mine"));
         fs::create_dir(&left).unwrap();
-        let how = How { suffix: ".mine", ..How::mode(0o600) };
+        let how = WriteOptions { suffix: ".mine", ..WriteOptions::mode(0o600) };
         assert!(replace_as(&path, b"x", &how).is_err(), "a directory is in the way");
         create(&path, b"one", &how).unwrap();
         assert_eq!(create(&path, b"two", &how).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

@@ -185,7 +185,7 @@ fn date_of(answer: &str) -> Option<i64> {
     Some(time.timestamp().as_second())
 }
 
-/// For a client that takes this one certificate, or any where none is given: for what is worth nothing to anybody, or
+/// For a client that takes this one certificate, or any where none is given: for what is worth nothing to anyone, or
 /// to say all that is wrong with a server that is not trusted. The server has to have its key.
 #[must_use]
 pub fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {

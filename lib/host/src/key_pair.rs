@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_are_told_apart() {
+    fn bad_files_are_distinguished() {
         let ((certificate, key), (_, other_key)) = (pem(), pem());
         let half = |text: &str| text[..text.len() / 2].to_owned();
         for (name, text, fault) in [

@@ -32,7 +32,7 @@ use super::{accounts, deletions, nodes};
 /// When the webhook is asked, and the API server made to ask it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Prove {
-    /// Each time: for a person who wants to know.
+    /// Each time: for a user who wants to know.
     Always,
     /// Only where a definition is written: for a loop.
     OnChange,

@@ -168,7 +168,7 @@ pub enum InstallError {
 }
 
 impl InstallError {
-    /// Would trying again be of no use until a person has done something?
+    /// Would trying again be of no use until a user has done something?
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NamesRefused { .. } | Self::OtherRole { .. })

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_told() {
+    fn what_is_no_token_is_not_repeated() {
         let no_claims = token(&json!({"sub": "x"}));
         let legacy = token(
             &json!({"iss": "kubernetes/serviceaccount", "kubernetes.io/serviceaccount/namespace": "a"}),

@@ -135,7 +135,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let place = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || place.is_directory,
-        "--keep counts the backups in a directory, and {} is none: make it, or mount what belongs there",
+        "--keep counts the backups in a directory, and {} is not one: create it, or mount the disk there",
         target.display()
     );
     let _lock = lock(&state_dir)?;

@@ -8,7 +8,7 @@ use crate::host_root::HostRoot;
 
 /// Directories within each other: `.Trash-1000/files`, `nppBackup`.
 const DEPTH: usize = 3;
-/// Entries looked at, since a card may be anybody's; Raspberry Pi's own files are some 400.
+/// Entries looked at, since a card may be anyone's; Raspberry Pi's own files are some 400.
 const ENTRIES: usize = 10_000;
 
 /// What there is to say about those in `directory` and below.

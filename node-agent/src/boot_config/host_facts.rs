@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_pinned_for_a_role_and_the_data_of_k3s_are_where_it_is_told() {
+    fn a_name_is_pinned_for_a_role_and_the_data_of_k3s_are_where_its_configuration_says() {
         let agent =
             Config { role: RoleSetting::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
         let (servers, agents) =

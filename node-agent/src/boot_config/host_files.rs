@@ -187,7 +187,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The system's word on it: the path is told apart from it.
+/// The system's word on it: the path is reported separately.
 fn cause(error: &WriteError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use weaver_diagnostics::weaver_toml::RoleSetting;
 
-/// Of a server.
 pub(super) const NODE_NAME: &str = "node-name";
 
 /// The file with the node's name. One for each role: a server that became an agent is to find its node again.

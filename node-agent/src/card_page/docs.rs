@@ -1,7 +1,7 @@
 //! The documentation of this build, for a browser without a network. Pure.
 //!
-//! A page's address ends like its path below `docs/`, so that the links of its Markdown lead where they should. Its pictures
-//! are not in the program: their descriptions stand in their place.
+//! A page's address ends like its path below `docs/`, so that the links of its Markdown lead where they should. Its
+//! pictures are not in the program: their descriptions stand in their place.
 
 use maud::{PreEscaped, html};
 use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
@@ -9,7 +9,6 @@ use weaver_book::{PARTS, Page};
 
 use crate::publish::html::whole;
 
-/// Of the pages.
 pub fn contents() -> String {
     let content = html! {
         h1 { "Documentation" }
@@ -21,7 +20,6 @@ pub fn contents() -> String {
     whole("Documentation", None, &content, &html! { p { a href="/" { "This node" } } }).into_string()
 }
 
-/// One of them.
 pub fn page(page: &Page) -> String {
     let mut events: Vec<_> = Parser::new_ext(page.text, Options::ENABLE_TABLES).flat_map(shown).collect();
     name_headings(&mut events);

@@ -78,7 +78,7 @@ fn times(root: &HostRoot) -> Option<Times> {
 }
 
 fn percent(part: u64, whole: u64) -> Option<f32> {
-    #[expect(clippy::cast_precision_loss, reason = "a percentage for a person")]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for a user")]
     (whole > 0).then(|| part as f32 / whole as f32 * 100.0)
 }
 

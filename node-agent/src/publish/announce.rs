@@ -2,8 +2,8 @@
 //! There is no second responder next to it. Where avahi is not installed, nothing is announced.
 //!
 //! Guarantees: the file holds what the card's page shows to everyone, and nothing that changes between boots without a
-//! cause: a boot that finds all as it was writes nothing. avahi reads the file when it is replaced, which is done whole;
-//! it is removed where nothing is to be announced any more. What is decided here is done by the publisher.
+//! cause: a boot that finds all as it was writes nothing. avahi reads the file when it is replaced, which is done
+//! whole; it is removed where nothing is to be announced any more. What is decided here is done by the publisher.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -35,7 +35,6 @@ pub(super) enum Wanted {
     File(String),
 }
 
-/// Announces this host.
 #[derive(Debug)]
 pub struct Announcer {
     host: Host,

@@ -123,7 +123,7 @@ impl Page<'_> {
             @if !self.report.joins {
                 h2 { "Reach it" }
                 @if let Some(name) = name {
-                    p { "The API server proves these names: "
+                    p { "The API server serves these names, which is proven: "
                         @for (at, name) in names.iter().enumerate() { @if at > 0 { ", " } code { (name) } } "." }
                     p { "A kubeconfig, on a laptop with " code { "weaver" } " and an ssh key of this node:" }
                     (code_block(&format!("weaver kubeconfig fetch weaver-admin@{name}")))

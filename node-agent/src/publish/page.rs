@@ -1,4 +1,4 @@
-//! One page on the state of the node, for a person and for a program. Pure.
+//! One page on the state of the node, for a user and for a program. Pure.
 //!
 //! Bounded in size; control characters are shown and not obeyed. What makes a
 //! page a new one is its *essence*: the gate, and what is known to be wrong. The
@@ -67,7 +67,6 @@ pub struct NodeStatus<'a> {
 }
 
 impl Page<'_> {
-    /// Product and version.
     #[must_use]
     pub const fn product() -> &'static str {
         PRODUCT
@@ -116,7 +115,7 @@ impl Page<'_> {
         if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
     }
 
-    /// For a person. The findings come last, the worst at the end; what does not
+    /// For a user. The findings come last, the worst at the end; what does not
     /// fit is left off at their beginning.
     #[must_use]
     pub fn text(&self) -> String {

@@ -16,9 +16,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use serde_saphyr::SerializerOptions;
 
-use weaver_host::durable_file::{self, How};
+use weaver_host::durable_file::{self, WriteOptions};
 
-/// Group of the operator on an appliance. The webhook has one of its own, which may not read what lies here.
+/// Group of the operator on a card. The webhook has one of its own, which may not read what lies here.
 pub const GROUP: &str = "weaver";
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;
@@ -55,7 +55,7 @@ pub fn write(
 ) -> anyhow::Result<()> {
     // Without a newline: clients send the file as it is.
     let secret = token.secret.expose_secret().as_bytes();
-    let how = How { gid: group, ..How::mode(MODE) };
+    let how = WriteOptions { gid: group, ..WriteOptions::mode(MODE) };
     durable_file::replace_as(&token_path(runtime_dir), secret, &how)?;
     let directory = std::path::absolute(runtime_dir).context("the runtime directory's path")?;
     let text = kubeconfig(&token_path(&directory), address, server_ca)?;

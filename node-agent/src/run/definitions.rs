@@ -40,7 +40,7 @@ use weaver_installer::{
 use super::{cluster, status::Status};
 use crate::{args::RunArgs, host::Host, node_report::Unseen, slowness};
 
-/// Group of the webhook on an appliance, which may read its certificate and key.
+/// Group of the webhook on a card, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";
 /// What is logged where it is missing.
 const NO_GROUP: &str = "the group weaver-webhook does not exist, so only the owner of the webhook's key can \
@@ -48,7 +48,7 @@ read it, and weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib
 which creates the group; the agent gives it the key within a minute";
 /// Pauses after a failure that may pass by itself: the first, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// The longest pause after one that a person has to cure. Each try to rewrite
+/// The longest pause after one that a user has to cure. Each try to rewrite
 /// what is stored asks the API server for every object.
 const CURED_BY_HAND: Duration = Duration::from_mins(5);
 /// The shortest pause after a round that wrote something; it grows while rounds
@@ -185,7 +185,7 @@ async fn prepare(
 }
 
 /// Who reads the webhook's key, from what was found of its group. Where that is missing or cannot be looked up, no one
-/// but the owner: the directory may belong to a group of anybody's.
+/// but the owner: the directory may belong to a group of anyone's.
 fn readers(group: nix::Result<Option<u32>>) -> Readers {
     match group {
         Ok(Some(group)) => Readers::Group(group),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_too_long_is_told_from_what_is_wrong() {
+    fn what_took_too_long_is_distinguished_from_what_is_wrong() {
         let elapsed = || async { timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let elapsed = runtime.block_on(elapsed());

@@ -31,7 +31,7 @@ pub struct Drift {
     events: EventStream<Vec<u8>>,
     /// The names that count in each directory; `None`: every one.
     names: HashMap<WatchDescriptor, Option<HashSet<OsString>>>,
-    /// A change was seen and not told yet.
+    /// A change was seen and not reported yet.
     is_pending: bool,
     /// It was said that the kernel does not tell of changes.
     is_deaf: bool,
@@ -96,7 +96,7 @@ impl Drift {
     }
 
     /// Returns when something has changed, and its writer has been quiet for a moment. Who stops waiting before
-    /// is told the next time.
+    /// is reported the next time.
     pub async fn changed(&mut self) {
         if !self.is_pending {
             self.next().await;

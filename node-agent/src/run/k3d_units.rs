@@ -32,7 +32,6 @@ pub struct Reach {
     pub gateway: Gateway,
     /// The API server, where Docker publishes it.
     pub api: SocketAddr,
-    /// Of the webhook.
     pub port: u16,
 }
 

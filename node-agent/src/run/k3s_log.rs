@@ -70,8 +70,8 @@ impl K3sLog {
     }
 }
 
-/// Of the lines that are known, the last one with which k3s ended, or the last one of any kind, of its last start; where
-/// that has none, the one with which an earlier start ended.
+/// Of the lines that are known, the last one with which k3s ended, or the last one of any kind, of its last start;
+/// where that has none, the one with which an earlier start ended.
 fn last_known(text: &[u8]) -> Option<String> {
     let recogniser = Recogniser::new().ok()?;
     let (mut context, mut last, mut last_fatal, mut earlier) = (Context::default(), None, None, None);

@@ -76,7 +76,7 @@ impl Counts {
             Unit::Seconds,
             took,
         );
-        // Of what only a server's agent does, nothing is told elsewhere, and no alert begins.
+        // Of what only a server's agent does, nothing is reported elsewhere, and no alert begins.
         if !report.joins {
             registry.register("gate_open", "1 while the operator may run", gauge(report.gate == Gate::Open));
             let installed = gauge(report.definitions.installed);
@@ -101,7 +101,7 @@ mod tests {
     use weaver_diagnostics::finding::{Code, Finding};
 
     #[test]
-    fn what_was_found_and_counted_is_told() {
+    fn what_was_found_and_counted_is_reported() {
         let counts = Counts::default();
         counts.round(Duration::from_millis(7));
         counts.round(Duration::from_millis(5));

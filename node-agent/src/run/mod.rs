@@ -1,17 +1,12 @@
-//! `run`: keeps checking, opens the gate once, keeps the operator's credentials
-//! fresh, starts the operator; next to the gate, keeps the definitions of our
-//! kinds installed and their conversion working.
+//! `run`: checks the host in a loop, opens the gate once, renews the operator's credentials and starts the operator;
+//! keeps the CRDs installed and their conversion working.
 //!
-//! With `--systemd` it starts no children but asks systemd for units, keeps
-//! k3s' block, follows the kernel's log, and publishes its report in all the places that preflight does.
-//! On a node that joins a server nothing is proven, no operator started and no
-//! definition looked after: that is its server's.
+//! With `--systemd` it starts systemd units instead of child processes, maintains the block of k3s, follows the
+//! kernel's log, and publishes the report in all places that preflight does. On a node that joins a server it proves no
+//! names, starts no operator and installs no CRDs: the server's agent does that.
 //!
-//! Tasks under one cancellation token: the gate keeper, the keepers of the
-//! definitions and of the `NodeReport`, the supervisors of operator and webhook,
-//! the reader of the kernel's log, the server of metrics, the writer of `report.json`, or under systemd of all
-//! places, and the watchdog's. The end of any of them that was not asked for ends
-//! the process: a half-dead agent would look alive.
+//! The tasks share one cancellation token: gate, CRDs, `NodeReport`, supervisors of operator and webhook, kernel log,
+//! metrics, reports, watchdog. If one of them ends unasked, the process exits: a half-dead agent would look alive.
 
 pub(crate) mod cluster;
 mod credentials;

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_the_manifests_are_applied_and_only_news_is_told() {
+    fn after_a_failure_the_manifests_are_applied_and_only_news_is_reported() {
         let now = Instant::now();
         let mut renewal = renewal(600, now);
         assert!(!renewal.must_install());

@@ -294,7 +294,7 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
         .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
-/// Those that cannot be told now stay in the list. A recorder of its own each time: kube's counts what has the
+/// Those that cannot be sent now stay in the list. A recorder of its own each time: kube's counts what has the
 /// same reason as one event, with the words of the first.
 async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> anyhow::Result<()> {
     let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });

@@ -28,7 +28,7 @@ const CARD_AGAIN: Duration = Duration::from_mins(1);
 const CARD_TRIED_AGAIN: Duration = Duration::from_hours(1);
 /// Characters of the line for `systemctl status`.
 const STATUS_LINE: usize = 200;
-/// News besides those of findings that wait until they are told.
+/// News besides those of findings that wait until they are sent.
 const MOST_NEWS: usize = 32;
 
 /// The shared report: tasks change it, one task writes it.

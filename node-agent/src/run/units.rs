@@ -83,7 +83,6 @@ pub struct Units {
     webhook_fault: Option<Finding>,
     /// Why k3s does not come up, in its own words.
     log: K3sLog,
-    /// [`KUBELET`].
     kubelet: SocketAddr,
 }
 

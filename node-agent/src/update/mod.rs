@@ -49,10 +49,7 @@ impl Recorded for UpdateRecord {
 /// It could not be begun; what it ended with otherwise is in the exit code.
 pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     let host = Host::of(&args);
-    ensure!(
-        host.root.host().is_some() || args.programs.is_some(),
-        "an update is for this host: leave --root away"
-    );
+    ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");
     let packages = Packages::below(&host.state_dir);
     Errand { args, host, packages }.run().await
 }

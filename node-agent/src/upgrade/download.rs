@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_wrong_is_told_in_one_line_with_the_address() {
+    async fn what_goes_wrong_is_reported_in_one_line_with_the_address() {
         let forever = answer("302 Found", "Location: HERE/again\r\n", "");
         for (answers, want) in [
             (vec![answer("404 Not Found", "", "no")], "the server answered 404 Not Found"),

@@ -147,7 +147,7 @@ mod tests {
     use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase};
 
     #[test]
-    fn one_that_was_cut_off_is_told_and_one_that_is_under_way_is_not() {
+    fn one_that_was_cut_off_is_reported_and_one_that_is_under_way_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
         let told = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);

@@ -62,7 +62,7 @@ impl Source {
         Ok(Self::Release { version, releases: releases.clone(), files, sha256 })
     }
 
-    /// What can be told of it before anything is written.
+    /// What is known of it before anything is written.
     ///
     /// # Errors
     /// Its file cannot be read.

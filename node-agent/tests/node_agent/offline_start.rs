@@ -109,7 +109,7 @@ fn a_host_that_is_not_our_card_keeps_the_advice_and_its_network() {
 }
 
 #[test]
-fn an_interface_that_cannot_be_made_is_told_and_holds_nothing_back() {
+fn an_interface_that_cannot_be_made_is_reported_and_holds_nothing_back() {
     let host = Host::debian().file(ROUTES, HEAD);
     let verdict = gate(&host, "echo 'Unknown device type.' >&2; exit 2");
     assert_eq!(verdict.code, 0);

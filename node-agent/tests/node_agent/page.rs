@@ -282,7 +282,7 @@ fn it_is_shown_only_at_the_addresses_asked_for() {
 }
 
 #[test]
-fn wrong_flags_and_a_standard_input_that_is_no_socket_are_told() {
+fn wrong_flags_and_a_standard_input_that_is_no_socket_are_reported() {
     let ended = |flags: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
         let output = command.arg("page").args(flags).env_clear().stdin(Stdio::null()).output().unwrap();

@@ -192,7 +192,7 @@ fn without_a_default_route_there_is_a_warning_for_one_may_come() {
 }
 
 #[test]
-fn too_little_power_is_told_where_the_kernel_can_tell_and_else_unknown() {
+fn too_little_power_is_reported_where_the_kernel_can_tell_and_else_unknown() {
     let pi = || Host::debian().file("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0");
     let throttled = "/sys/devices/platform/soc/soc:firmware/get_throttled";
     let verdict = pi().file(throttled, "50005\n").preflight();

@@ -1,5 +1,5 @@
 //! `preflight --gate` on fixture hosts: what blocks k3s and what never does, and
-//! what a person finds on the console and on the card.
+//! what a user finds on the console and on the card.
 
 use std::{
     fs,

@@ -1,7 +1,7 @@
 //! Kubernetes events: what has just happened to a resource, for `kubectl describe` and for alerts.
 //!
 //! What the state is is in the status; an event is reported once per change of it. Events are the operator's
-//! own, and no reconciliation fails because one could not be told.
+//! own, and no reconciliation fails because one could not be sent.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Told by the operator itself, with `client`.
+    /// Sent by the operator itself, with `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_when_ready_turns_and_not_again() {
+    fn an_event_is_reported_when_ready_turns_and_not_again() {
         let (nothing, well) = (Vec::new(), ready(Truth::True, "Synced", ""));
         let ill = ready(Truth::False, "TargetsFailed", "");
         for (before, now, expected) in [

@@ -98,7 +98,7 @@ fn refusal<K: Kind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
     }
 }
 
-/// Adds what cannot be read of `value`, as far inside as it can be told.
+/// Adds what cannot be read of `value`, as far inside as it is known.
 fn narrow<'a, K: Kind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
     let Some(words) = refusal::<K>(path, value) else { return };
     let before = found.len();

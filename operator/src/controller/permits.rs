@@ -1,8 +1,8 @@
-//! Permits for reconciliations: each tenant has a limit of its own, and all together have one.
+//! Concurrency limits of reconciliations: one for each tenant, and one for all together.
 //!
-//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. A
-//! reconciliation that waits for the common limit has a permit of its tenant already, so at most `PER_TENANT` of a
-//! tenant's are in that queue, and it is served in order.
+//! A tenant whose thousand targets wait for a webhook that never answers delays only its own resources. A
+//! reconciliation takes the permit of its tenant before it waits for the common limit, so at most `PER_TENANT` of one
+//! tenant are in that queue, which is served in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,8 +1,8 @@
-//! How often what is made for one resource may be written. Pure.
+//! Rate limit on the writes of one resource: a token bucket. Pure.
 //!
-//! A source that changes ten times a second, and a tool that rewrites a copy as often as we do, cost a bounded number
-//! of fan-outs: after a burst, a few a second. The last state is always written, later. Reconciliations that
-//! write nothing cost next to nothing and are not counted.
+//! A source that changes ten times a second, or a tool that rewrites a copy as often as the operator does, causes a
+//! bounded number of fan-outs: a burst, then a few a second. The last state is always written, only later.
+//! Reconciliations that write nothing are cheap and not counted.
 
 use std::time::Duration;
 

@@ -47,12 +47,12 @@ impl Fence {
         Self { until: Arc::default(), under_way: Arc::default(), in_doubt: Arc::default(), deadline }
     }
 
-    /// Opens it for ever.
+    /// Opens it forever.
     pub fn open(&self) {
         self.until.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// One that is open for ever.
+    /// One that is open forever.
     #[must_use]
     pub fn opened(deadline: Duration) -> Self {
         let fence = Self::closed(deadline);

@@ -281,7 +281,7 @@ mod tests {
         };
         assert_eq!(at(1_000, 1), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(1_055, 1), LeaseStep::Wait(seconds(5)));
-        assert_eq!(at(1_059, 2), LeaseStep::Wait(seconds(10)), "it was renewed, or changed by anybody");
+        assert_eq!(at(1_059, 2), LeaseStep::Wait(seconds(10)), "it was renewed, or changed by anyone");
         assert_eq!(at(1_118, 2), LeaseStep::Wait(seconds(1)));
         assert_eq!(at(1_119, 2), LeaseStep::Take(Why::Expired));
     }

@@ -27,7 +27,7 @@ const GROUPS: u16 = 10;
 const STEP: i32 = 2;
 const JOINED: i32 = 1;
 
-/// No token is renewed before this age: one that is due when it is minted would be minted for ever.
+/// No token is renewed before this age: one that is due when it is minted would be minted forever.
 const SHORTEST_AGE: SignedDuration = SignedDuration::from_secs(30);
 
 /// How far in the future the API server takes a token's start.

@@ -376,14 +376,14 @@ proptest! {
 
     #[test]
     fn each_key_is_kept_minted_or_removed_and_no_foreign_one_stays(
-        wished in proptest::collection::btree_set("[a-c]", 1..4), present in proptest::collection::btree_set("[a-e]", 0..6),
+        requested in proptest::collection::btree_set("[a-c]", 1..4), present in proptest::collection::btree_set("[a-e]", 0..6),
     ) {
         let mut scene = Scene::new();
-        scene.asked.tokens = wished.iter().map(|key| request(key, "robot")).collect();
+        scene.asked.tokens = requested.iter().map(|key| request(key, "robot")).collect();
         let keys: Vec<_> = present.iter().map(|key| (key.as_str(), Ok(claims("robot")))).collect();
         scene.secret = Some(seen(&keys));
         let work = scene.work();
-        let expected: BTreeSet<_> = present.difference(&wished).cloned().collect();
+        let expected: BTreeSet<_> = present.difference(&requested).cloned().collect();
         prop_assert_eq!(work.removed, expected);
         for (key, verdict) in work.tokens {
             prop_assert_eq!(matches!(verdict, TokenVerdict::Mint(_)), !present.contains(&key));

@@ -24,7 +24,6 @@ use weaver_copies::object::{Object, ObjectKey};
 pub struct Desired {
     pub owner: Owner,
     pub place: ObjectKey,
-    /// To the resource.
     pub reference: OwnerReference,
     metadata: Metadata,
 }

@@ -228,7 +228,7 @@ fn a_writer_that_may_not_make_accounts_is_told_the_role() {
 }
 
 #[test]
-fn accounts_that_could_not_be_removed_are_told_and_counted_until_they_are_gone() {
+fn accounts_that_could_not_be_removed_are_reported_and_counted_until_they_are_gone() {
     let left = Generated { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
     let status = of(Work { generated: Some(left), ..making(1, &[]) });
     let ready = shown(&status, READY);

@@ -1,8 +1,7 @@
 //! Targets that could not be written, and when each is tried again. Pure.
 //!
-//! A reconciliation that something else has caused, an edit of the source for instance, leaves alone what
-//! failed a moment ago for a reason that the edit does not cure. So a thousand refused targets cost their
-//! tries, and not their tries for each event.
+//! A reconciliation with another cause, such as an edit of the source, skips targets that failed a moment ago for a
+//! reason that the edit does not remove. So a thousand refused targets cost one retry each, not one for each event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

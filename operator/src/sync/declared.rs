@@ -1,7 +1,7 @@
 //! What a kind of ours says that asks for copies: the one form in which all that is done for it is declared.
 //!
-//! A kind that [`Declares`] has the reconcile of this module ([`super::reconcile`]): the same plan, the same frame, the same
-//! status.
+//! A kind that [`Declares`] has the reconcile of this module ([`super::reconcile`]): the same plan, the same frame, the
+//! same status.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -41,8 +41,8 @@ pub trait Declares:
     fn valid(&self) -> Result<Declared, Vec<SpecFault>>;
 }
 
-/// Words about a resource of the kind `K`. They are written for a `ConfigMapSync`; what copies other kinds, and whose copy
-/// of such a kind is in the way, is a `ResourceSync`.
+/// Words about a resource of the kind `K`. They are written for a `ConfigMapSync`; what copies other kinds, and whose
+/// copy of such a kind is in the way, is a `ResourceSync`.
 #[must_use]
 pub fn in_words_of<K: Declares>(words: &str) -> Cow<'_, str> {
     let (usual, kind) = (ConfigMapSync::kind(&()), K::kind(&()));

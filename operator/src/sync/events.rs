@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_beyond_the_ordinary_is_told_once_for_all_targets() {
+    fn what_is_done_beyond_the_ordinary_is_reported_once_for_all_targets() {
         let TargetState::Synced(verified, _) = synced() else { unreachable!() };
         let wrote = |change| TargetState::Synced(verified.clone(), Some(change));
         let events = done::<ConfigMapSync>(&work(&[

@@ -106,12 +106,12 @@ impl FakeServer {
         std::mem::take(&mut self.lock().writes)
     }
 
-    /// Reasons of the events that were told since the last call, each with what it is about.
+    /// Reasons of the events that were sent since the last call, each with what it is about.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().events)
     }
 
-    /// The notes of all events, each with the namespace that it was told in.
+    /// The notes of all events, each with the namespace that it was sent to.
     pub fn notes(&self) -> Vec<String> {
         self.lock().notes.clone()
     }
@@ -161,7 +161,7 @@ impl FakeServer {
     }
 }
 
-/// Is it asked by POST, or told, although nothing of anybody's is written?
+/// Is it asked by POST, or told, although nothing of anyone's is written?
 fn is_question(path: &str) -> bool {
     path.contains("/events")
         || ["/token", "/selfsubjectaccessreviews", "/selfsubjectrulesreviews"]

@@ -51,7 +51,7 @@ pub async fn pin_upstreams_source<K: Declares>(api: &Api<Guarded<K>>, sync: &K) 
 /// Releases a deleted object that cannot be understood.
 ///
 /// Where a list is a word, the API server cannot evaluate the rules on it, and then refuses every write of the
-/// object, also one that changes nothing but finalizers. So that the deletion does not hang for ever, what it
+/// object, also one that changes nothing but finalizers. So that the deletion does not hang forever, what it
 /// refuses goes with the finalizers: no one can make use of that spec any more.
 ///
 /// # Errors

@@ -87,7 +87,6 @@ pub struct Own {
     pub kinds: Kinds,
 }
 
-/// What was answered.
 #[derive(Default)]
 pub struct Kinds {
     known: Mutex<HashMap<KindName, (Instant, ObjectKind)>>,

@@ -6,10 +6,10 @@
 //! [`verdicts`] (its work as conditions), [`status`] (as a whole status), [`backoff`] (when a target is tried again).
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`sources`] (which
-//! there are), [`work`] (one resource), [`cleanup`]
-//! (a deleted one), [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`],
-//! [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is
-//! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
+//! there are), [`work`] (one resource), [`cleanup`] (a deleted one), [`events`], [`stale_copies`] (finding copies that
+//! are not wanted any more), [`watches`], [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what
+//! this kind adds to the reconcile loop), [`state`] (what is remembered between reconciliations), [`reactions`] (which
+//! changes of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod backoff;

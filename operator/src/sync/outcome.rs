@@ -1,6 +1,6 @@
 //! What one reconcile found and did, and what is to follow from it. Pure.
 //!
-//! What it means to a person is said elsewhere: as conditions ([`super::verdicts`]) and as a whole status
+//! What it means to a user is said elsewhere: as conditions ([`super::verdicts`]) and as a whole status
 //! ([`super::status`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ pub enum Unlisted {
 pub struct Selection {
     /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
     pub desired: BTreeSet<String>,
-    /// There may be others of which it may not know. No one is told when that changes.
+    /// There may be others of which it may not know. Nothing reports when that changes.
     pub hidden: bool,
     /// Of which it may know could not be asked.
     pub failed: Option<String>,

@@ -52,7 +52,7 @@ async fn an_adopted_object_becomes_a_copy_and_goes_back_to_whose_it_was() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() {
+async fn what_happens_is_reported_once_also_to_those_who_keep_a_copy() {
     let world = World::new(Duration::ZERO).await;
     put_theirs(&world, &json!({}));
     world.create(&spec_with("conflictPolicy", "Adopt"), &[]);

@@ -30,7 +30,7 @@ use weaver_host::backoff;
 /// Failures in a row after which a check is left to the ordinary retry.
 const TRIES: u32 = 5;
 
-/// Makes the checks, for ever.
+/// Makes the checks, forever.
 pub async fn run<K: Declares>(context: &Context<K>) {
     let (mut running, mut tenants) = (BTreeSet::new(), FuturesUnordered::new());
     loop {

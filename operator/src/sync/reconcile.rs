@@ -1,5 +1,5 @@
-//! What a kind that asks for copies brings to the frame of a reconcile ([`crate::controller::frame`]): the clean-up of a
-//! deleted one, its finalizers, and the end of an upgrade from the upstream operator.
+//! What a kind that asks for copies brings to the frame of a reconcile ([`crate::controller::frame`]): the clean-up of
+//! a deleted one, its finalizers, and the end of an upgrade from the upstream operator.
 //!
 //! The operator's own identity is used here for the finalizers only.
 

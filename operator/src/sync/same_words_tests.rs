@@ -270,7 +270,7 @@ async fn nothing_is_told_of_copies_in_places_that_someone_only_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_copy_that_stays_its_own_namespace_is_told() {
+async fn of_a_copy_that_stays_its_own_namespace_is_reported() {
     let world = World::new(Duration::from_mins(5)).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;

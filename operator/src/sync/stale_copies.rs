@@ -1,10 +1,10 @@
 //! Finds and deletes stale copies, with the rights of the tenant.
 //!
-//! Found by label, so that what a namespace dropped from the list during our downtime still holds is found; of both
-//! kinds, because the source may have been of the other one then. Only where the account may list: what it may not
-//! list it could not have been given a copy to find in, and an audit log full of refusals would look like an attack.
-//! Searched once per resource and account after a start, and when a resource is deleted, where the resource does not
-//! show that there are none. In between, memory and the watches know.
+//! Lists by label, so it also finds copies in namespaces that were dropped from the targets while the operator was
+//! down, and lists both kinds, since the source may have had the other one then. Lists only where the account may:
+//! where it may not, it could not have written a copy, and an audit log full of refusals would look like an attack.
+//! Lists once per resource and account after a start, and when a resource is deleted, unless the resource itself proves
+//! that there are none. In between, the operator's memory and its watches are enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

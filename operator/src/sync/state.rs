@@ -90,8 +90,8 @@ impl SyncState {
         self.stale_copies.extend(verified.map(|(place, copy)| (place, Some(copy.source))));
     }
 
-    /// Sources and copies are of this kind from now on. Where it is another version of the same, what is known of copies
-    /// names them at the other one: they are looked for again.
+    /// Sources and copies are of this kind from now on. Where it is another version of the same, what is known of
+    /// copies names them at the other one: they are looked for again.
     pub fn turns_to(&mut self, kind: ObjectKind) {
         let before = self.kind.replace(kind);
         if before.is_some_and(|before| before != kind && before.is_same(kind)) {

@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// Position in the list: what needs a person first, what is well last.
+    /// Position in the list: what needs a user first, what is well last.
     fn rank(self) -> u8 {
         match self {
             State::Failed | State::Conflict => 0,

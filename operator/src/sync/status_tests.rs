@@ -197,7 +197,7 @@ fn the_most_sources_do_not_fill_the_status() {
     assert!(bytes < 256 * 1024, "{bytes} bytes");
 }
 
-/// 1,000 targets with the longest names, each refused in more words than anybody says, all to be escaped.
+/// 1,000 targets with the longest names, each refused in more words than anyone says, all to be escaped.
 #[test]
 fn a_thousand_failing_targets_do_not_fill_the_status() {
     let words = "\"\n".repeat(8_192);

@@ -229,7 +229,7 @@ impl Work {
     }
 
     /// A copy, in words: its namespace, and its name where there are several.
-    fn spot(&self, source: &SourceWork, namespace: &str) -> String {
+    fn target_name(&self, source: &SourceWork, namespace: &str) -> String {
         match self.spec.source_name() {
             Some(_) => namespace.to_owned(),
             None => format!("{namespace}/{}", source.copy_name),
@@ -272,12 +272,12 @@ impl Work {
         let (mut synced, mut absent) = (0, BTreeSet::new());
         let (mut troubles, mut planned) = (Vec::new(), Vec::new());
         for (source, namespace, state) in self.copies() {
-            let spot = || self.spot(source, namespace);
+            let target = || self.target_name(source, namespace);
             match state {
                 TargetState::Synced(..) => synced += 1,
                 TargetState::NamespaceMissing => drop(absent.insert(namespace.to_owned())),
                 TargetState::NamespaceTerminating => {}
-                TargetState::WithoutFinalizer => troubles.push(format!("{}: not written yet", spot())),
+                TargetState::WithoutFinalizer => troubles.push(format!("{}: not written yet", target())),
                 TargetState::Planned(change) => {
                     let what = match change {
                         CopyChange::Create => "created",
@@ -286,19 +286,19 @@ impl Work {
                         CopyChange::Update(Before::Theirs) => "adopted",
                         CopyChange::Replace => "replaced",
                     };
-                    planned.push(format!("{}: would be {what}", spot()));
+                    planned.push(format!("{}: would be {what}", target()));
                 }
-                TargetState::NotServed => troubles.push(format!("{}: {NOT_SERVED}", spot())),
+                TargetState::NotServed => troubles.push(format!("{}: {NOT_SERVED}", target())),
                 TargetState::NotAccepted => {
-                    troubles.push(format!("{}: {}", spot(), not_accepted(&self.account)));
+                    troubles.push(format!("{}: {}", target(), not_accepted(&self.account)));
                 }
                 TargetState::NotOffered => {
-                    troubles.push(format!("{}: {}", spot(), not_offered(&self.spec)));
+                    troubles.push(format!("{}: {}", target(), not_offered(&self.spec)));
                 }
-                TargetState::Conflict(_) => troubles.push(format!("{}: conflict", spot())),
-                TargetState::Forbidden(status) => troubles.push(format!("{}: {}", spot(), status.message)),
+                TargetState::Conflict(_) => troubles.push(format!("{}: conflict", target())),
+                TargetState::Forbidden(status) => troubles.push(format!("{}: {}", target(), status.message)),
                 TargetState::Rejected(words) | TargetState::Failed(words) => {
-                    troubles.push(format!("{}: {words}", spot()));
+                    troubles.push(format!("{}: {words}", target()));
                 }
             }
         }

@@ -171,13 +171,13 @@ impl Watches {
 
     /// Has the resource reconciled again when something happens at these places, whose copies are another's.
     pub fn wait_for(&self, places: &[ObjectKey]) {
-        let mut spots: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
         for (open, place) in places.iter().filter_map(|place| Some((self.on(place)?, place))) {
-            let here = spots.entry(&open.key().namespace).or_default();
+            let here = by_namespace.entry(&open.key().namespace).or_default();
             here.insert((place.namespace.clone(), place.name.clone()));
         }
         for (namespace, open) in &self.copies {
-            open.wait_for(spots.remove(namespace).unwrap_or_default());
+            open.wait_for(by_namespace.remove(namespace).unwrap_or_default());
         }
     }
 

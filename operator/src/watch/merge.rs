@@ -46,7 +46,7 @@ struct Merge<K> {
     listing: Vec<Objects<K>>,
     /// Parts that have said nothing yet.
     silent: BTreeSet<usize>,
-    /// The first list was told.
+    /// The first list was passed on.
     begun: bool,
 }
 
@@ -96,7 +96,7 @@ impl<K: Resource + Clone> Merge<K> {
         std::iter::once(Event::Init).chain(all.map(Event::InitApply)).chain([Event::InitDone]).collect()
     }
 
-    /// Before the first list was told, an event is part of it.
+    /// Before the first list was passed on, an event is part of it.
     fn once_begun(&self, event: Event<K>) -> Vec<Event<K>> {
         if self.begun { vec![event] } else { Vec::new() }
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_is_told_when_each_part_has_had_its_say() {
+    fn the_first_list_is_reported_when_each_part_has_had_its_say() {
         let mut merge = Merge::of(3);
         let mut told = |part, event| words(merge.take(part, event));
         for (part, event) in [

@@ -36,7 +36,7 @@ impl fmt::Display for ResourceRef {
     }
 }
 
-/// What is due, for ever, in the form that kube's `Controller` takes.
+/// What is due, forever, in the form that kube's `Controller` takes.
 pub fn due<K>(triggers: &Triggers<ResourceRef>) -> impl Stream<Item = ObjectRef<K>> + Send + use<K>
 where
     K: Resource<DynamicType = ()> + 'static,

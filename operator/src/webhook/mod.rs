@@ -30,7 +30,7 @@ use weaver_api::webhook::{DIRECTORY, LEAF};
 use weaver_host::signals::Signals;
 use weaver_host::{http_server, service_manager};
 
-/// Where the webhook listens on an appliance.
+/// Where the webhook listens on a card.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
 
 #[derive(Clone, Debug, clap::Args)]
@@ -58,7 +58,6 @@ pub enum WebhookError {
          API server (`weaver crd install --webhook https://ADDR/convert`)"
     )]
     Listen {
-        /// What `--listen` says.
         address: SocketAddr,
         /// What the kernel said.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Why a request is refused, and the limits that it is told of.
+//! Why a request is refused, and the limits that the message names.
 
 use std::time::Duration;
 

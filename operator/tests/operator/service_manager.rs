@@ -145,7 +145,7 @@ fn a_socket_of_the_service_managers_has_anyone_who_came_before_the_webhook() {
 }
 
 #[test]
-fn a_standard_input_that_is_no_socket_is_told() {
+fn a_standard_input_that_is_no_socket_is_reported() {
     let (code, said) = ended(&["webhook", "--socket-on-stdin"]);
     assert_eq!(code, i32::from(exit_code::INTERNAL), "{said}");
     assert!(said.contains("start the unit weaver-webhook.socket"), "{said}");

@@ -234,7 +234,7 @@ fn no_one_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
     for secret in secrets {
         let secret = pattern(secret);
         let others = format!("sudo -n runuser -u no one -- grep -rlsI '{secret}' {places} || true");
-        assert_eq!(run(&others), "", "{secret} can be read by anybody");
+        assert_eq!(run(&others), "", "{secret} can be read by anyone");
         // 1: both were read, and it is in neither.
         let told = format!("sudo -n grep -l '{secret}' {reports}; echo $?");
         assert_eq!(run(&told), "1", "{secret} is told");

@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 struct Meters {
     /// Bytes that our slice wrote, of all disks.
     written: u64,
-    /// Bytes that anybody wrote to the card.
+    /// Bytes that anyone wrote to the card.
     card: u64,
     /// Microseconds of processor time, a unit of ours each, then k3s.
     processor: Vec<u64>,

@@ -18,7 +18,7 @@ use crate::download::{Asset, Cache, Fetched, Lock, RETRY_AFTER};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Named by the person, with `K3S_BIN`.
+    /// Named by the user, with `K3S_BIN`.
     Given,
     /// The k3s of `image/k3s.lock`.
     Pinned,
@@ -56,7 +56,7 @@ impl ServerBinary {
         Ok(Self { path: path.into(), origin })
     }
 
-    /// The program that the person names with `K3S_BIN`, if they do.
+    /// The program that the user names with `K3S_BIN`, if they do.
     ///
     /// # Errors
     /// When it is not a k3s.

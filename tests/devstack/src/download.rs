@@ -147,7 +147,7 @@ impl Cache {
         self.dir.join("unreachable")
     }
 
-    /// The program, if it is there; checked again, since a disk or a person may
+    /// The program, if it is there; checked again, since a disk or a user may
     /// have changed it since it was stored. What is not the pinned one goes.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ impl Kubectl {
         command
     }
 
-    /// A shell script that runs kubectl with this kubeconfig, for a person.
+    /// A shell script that runs kubectl with this kubeconfig, for a user.
     #[must_use]
     pub fn script(&self) -> String {
         format!(

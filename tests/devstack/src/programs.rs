@@ -59,7 +59,7 @@ impl Programs {
         self.built("weaver-operator")
     }
 
-    /// The person's tool.
+    /// The user's tool.
     ///
     /// # Errors
     /// When it is not built, with what to type.

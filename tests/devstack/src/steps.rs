@@ -1,4 +1,4 @@
-//! What a person sees: one line per step, with its time.
+//! What a user sees: one line per step, with its time.
 
 use std::fmt::Display;
 use std::io::Write;

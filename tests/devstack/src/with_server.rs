@@ -94,7 +94,7 @@ fn run(server: &Server, programs: &Programs, command: &[OsString], caught: &Sign
         .env("WEAVER_TEST_OPERATOR_LOG", layout.log("agent"))
         .env("WEAVER_TEST_AGENT_LOG", layout.log("agent"))
         .env("WEAVER_TEST_BIN_DIR", programs.bin_dir())
-        // Kubectl's cache of what each server serves: a hundred of them else stay in the person's home.
+        // Kubectl's cache of what each server serves: a hundred of them else stay in the user's home.
         .env("KUBECACHEDIR", layout.dir().join("kube-cache"))
         .env(TEST_SERVER, &binary.path)
         .env(TEST_SERVER_ORIGIN, origin);

@@ -32,12 +32,12 @@ fn a_signature_by_the_key_says_what_was_signed_with_it() {
 fn what_is_not_signed_by_the_key_is_refused_with_the_reason() {
     refused(BY_ANOTHER, SIGNED, "it is by the key 9F419ADC5A1E1CBE, and yours is 5816789DAE322018");
     refused(LEGACY, SIGNED, "legacy signature");
-    refused(GOOD, &SIGNED.replace('2', "3"), "is none of these bytes");
-    refused(GOOD, &SIGNED.replace('\n', "\r\n"), "is none of these bytes");
-    refused(GOOD, "", "is none of these bytes");
-    refused(&GOOD.replace("0.2.0", "0.3.0"), SIGNED, "is none of these bytes");
+    refused(GOOD, &SIGNED.replace('2', "3"), "does not match these bytes");
+    refused(GOOD, &SIGNED.replace('\n', "\r\n"), "does not match these bytes");
+    refused(GOOD, "", "does not match these bytes");
+    refused(&GOOD.replace("0.2.0", "0.3.0"), SIGNED, "does not match these bytes");
     // A legacy one that pretends to be none.
-    refused(&LEGACY.replace("\nRW", "\nRU"), SIGNED, "is none of these bytes");
+    refused(&LEGACY.replace("\nRW", "\nRU"), SIGNED, "does not match these bytes");
     refused("", SIGNED, "4 lines, this one 0");
     refused(GOOD.rsplit_once("\ntrusted").unwrap().0, SIGNED, "4 lines, this one 2");
     refused(&GOOD[..GOOD.len() - 9], SIGNED, "no signature of minisign");

@@ -198,11 +198,7 @@ fn k3s_is_held_back_by_a_file_alone() {
     let preflight = &units()["weaver-preflight.service"];
     assert_eq!(preflight.service("SuccessExitStatus"), Some("10 11"), "a verdict is no failure of the unit");
     assert_eq!(preflight.service("RemainAfterExit"), Some("no"), "the next start of k3s needs a new verdict");
-    assert_eq!(
-        preflight.service("TimeoutStartSec"),
-        Some("60"),
-        "a hanging check must not hold k3s for ever"
-    );
+    assert_eq!(preflight.service("TimeoutStartSec"), Some("60"), "a hanging check must not hold k3s forever");
     assert_eq!(
         preflight.service("NotifyAccess"),
         Some("main"),
@@ -368,7 +364,7 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         }
         assert!(
             unit.service("Type") == Some("notify") || unit.service("TimeoutStartSec").is_some(),
-            "{name}: a oneshot that hangs would hold the boot for ever"
+            "{name}: a oneshot that hangs would hold the boot forever"
         );
         assert!(
             !unit.words("Service", "ReadWritePaths").iter().any(|path| path.contains("/boot")),
@@ -420,6 +416,6 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         assert!(protects.is_none_or(|value| value == "yes"), "{name}: ProtectKernelLogs={protects:?}");
         assert!(!unit.has("Service", "CapabilityBoundingSet", "CAP_SYSLOG"), "{name}");
     }
-    // On a node that joins it asks the server; J-01 would be there for ever.
+    // On a node that joins it asks the server; J-01 would be there forever.
     assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);
 }

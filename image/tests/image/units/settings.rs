@@ -56,7 +56,7 @@ fn drop_ins_for_debians_units() {
     for unit in stages.into_iter().chain(["cloud-config.service", "cloud-final.service"]) {
         let unit = Unit::read(&systemd(&format!("{unit}.d/10-weaver.conf")));
         let conditions = unit.words("Unit", "ConditionPathExists");
-        let first = "a stage that runs without the others waits for ever";
+        let first = "a stage that runs without the others waits forever";
         assert_eq!(conditions, ["|/boot/firmware/user-data"], "{first}");
         assert_eq!(unit.words("Unit", "ConditionKernelCommandLine"), ["|ds"], "{first}");
     }

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::conditions;
 use super::fields::{Default, Field, Spec, fill, get, pick, put, set};
-use super::side::{self, Apart, Side};
+use super::kind_version::{self, KindVersion, Split};
 use super::types::fits;
 
-pub(super) const OLD: Side = Side {
+pub(super) const OLD: KindVersion = KindVersion {
     kind: "ConfigMapSync",
-    version: side::OLD,
-    apart: apart_old,
+    version: kind_version::OLD,
+    split: split_old,
     put: |spec, hidden| put(spec, hidden, OLD_ONLY, old_allows),
     form: |field, _| field != crate::schema::ROUND_TRIP_FIELD,
     fill: |spec| {
@@ -20,10 +20,10 @@ pub(super) const OLD: Side = Side {
     conditions: conditions::OF_SYNC,
 };
 
-pub(super) const NEW: Side = Side {
+pub(super) const NEW: KindVersion = KindVersion {
     kind: "ConfigMapSync",
-    version: side::NEW,
-    apart: apart_new,
+    version: kind_version::NEW,
+    split: split_new,
     put: |spec, hidden| put(spec, hidden, NEW_ONLY, new_allows),
     form: |field, value| fits("ConfigMapSync", &[field], value),
     fill: |spec| fill(spec, NEW_ONLY),
@@ -53,7 +53,7 @@ const NEW_ONLY: &[Field] = &[
     Field { path: &["dryRun"], default: Some(Default::False) },
 ];
 
-fn apart_old(old: &Spec) -> Apart {
+fn split_old(old: &Spec) -> Split {
     let mut visible = Spec::new();
     match old.get("serviceAccount") {
         // No account is none; v1beta1 has no default, and the operator says what is missing.
@@ -69,10 +69,10 @@ fn apart_old(old: &Spec) -> Apart {
     if let Some(namespaces) = old.get("syncToNamespaces").filter(|list| **list != json!([])) {
         set(&mut visible, &["targets", "namespaces"], each_once(namespaces));
     }
-    Apart { visible, hidden: pick(old, OLD_ONLY) }
+    Split { visible, hidden: pick(old, OLD_ONLY) }
 }
 
-fn apart_new(new: &Spec) -> Apart {
+fn split_new(new: &Spec) -> Split {
     let mut visible = Spec::new();
     let account = match new.get("serviceAccount") {
         Some(Value::Object(account)) => {
@@ -86,7 +86,7 @@ fn apart_new(new: &Spec) -> Apart {
     if let Some(namespaces) = get(new, &["targets", "namespaces"]).filter(|list| **list != json!([])) {
         visible.insert("syncToNamespaces".into(), namespaces.clone());
     }
-    Apart { visible, hidden: pick(new, NEW_ONLY) }
+    Split { visible, hidden: pick(new, NEW_ONLY) }
 }
 
 fn copy_source(from: &Spec, to: &mut Spec) {

@@ -15,10 +15,10 @@
 mod conditions;
 mod config_map_sync;
 mod fields;
+mod kind_version;
 mod object;
 mod round_trip;
 mod service_token;
-mod side;
 mod types;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 pub use round_trip::ANNOTATION;
 
-use self::side::{NEW, OLD, Side};
+use self::kind_version::{KindVersion, NEW, OLD};
 use crate::GROUP;
 use crate::validate::SpecFault;
 
@@ -87,24 +87,24 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
         return Err(ConversionFault::Without("metadata"));
     }
     let in_group = |version: &str| version.strip_prefix(GROUP)?.strip_prefix('/').map(str::to_owned);
-    let sides: [Side; 2] = match (kind.as_str(), in_group(&present)) {
+    let versions: [KindVersion; 2] = match (kind.as_str(), in_group(&present)) {
         ("ConfigMapSync", Some(_)) => [config_map_sync::OLD, config_map_sync::NEW],
         ("ServiceToken", Some(_)) => [service_token::OLD, service_token::NEW],
         _ => return Err(ConversionFault::UnknownKind(format!("{kind} of {present}"))),
     };
-    let side = |version: &str| {
-        let found = in_group(version).and_then(|name| sides.iter().find(|side| side.version == name));
+    let version_of = |version: &str| {
+        let found = in_group(version).and_then(|name| versions.iter().find(|one| one.version == name));
         found.ok_or_else(|| ConversionFault::UnknownVersion {
             kind: kind.clone(),
             version: version.to_owned(),
         })
     };
-    let (here, there) = (side(&present)?, side(desired)?);
+    let (here, there) = (version_of(&present)?, version_of(desired)?);
     Ok(if here.version == there.version { object } else { object::convert(object, here, there) })
 }
 
 /// What is wrong with the content that conversion carries in the annotation of a `ConfigMapSync` at v1beta1,
-/// which anybody may have edited: each part is kept as it is and not used.
+/// which anyone may have edited: each part is kept as it is and not used.
 #[must_use]
 pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &config_map_sync::OLD)
@@ -116,7 +116,7 @@ pub fn carried_token_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &service_token::OLD)
 }
 
-fn faults_in(meta: &ObjectMeta, old: &Side) -> Vec<String> {
+fn faults_in(meta: &ObjectMeta, old: &KindVersion) -> Vec<String> {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
     annotation.map(|text| round_trip::faults(text, old)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! One object from one version to the other: what holds for every kind and both directions.
 //!
-//! A kind says, for each of its versions, how a spec comes apart into what the other version can show and what
-//! it cannot ([`Side`]). The rest follows from two questions. *Would this come back as it was?* If not, its exact
+//! A kind says, for each of its versions, how a spec is split into what the other version can show and what
+//! it cannot ([`KindVersion`]). The rest follows from two questions. *Would this come back as it was?* If not, its exact
 //! form is carried. *Does a carried form still mean what is visible now?* If not, someone has edited the visible
 //! fields since, and they win.
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::conditions;
 use super::fields::{Spec, merge};
+use super::kind_version::{KindVersion, OLD, Split};
 use super::round_trip::{self, RoundTrip};
-use super::side::{Apart, OLD, Side};
 use super::types;
 use crate::GROUP;
 use crate::schema::ROUND_TRIP_FIELD as FIELD;
@@ -19,7 +19,7 @@ use crate::schema::ROUND_TRIP_FIELD as FIELD;
 ///
 /// To v1alpha1 nothing is lost, ever: what is stored comes back equal, status counts excepted. The other way only what
 /// has no effect at v1beta1 may be.
-pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
+pub(super) fn convert(object: Value, here: &KindVersion, there: &KindVersion) -> Value {
     // Nothing that could be split: it stays what it is, its annotation too.
     if object.get("spec").is_some_and(|spec| !spec.is_object()) {
         let mut object = object;
@@ -32,7 +32,7 @@ pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
     if there.version == OLD { to_old(object, here, there) } else { to_new(object, here, there) }
 }
 
-fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {
+fn to_old(mut stored: Value, new: &KindVersion, old: &KindVersion) -> Value {
     let Some(text) = round_trip::take(&mut stored) else {
         return shown(&stored, &RoundTrip::nothing(OLD), None, new, old).0;
     };
@@ -54,14 +54,20 @@ fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {
 }
 
 /// An object at v1alpha1, and whether there was a place for all that it carries.
-fn shown(stored: &Value, found: &RoundTrip, was: Option<&String>, new: &Side, old: &Side) -> (Value, bool) {
+fn shown(
+    stored: &Value,
+    found: &RoundTrip,
+    was: Option<&String>,
+    new: &KindVersion,
+    old: &KindVersion,
+) -> (Value, bool) {
     let (mut object, carried) = translate(stored.clone(), found, new, old);
     let fits = RoundTrip { was: was.cloned(), ..carried }.show(&mut object);
     (object, fits)
 }
 
 /// Does a write of `shown`, as it is, leave what is stored as it is?
-fn comes_back(shown: &Value, stored: &Value, new: &Side, old: &Side) -> bool {
+fn comes_back(shown: &Value, stored: &Value, new: &KindVersion, old: &KindVersion) -> bool {
     let back = to_new(shown.clone(), old, new);
     let mut spec = stored.get("spec").cloned();
     if let Some(Value::Object(spec)) = &mut spec {
@@ -70,7 +76,7 @@ fn comes_back(shown: &Value, stored: &Value, new: &Side, old: &Side) -> bool {
     back["metadata"] == stored["metadata"] && back.get("spec") == spec.as_ref()
 }
 
-fn to_new(mut shown: Value, old: &Side, new: &Side) -> Value {
+fn to_new(mut shown: Value, old: &KindVersion, new: &KindVersion) -> Value {
     let annotation = round_trip::take(&mut shown);
     let field = shown.get_mut("spec").and_then(Value::as_object_mut).and_then(|spec| spec.remove(FIELD));
     // What the annotation may stay as it is for, without the field.
@@ -85,7 +91,7 @@ fn to_new(mut shown: Value, old: &Side, new: &Side) -> Value {
 }
 
 /// Is what v1alpha1 shows of `stored` with this annotation still what it `shown`?
-fn shows(stored: &Value, annotation: &str, shown: &Value, new: &Side, old: &Side) -> bool {
+fn shows(stored: &Value, annotation: &str, shown: &Value, new: &KindVersion, old: &KindVersion) -> bool {
     let mut found = RoundTrip::parse(annotation, OLD);
     found.without_spec &= shown.get("spec").is_none();
     let (again, _) = translate(stored.clone(), &found, new, old);
@@ -93,7 +99,12 @@ fn shows(stored: &Value, annotation: &str, shown: &Value, new: &Side, old: &Side
 }
 
 /// An object without its annotation at the other version, and what has to be carried then. `found` is what was.
-fn translate(mut object: Value, found: &RoundTrip, here: &Side, there: &Side) -> (Value, RoundTrip) {
+fn translate(
+    mut object: Value,
+    found: &RoundTrip,
+    here: &KindVersion,
+    there: &KindVersion,
+) -> (Value, RoundTrip) {
     let mut carried = RoundTrip {
         version: here.version.into(),
         ignored: found.ignored.clone(),
@@ -117,19 +128,19 @@ fn convert_spec(
     spec: Option<Value>,
     found: &RoundTrip,
     carried: &mut RoundTrip,
-    here: &Side,
-    there: &Side,
+    here: &KindVersion,
+    there: &KindVersion,
 ) -> Option<Spec> {
     let (present, mut spec) = match spec {
         Some(Value::Object(spec)) => (true, spec),
         _ => (false, Spec::new()),
     };
-    let Apart { visible: mut out, hidden } = (here.apart)(&spec);
+    let Split { visible: mut out, hidden } = (here.split)(&spec);
     ignore(carried, there, (there.put)(&mut out, found.spec.clone()));
     let meaning = |spec: &Spec| {
         let mut filled = spec.clone();
         (there.fill)(&mut filled);
-        (there.apart)(&filled)
+        (there.split)(&filled)
     };
 
     let mut exact = out.clone();
@@ -145,7 +156,7 @@ fn convert_spec(
     }
 
     // There is none where there was none and nothing has been filled in since.
-    let leave_out = found.without_spec && meaning(&out) == (there.apart)(&Spec::new());
+    let leave_out = found.without_spec && meaning(&out) == (there.split)(&Spec::new());
     carried.without_spec = !present;
     if present {
         let mut again = meaning(&out).visible;
@@ -168,7 +179,7 @@ fn convert_spec(
 }
 
 /// Notes fields of the version of `there` that cannot be in its spec.
-fn ignore(carried: &mut RoundTrip, there: &Side, fields: Spec) {
+fn ignore(carried: &mut RoundTrip, there: &KindVersion, fields: Spec) {
     if !fields.is_empty() {
         let known = carried.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));
         if let Some(known) = known.as_object_mut() {
@@ -183,8 +194,8 @@ fn convert_status(
     status: Option<Value>,
     found: Spec,
     carried: &mut RoundTrip,
-    here: &Side,
-    there: &Side,
+    here: &KindVersion,
+    there: &KindVersion,
 ) -> Option<Value> {
     let mut status = match status {
         Some(Value::Object(status)) => Some(status),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::fields::Spec;
-use super::side::{NEW, OLD, Side};
+use super::kind_version::{KindVersion, NEW, OLD};
 use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
 /// Key of the annotation, at every version.
@@ -179,7 +179,7 @@ pub(super) fn annotate(object: &mut Value, text: String) {
 }
 
 /// What is wrong with the annotation of an object at v1beta1.
-pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
+pub(super) fn faults(text: &str, old: &KindVersion) -> Vec<String> {
     let carried = RoundTrip::parse(text, OLD);
     let mut faults = Vec::new();
     if carried.dropped {

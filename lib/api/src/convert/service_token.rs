@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::conditions;
 use super::fields::{Default, Field, Spec, fill, pick, put, set};
-use super::side::{self, Apart, Side};
+use super::kind_version::{self, KindVersion, Split};
 use super::types::fits;
 
-pub(super) const OLD: Side = Side {
+pub(super) const OLD: KindVersion = KindVersion {
     kind: "ServiceToken",
-    version: side::OLD,
-    apart: apart_old,
+    version: kind_version::OLD,
+    split: split_old,
     put: |_, hidden| hidden,
     form: |field, _| field != crate::schema::ROUND_TRIP_FIELD,
     fill: |spec| {
@@ -20,10 +20,10 @@ pub(super) const OLD: Side = Side {
     conditions: &[conditions::AVAILABLE],
 };
 
-pub(super) const NEW: Side = Side {
+pub(super) const NEW: KindVersion = KindVersion {
     kind: "ServiceToken",
-    version: side::NEW,
-    apart: apart_new,
+    version: kind_version::NEW,
+    split: split_new,
     put: put_new,
     form: |field, value| new_allows(&[field], value),
     fill: fill_new,
@@ -45,7 +45,7 @@ const NEW_ONLY: &[Field] = &[
     Field { path: &["renewAtPercent"], default: Some(Default::Number(80)) },
 ];
 
-fn apart_old(old: &Spec) -> Apart {
+fn split_old(old: &Spec) -> Split {
     let mut visible = Spec::new();
     if let Some(name) = old.get("secretName") {
         visible.insert("secretName".into(), name.clone());
@@ -64,10 +64,10 @@ fn apart_old(old: &Spec) -> Apart {
     if let Some(account) = old.get("serviceAccount") {
         set(&mut visible, &["writer", "serviceAccount"], account.clone());
     }
-    Apart { visible, hidden: Spec::new() }
+    Split { visible, hidden: Spec::new() }
 }
 
-fn apart_new(new: &Spec) -> Apart {
+fn split_new(new: &Spec) -> Split {
     let mut visible = Spec::new();
     let mut hidden = pick(new, NEW_ONLY);
     if let Some(name) = new.get("secretName") {
@@ -92,7 +92,7 @@ fn apart_new(new: &Spec) -> Apart {
     {
         hidden.remove("writer");
     }
-    Apart { visible, hidden }
+    Split { visible, hidden }
 }
 
 fn put_new(new: &mut Spec, mut hidden: Spec) -> Spec {

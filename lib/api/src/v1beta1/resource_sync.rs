@@ -211,8 +211,8 @@ pub struct ResourceSource {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
 
-    /// Instead of the name: each object of the kind with these labels in the namespace is copied, at most 256; where there
-    /// are more, nothing is. Copies are never selected. One that is deleted or loses its labels is gone, as
+    /// Instead of the name: each object of the kind with these labels in the namespace is copied, at most 256; where
+    /// there are more, nothing is. Copies are never selected. One that is deleted or loses its labels is gone, as
     /// `sourceDeletionPolicy` has it. The account needs the right to `list` and `get` all objects of the kind in the
     /// namespace, which gets no copies itself.
     #[serde(skip_serializing_if = "Option::is_none")]

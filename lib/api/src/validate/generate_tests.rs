@@ -80,7 +80,7 @@ fn what_cannot_be_made_is_named_by_its_field() {
 }
 
 #[test]
-fn what_is_listed_and_generated_is_told() {
+fn what_is_listed_and_generated_is_reported() {
     let generate = json!({"count": 3, "name": "bot-{{n}}", "key": "{{n}}"});
     for (tokens, writer, expected) in [
         (json!([{"key": "2", "serviceAccount": {"name": "robot"}}]), "writer", vec!["spec.tokens[0].key"]),

@@ -167,7 +167,7 @@ fn each_board_sees_the_filters_of_the_table() {
 }
 
 #[test]
-fn a_board_that_is_not_known_is_told() {
+fn a_board_that_is_not_known_is_reported() {
     for model in [None, Some("Raspberry Pi 6 Model B Rev 1.0"), Some("Raspberry Pi 40")] {
         for filter in ["pi4", "pi6", "board-type=0x11"] {
             assert_eq!(cmdline(&format!("[{filter}]\ncmdline=a\n"), model, &[]), "?config.txt:2", "{filter}");

@@ -16,7 +16,7 @@ pub const STAT: &str = "/proc/stat";
 
 /// How long silence alone is taken for slowness, from the first request without an answer.
 pub const PATIENCE: Duration = Duration::from_mins(5);
-/// The same on a node that is overloaded: long enough for the images of a first start, and no fault hides for ever
+/// The same on a node that is overloaded: long enough for the images of a first start, and no fault hides forever
 /// behind the load that it makes.
 pub const BUSY_PATIENCE: Duration = Duration::from_mins(30);
 

@@ -228,8 +228,8 @@ impl CardSpeed {
     }
 }
 
-/// The command that makes a file system writable again. Not by the place alone: mount(8) then adds what fstab says, and the
-/// kernel refuses `dirsync` on a remount of vfat.
+/// The command that makes a file system writable again. Not by the place alone: mount(8) then adds what fstab says, and
+/// the kernel refuses `dirsync` on a remount of vfat.
 #[must_use]
 pub fn remounted(place: &str) -> String {
     let place = quoted(place);

@@ -13,7 +13,7 @@ pub const DEFAULT_SERVICES: &str = "10.43.0.0/16";
 
 /// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ValueFault {
     /// What must be there instead, after "must be".
     pub wanted: String,
     /// A value that is right.
@@ -22,17 +22,17 @@ pub struct Fault {
     pub stops: bool,
 }
 
-fn stops(wanted: &str, example: &str) -> Fault {
-    Fault { wanted: wanted.to_owned(), example: example.to_owned(), stops: true }
+fn stops(wanted: &str, example: &str) -> ValueFault {
+    ValueFault { wanted: wanted.to_owned(), example: example.to_owned(), stops: true }
 }
 
-fn passes(wanted: &str, example: &str) -> Fault {
-    Fault { stops: false, ..stops(wanted, example) }
+fn passes(wanted: &str, example: &str) -> ValueFault {
+    ValueFault { stops: false, ..stops(wanted, example) }
 }
 
 /// What is wrong with a value of this flag; the value may be a secret of others, and is not repeated.
 #[must_use]
-pub fn fault(flag: &str, text: &str) -> Option<Fault> {
+pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
     match flag {
         "flannel-backend" => backend(text),
         "secrets-encryption-provider" => {
@@ -81,7 +81,7 @@ pub fn fault(flag: &str, text: &str) -> Option<Fault> {
         }
         "datastore-endpoint" => (!is_dsn(text)).then(|| {
             stops(
-                "an address that its driver knows: MySQL's stands in `tcp(…)`, and k3s does not start with another",
+                "an address that its driver knows: MySQL's is in `tcp(…)`, and k3s does not start with another",
                 "\"mysql://USER:PASSWORD@tcp(HOST:3306)/DATABASE\"",
             )
         }),
@@ -89,7 +89,7 @@ pub fn fault(flag: &str, text: &str) -> Option<Fault> {
     }
 }
 
-fn backend(text: &str) -> Option<Fault> {
+fn backend(text: &str) -> Option<ValueFault> {
     let name = text.split('=').next().unwrap_or_default();
     match name {
         "" | "none" | "vxlan" | "host-gw" | "wireguard-native" | "tailscale" => None,
@@ -139,7 +139,7 @@ fn is_schedule(text: &str) -> bool {
 }
 
 /// A label of Kubernetes' own names, of which a kubelet may set few.
-fn reserved_label(label: &str) -> Option<Fault> {
+fn reserved_label(label: &str) -> Option<ValueFault> {
     const ALLOWED: [&str; 11] = [
         "kubernetes.io/hostname",
         "kubernetes.io/os",
@@ -198,7 +198,7 @@ fn misspelled(part: &str) -> Option<&'static str> {
 }
 
 /// What is switched off by a setting of its own.
-fn not_packaged(part: &str) -> Option<Fault> {
+fn not_packaged(part: &str) -> Option<ValueFault> {
     if let Some(meant) = misspelled(part) {
         let wanted = format!("packaged components, and {part} is none: is {meant} meant?");
         return Some(passes(&wanted, &format!("[{meant}]")));

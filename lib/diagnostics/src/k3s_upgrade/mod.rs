@@ -29,7 +29,7 @@ impl Role {
     }
 }
 
-/// What a person asks for.
+/// What a user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Upgrade,

@@ -92,7 +92,7 @@ fn the_same_version_of_a_k3s_that_does_not_work_is_not_called_fine() {
 }
 
 #[test]
-fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
+fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
     let asked = |to: &str| with(|new| new.version = Some(Ok(version(to))));
     for (facts, want) in [
         (Facts { may_not_write: Some(not_root()), ..fine() }, "it cannot be written: put `sudo` in front"),

@@ -26,7 +26,7 @@ pub fn judge(head: &[u8], architecture: &str) -> Result<(), String> {
     if matches!(elf[16], 2 | 3) { Ok(()) } else { Err("it is an ELF file, but not a program".to_owned()) }
 }
 
-/// What a person most likely named by mistake.
+/// What a user most likely named by mistake.
 fn resemblance(head: &[u8]) -> &'static str {
     match head {
         [] => "empty",

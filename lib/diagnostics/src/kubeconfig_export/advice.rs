@@ -1,4 +1,4 @@
-//! What a person is told about a name: that it is not served, and what to do;
+//! What a user is told about a name: that it is not served, and what to do;
 //! that kubectl may not find it, and the line for /etc/hosts.
 
 use std::{fmt, net::IpAddr};

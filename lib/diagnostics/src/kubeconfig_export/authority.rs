@@ -4,7 +4,7 @@
 //! the laptop, can send a CA of their own. Guarantees: for a server that the kubeconfig has already, every
 //! certificate that is trusted after the merge was trusted before it, or the merge is reported here. A renewed
 //! client certificate, a bundle in another order and the end of a CA rotation (fewer certificates) report
-//! nothing; its beginning (one more) does, because the certificate that is added may be anybody's.
+//! nothing; its beginning (one more) does, because the certificate that is added may be anyone's.
 //!
 //! Not compared: a cluster that names its CA by a path, or has the system's CAs; and an export that verifies nothing,
 //! which only `--insecure` makes.
@@ -120,7 +120,7 @@ mod tests {
             ("the same", CA, CA, false),
             ("the same, with other white space", CA, &*folded, false),
             ("another", CA, NEW_CA, true),
-            ("a rotation begins: the old one and one that may be anybody's", CA, &both, true),
+            ("a rotation begins: the old one and one that may be anyone's", CA, &both, true),
             ("a rotation continues", &both, &both, false),
             ("a bundle in another order", &both, &turned, false),
             ("a rotation ends", &both, NEW_CA, false),

@@ -1,4 +1,4 @@
-//! Is the address of a kubeconfig one that anybody can use?
+//! Is the address of a kubeconfig one that anyone can use?
 //!
 //! Only the cluster in force is looked at. Keys and tokens are never repeated,
 //! and of a server only what is named here.

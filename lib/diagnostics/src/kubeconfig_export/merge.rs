@@ -1,4 +1,4 @@
-//! Adds an exported kubeconfig to the one that a person has.
+//! Adds an exported kubeconfig to the one that a user has.
 
 use serde_json::Value;
 

@@ -67,13 +67,16 @@ mod tests {
     #[test]
     fn what_a_start_on_request_would_take_is_said_and_no_fault() {
         let read = |text: &str| BootFile::Read(TextFile::new("/boot/firmware/cmdline-try.txt", text));
-        for (text, is_told) in
+        for (text, is_reported) in
             [("root=b\n", true), ("root=b cgroup_enable=memory cgroup_disable=memory\n", true), (ON, false)]
         {
             let found = findings(&facts(read(text), true));
             assert_eq!((found.len(), found[0].code), (1, Code::MemoryCgroupOk), "{text}");
-            assert_eq!(found[0].message.contains("0 tryboot"), is_told, "{text}: {}", found[0].message);
-            assert_eq!(found[0].evidence.iter().any(|e| e.place.file.ends_with("cmdline-try.txt")), is_told);
+            assert_eq!(found[0].message.contains("0 tryboot"), is_reported, "{text}: {}", found[0].message);
+            assert_eq!(
+                found[0].evidence.iter().any(|e| e.place.file.ends_with("cmdline-try.txt")),
+                is_reported
+            );
             assert!(found[0].remedy.is_none());
         }
     }

@@ -174,7 +174,7 @@ fn a_disable_in_the_generators_source_is_repaired_in_both_files() {
 }
 
 #[test]
-fn where_the_generator_writes_the_file_again_it_is_told_too() {
+fn where_the_generator_writes_the_file_again_it_is_reported_too() {
     for (extra, pending, present, files) in [
         (None, PLAIN, false, &[EXTRA_CMDLINE, FILE][..]),
         (Some("usb-storage.quirks=1:2:u\n"), PLAIN, false, &[EXTRA_CMDLINE, FILE]),
@@ -410,16 +410,16 @@ proptest! {
 
 #[test]
 fn a_partition_that_is_mounted_read_only_is_made_writable_first() {
-    for (place, is_told) in [("/boot/firmware", true), ("/data", false)] {
+    for (place, is_reported) in [("/boot/firmware", true), ("/data", false)] {
         let mut facts = facts(RPI, Some(PLAIN), RUNNING_OFF, false);
         facts.read_only_at = Some(place.to_owned());
         let remedy = findings(&facts).remove(0).remedy.unwrap();
         assert_eq!(
             remedy.commands[0].contains("remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware"),
-            is_told,
+            is_reported,
             "{:?}",
             remedy.commands
         );
-        assert_eq!(remedy.explain.contains("mounted read-only"), is_told, "{}", remedy.explain);
+        assert_eq!(remedy.explain.contains("mounted read-only"), is_reported, "{}", remedy.explain);
     }
 }

@@ -91,7 +91,6 @@ pub struct NextBoot {
 }
 
 impl NextBoot {
-    /// Nothing but this.
     #[must_use]
     pub const fn only(file: BootFile) -> Self {
         Self { file, staged: None, on_request: None }

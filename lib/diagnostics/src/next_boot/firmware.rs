@@ -279,7 +279,7 @@ impl Firmware<'_> {
         Ok((prefix, self.file(&config)?))
     }
 
-    /// The same, where a person has to ask for it and it is another one.
+    /// The same, where a user has to ask for it and it is another one.
     fn on_request(
         &self,
         regular: &BootFile,

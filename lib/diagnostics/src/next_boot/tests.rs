@@ -331,7 +331,7 @@ fn a_start_that_is_asked_for_is_known_too() {
             "? /boot/firmware/autoboot.txt:5: a start on trial takes partition 3, which has boot files of its own"
         )
     );
-    // Ubuntu's own trial needs no request, and is told as what comes next.
+    // Ubuntu's own trial needs no request, and is reported as what comes next.
     let ubuntu = ubuntu("unknown\n");
     let next = forecast(&files(&ubuntu), &pi);
     assert!(next.staged.is_some() && next.on_request.is_none());

@@ -22,7 +22,7 @@ pub struct Manifest {
     pub format: u32,
     /// The name of the node in its cluster.
     pub node: String,
-    /// The version of its k3s, where that was told.
+    /// The version of its k3s, where it is known.
     pub k3s: Option<String>,
     /// The data directory of its k3s.
     pub data_dir: String,

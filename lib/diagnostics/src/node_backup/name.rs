@@ -37,8 +37,8 @@ pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
 /// Which of `names` go where the newest `keep` of this owner stay. That which was just made stays, whatever the clock
 /// said then; and so do those from before the stamp `since`, which another card may have made.
 ///
-/// Those from the future, by a clock that was wrong then or is now, are counted by themselves: they neither push out what
-/// is made from now on, nor pile up.
+/// Those from the future, by a clock that was wrong then or is now, are counted by themselves: they neither push out
+/// what is made from now on, nor pile up.
 #[must_use]
 pub fn surplus<'n>(names: &'n [String], owner: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
     let own = names.iter().filter(|name| *name != made);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_cut_off_is_told_and_no_other() {
+    fn one_that_was_cut_off_is_reported_and_no_other() {
         let swap = Swap {
             target: "/a".to_owned(),
             restored: "/a.restored".to_owned(),

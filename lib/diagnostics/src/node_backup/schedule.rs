@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_at_once_and_silence_after_a_while() {
+    fn a_failure_is_reported_at_once_and_silence_after_a_while() {
         let made = |seconds| LastBackup { made: Some(NOW - seconds), ..LastBackup::default() };
         let failed =
             LastBackup { failure: Some("no other disk is mounted".to_owned()), ..LastBackup::default() };

@@ -58,5 +58,5 @@ pub(super) fn exposed(line: &str) -> Details {
         return Details::default();
     };
     Details::message(format!("other users of this machine can read {file}, which has the credentials"))
-        .remedy(Remedy::new("take the rights away").command(format!("chmod 600 {file}")))
+        .remedy(Remedy::new("remove the permissions of other users").command(format!("chmod 600 {file}")))
 }

@@ -46,7 +46,6 @@ pub struct RegistryFacts {
 /// What is answered over TLS.
 #[derive(Debug, Clone)]
 pub struct Https {
-    /// Of its certificate.
     pub outcome: Outcome,
     /// The names in its certificate.
     pub served: Vec<String>,
@@ -150,7 +149,7 @@ impl RegistryFacts {
         }
     }
 
-    /// What was seen, on lines for a person.
+    /// What was seen, on lines for a user.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Copies of `weaver.toml` that an editor, a file manager or a person leaves on the boot partition. They keep token and
+//! Copies of `weaver.toml` that an editor, a file manager or a user leaves on the boot partition. They keep token and
 //! password after boot-config has blanked these in the file itself.
 //!
 //! Judged by the name alone: what such a file holds is neither read nor shown.

@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_hash_that_is_told_stands_in_the_token(token in "K10[0-9a-fx]{62,66}:{0,3}[a-z:.]{0,12}|\\PC*") {
+        fn a_hash_that_is_reported_stands_in_the_token(token in "K10[0-9a-fx]{62,66}:{0,3}[a-z:.]{0,12}|\\PC*") {
             if let Form::Whole(hash) = form(&token) {
                 let whole = format!("K10{hash}::");
                 prop_assert!(token.starts_with(&whole) && hash.len() == 64);

@@ -1,7 +1,7 @@
 //! `[k3s.options]`: further keys of k3s' own configuration file.
 //!
 //! They are not known here one by one, k3s judges them. Refused is what
-//! `weaver.toml` or the appliance itself sets, and what is a secret: this
+//! `weaver.toml` or the card itself sets, and what is a secret: this
 //! file lies in clear on a card.
 
 use toml_edit::{Array, Item, TableLike, Value};

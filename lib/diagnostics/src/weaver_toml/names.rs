@@ -66,7 +66,7 @@ pub(super) fn api_name(text: &str) -> Result<String, Mistake> {
         Err(error) => {
             let example = || "write a name such as raspi.lan or an address such as 192.168.1.20".to_owned();
             let remedy = error.suggestion.map_or_else(example, |meant| format!("write \"{meant}\""));
-            wrong(&format!("is none: {}", error.why), remedy)
+            wrong(&format!("is not valid: {}", error.why), remedy)
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
             ("https://raspi.lan:6443", "URL", "write \"raspi.lan\""),
             ("192.168.1.20/24", "slash", "write \"192.168.1.20\""),
             ("", "empty", "write a name such as"),
-            ("1.2.3.400", "is none", "write a name such as"),
+            ("1.2.3.400", "is not valid", "write a name such as"),
             ("0.0.0.0", "not the address of a host", "the address of this host"),
             ("::", "not the address of a host", "the address of this host"),
             ("224.0.0.1", "not the address of a host", "the address of this host"),

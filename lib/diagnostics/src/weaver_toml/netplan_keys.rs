@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use crate::yaml_node::{Value, YamlNode};
 
 /// A part of the file that is wrong.
-pub(super) struct Fault<'n> {
+pub(super) struct KeyFault<'n> {
     pub at: &'n YamlNode,
     pub what: String,
     pub remedy: String,
@@ -52,7 +52,7 @@ pub(super) fn faults<'n>(
     network: &'n YamlNode,
     wifi_is_ours: bool,
     written: &dyn Fn(&YamlNode) -> Option<String>,
-) -> Vec<Fault<'n>> {
+) -> Vec<KeyFault<'n>> {
     let mut found = Found(Vec::new());
     found.top(network);
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
@@ -74,11 +74,11 @@ pub(super) fn faults<'n>(
     found.0
 }
 
-struct Found<'n>(Vec<Fault<'n>>);
+struct Found<'n>(Vec<KeyFault<'n>>);
 
 impl<'n> Found<'n> {
     fn add(&mut self, at: &'n YamlNode, what: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Fault { at, what: what.into(), remedy: remedy.into() });
+        self.0.push(KeyFault { at, what: what.into(), remedy: remedy.into() });
     }
 
     fn top(&mut self, network: &'n YamlNode) {
@@ -113,7 +113,7 @@ impl<'n> Found<'n> {
         for (at, (key, _)) in entries.iter().enumerate() {
             let is_same = |(other, _): &&(YamlNode, YamlNode)| other.as_str() == key.as_str();
             if entries.get(at + 1..).unwrap_or_default().iter().any(|entry| is_same(&entry)) {
-                let what = "the same key stands further down again, and this one is lost";
+                let what = "the same key is repeated further down, which overrides this one";
                 self.add(key, what, "write all of it below one of them");
             }
         }
@@ -248,7 +248,7 @@ impl<'n> Found<'n> {
                 continue;
             }
             if !of_family.any(|(ip, prefix)| is_in(via, *ip, *prefix)) {
-                let what = "the gateway is in no network of this interface, so it is not reached";
+                let what = "the gateway is in no network of this interface, so it cannot be reached";
                 self.add(node, what, "write the router's address, or another address or prefix length above");
             }
         }

@@ -42,7 +42,7 @@ pub fn read(file: &TextFile) -> Result<Option<Radio>, SyntaxError> {
     Ok(found)
 }
 
-/// Both `file` and one of the owner's speak of the radio. No network is named, for this is told to the cluster.
+/// Both `file` and one of the owner's speak of the radio. No network is named, for this is reported to the cluster.
 #[must_use]
 pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Finding> {
     let wifi = config.wifi.as_ref()?;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wifi_with_networks_and_another_kind_of_device_are_told_apart() {
+    fn a_wifi_with_networks_and_another_kind_of_device_are_distinguished() {
         let wifi = format!("network:\n  version: 2\n  wifis:\n    wlan0: {{{NETWORKS}}}\n");
         assert_eq!(of(&wifi), Some(Radio::Wifi(Place::at("/n", 4, 5))));
         for kind in ["ethernets", "bridges", "dummy-devices"] {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_apart_from_each_other_are_told_together() {
+    fn errors_apart_from_each_other_are_reported_together() {
         assert_eq!(lines_of("a = 1\nb = \"x\n\nc = 3\nd = = 4\ne = 5\n"), (true, vec![2, 5]));
         assert_eq!(lines_of("a = 1\na = 2\nb = 3\nb = 4\n"), (true, vec![2, 4]));
         assert_eq!(

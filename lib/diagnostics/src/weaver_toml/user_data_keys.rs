@@ -3,16 +3,10 @@
 //! cloud-init passes over a key that it does not know, with a line in a log that no one sees whose user was not made.
 //! Passwords and keys are never repeated.
 
+use super::netplan_keys::KeyFault;
 use super::plan::ADMIN;
 use crate::finding_text::cut;
 use crate::yaml_node::{Value, YamlNode};
-
-/// A part of the file that is wrong.
-pub(super) struct Fault<'n> {
-    pub at: &'n YamlNode,
-    pub what: String,
-    pub remedy: String,
-}
 
 /// Keys at the top that people write by hand.
 const TOP: [&str; 41] = [
@@ -68,8 +62,8 @@ const FIELDS: [(&str, &str); 6] = [
     ("username", "name"),
 ];
 
-fn fault(at: &YamlNode, what: impl Into<String>, remedy: impl Into<String>) -> Fault<'_> {
-    Fault { at, what: what.into(), remedy: remedy.into() }
+fn fault(at: &YamlNode, what: impl Into<String>, remedy: impl Into<String>) -> KeyFault<'_> {
+    KeyFault { at, what: what.into(), remedy: remedy.into() }
 }
 
 /// What is wrong at the top of it.
@@ -78,7 +72,7 @@ pub(super) fn of_top<'n>(
     of_card: bool,
     has_default: bool,
     users: &[&str],
-) -> Vec<Fault<'n>> {
+) -> Vec<KeyFault<'n>> {
     let mut found = Vec::new();
     for (key, value) in root.entries() {
         let Some(name) = key.as_str() else { continue };
@@ -116,7 +110,7 @@ pub(super) fn of_top<'n>(
 }
 
 /// What is wrong with the fields of a user.
-pub(super) fn of_user<'n>(name: &str, user: &'n YamlNode) -> Vec<Fault<'n>> {
+pub(super) fn of_user<'n>(name: &str, user: &'n YamlNode) -> Vec<KeyFault<'n>> {
     let mut found = Vec::new();
     let name = cut(name, 40);
     let get = |field: &str| {

@@ -62,7 +62,7 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
         Ok(root) => root,
         Err(error) if begin.starts_with(CLOUD_CONFIG) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
-            let what = format!("it is not YAML, so cloud-init does nothing of it: {}", error.message);
+            let what = format!("it is not YAML, so cloud-init ignores all of it: {}", error.message);
             let remedy = "correct the line; YAML takes spaces at the start of a line, and no tabs";
             found.fault(place, &what, remedy);
             return found.findings;
@@ -284,7 +284,7 @@ mod tests {
                 format!("#cloud-config\nusers:\n- name: ada\nssh_authorized_keys:\n- {KEY}\n"),
                 "/u:5:3: these keys are for the default user",
             ),
-            ("#cloud-config\nusers:\n\t- name: ada\n".to_owned(), "/u:3:2: it is not YAML, so cloud-init does nothing of it"),
+            ("#cloud-config\nusers:\n\t- name: ada\n".to_owned(), "/u:3:2: it is not YAML, so cloud-init ignores all of it"),
             (
                 "#cloud-config\nusers:\n- name: ada\n  ssh_authorized_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1]\n".to_owned(),
                 "/u:4:25: this ssh key is",

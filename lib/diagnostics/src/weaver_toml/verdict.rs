@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_without_proof_or_without_a_token_is_told_at_every_start() {
+    fn a_join_without_proof_or_without_a_token_is_reported_at_every_start() {
         let hash = "0".repeat(64);
         let whole = format!("K10{hash}::server:hunter2");
         let kept =

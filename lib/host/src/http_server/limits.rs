@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For pages about a program, which a probe, a scraper and a person read.
+    /// For pages about a program, which a probe, a scraper and a user read.
     pub const PAGES: Self = Self {
         connections: 32,
         per_address: 16,

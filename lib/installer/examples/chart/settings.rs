@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::manifests::Manifests;
 
-/// A value that the person who installs may set.
+/// A value that the user who installs may set.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// As `--set` names it.

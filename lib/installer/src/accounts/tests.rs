@@ -189,7 +189,7 @@ async fn rules_that_were_changed_come_back_and_a_binding_stays_as_its_owner_left
 }
 
 #[tokio::test]
-async fn who_writes_at_the_same_time_is_looked_at_again_and_not_for_ever() {
+async fn who_writes_at_the_same_time_is_looked_at_again_and_not_forever() {
     let api = FakeApi::new();
     install(&api.client()).await.unwrap();
     let tamper = |policy: &mut Value, round: usize| {

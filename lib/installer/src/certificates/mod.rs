@@ -30,7 +30,7 @@ use tracing::info;
 use self::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
-use weaver_host::durable_file::{How, WriteError, replace, replace_as};
+use weaver_host::durable_file::{WriteError, WriteOptions, replace, replace_as};
 use weaver_host::key_pair::{Pair, PairFault};
 use weaver_host::platform;
 
@@ -140,7 +140,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// Would trying again be of no use until a person has put another CA there, or none?
+    /// Would trying again be of no use until a user has put another CA there, or none?
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Authority { .. } | Self::Refused { .. })
@@ -187,7 +187,7 @@ pub fn ensure(
             {
                 return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });
             }
-            replace_as(&path, text.as_bytes(), &How { gid: group, ..How::mode(rights) })?;
+            replace_as(&path, text.as_bytes(), &WriteOptions { gid: group, ..WriteOptions::mode(rights) })?;
             info!(
                 code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
                 "issued a new webhook certificate: {reason}"

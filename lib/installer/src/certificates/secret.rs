@@ -74,7 +74,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// Would trying again be of no use until a person has done something?
+    /// Would trying again be of no use until a user has done something?
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Authority { .. } | Self::NoAuthority(_))
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_good_for_the_service_and_signed_by_the_ca_that_is_told() {
+    fn what_is_made_is_good_for_the_service_and_signed_by_the_ca_that_is_returned() {
         let (secret, certificates) = made();
         assert!(certificates.changed);
         let leaf = Pair::parse(&held(&secret, LEAF)).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_stays_until_it_is_due_and_the_ca_for_ever() {
+    fn a_leaf_stays_until_it_is_due_and_the_ca_forever() {
         let (first, _) = made();
         for (what, day, changes) in [
             ("at once", 0, false),

@@ -31,7 +31,7 @@ async fn a_webhook_that_comes_later_is_waited_for() {
 }
 
 #[tokio::test]
-async fn no_one_there_is_told_with_url_and_remedy() {
+async fn an_address_without_a_webhook_is_reported_with_url_and_remedy() {
     let listening = Listening::start(router()).await;
     let webhook = listening.webhook.clone();
     drop(listening);
@@ -76,7 +76,7 @@ async fn an_expired_certificate_asks_about_the_clock() {
 }
 
 #[tokio::test]
-async fn someone_else_is_told_apart_from_a_webhook_that_refuses() {
+async fn someone_else_is_distinguished_from_a_webhook_that_refuses() {
     let other = Listening::start(axum::Router::new()).await;
     other.show(other.dir.path());
     assert_eq!(fault(&other).await, ConversionFault::Failed("404 Not Found".into()));

@@ -283,7 +283,7 @@ async fn a_definition_that_comes_into_being_meanwhile_is_no_failure() {
 }
 
 #[tokio::test]
-async fn names_that_are_taken_are_told_in_the_api_servers_words() {
+async fn names_that_are_taken_are_reported_in_the_api_servers_words() {
     for (conditions, expected, refusal) in [
         (vec![condition("NamesAccepted", "False")], "NamesAccepted is False", true),
         (vec![condition("NamesAccepted", "True")], "is not served after", false),
@@ -303,7 +303,7 @@ async fn names_that_are_taken_are_told_in_the_api_servers_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_ready_or_cannot_convert_is_told_in_its_own_words() {
+async fn a_server_that_is_not_ready_or_cannot_convert_is_reported_in_its_own_words() {
     for (path, expected) in [
         ("/readyz", "was not ready within"),
         ("/apis/apiextensions.k8s.io/", "reading configmapsyncs"),

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_date_that_was_told_continues() {
+    async fn the_last_date_that_was_sent_continues() {
         let clock = ServerClock::default();
         assert!(clock.now().duration_since(Timestamp::now()).abs() < SignedDuration::from_secs(5));
         clock.read(&answer("Sun, 06 Nov 1994 08:49:37 GMT"));

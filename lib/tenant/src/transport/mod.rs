@@ -2,7 +2,7 @@
 //!
 //! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten
 //! namespaces would hold a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on
-//! which requests queue for ever once the watches fill it. So there is a small pool: a request continues the
+//! which requests queue forever once the watches fill it. So there is a small pool: a request continues the
 //! first connection that has a stream free, else on a new one, and writes never share connections with watches.
 //! Where the API server, or a proxy before it, speaks no HTTP/2, kube's connector is used after all.
 

@@ -190,7 +190,7 @@ async fn a_write_is_judged_once_more_when_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_again() {
+async fn a_server_that_is_not_there_is_reported_and_not_tried_by_each_request_again() {
     let server = Server::start(&[b"h2"], 250).await;
     let mut config = server.config.clone();
     let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();
@@ -234,7 +234,7 @@ async fn a_stream_that_freezes_on_a_living_connection_is_noticed() {
 }
 
 #[tokio::test]
-async fn who_speaks_no_http2_is_told_apart_and_strangers_are_refused() {
+async fn who_speaks_no_http2_is_distinguished_and_strangers_are_refused() {
     let server = Server::start(&[b"http/1.1"], 1).await;
     assert!(!server.connector().speaks_http2().await.unwrap());
     let (server, stranger) = (Server::start(&[b"h2"], 1).await, Server::start(&[b"h2"], 1).await);

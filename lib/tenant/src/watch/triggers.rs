@@ -36,7 +36,7 @@ impl<U: Ord> Triggers<U> {
         self.0.added.notify_one();
     }
 
-    /// Yields what is due, for ever. Of several streams each gets a part.
+    /// Yields what is due, forever. Of several streams each gets a part.
     pub fn stream(&self) -> impl Stream<Item = U> + Send + use<U>
     where
         U: Send + 'static,

@@ -64,7 +64,7 @@ fn a_partition_that_is_not_mounted_takes_nothing_away() {
 }
 
 #[test]
-fn an_extra_file_that_is_no_text_is_told_and_left() {
+fn an_extra_file_that_is_no_text_is_reported_and_left() {
     let host = host(IMAGERS);
     host.write(EXTRA, b"own\0");
     host.run().exits(1).finds("B-05", "warn");

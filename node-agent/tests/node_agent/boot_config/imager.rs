@@ -54,7 +54,7 @@ fn without_a_weaver_toml_everything_is_imagers() {
 }
 
 #[test]
-fn what_both_say_is_told_with_both_lines_and_weaver_toml_wins() {
+fn what_both_say_is_reported_with_both_lines_and_weaver_toml_wins() {
     for card in CARDS {
         let host = prepared(card);
         let said = host.configure(OURS).exits(0);

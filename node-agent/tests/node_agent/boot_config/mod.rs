@@ -171,7 +171,7 @@ fn a_fault_anywhere_keeps_the_last_good_state_byte_for_byte() {
 }
 
 #[test]
-fn every_key_wrong_is_told_at_once_with_lines_and_without_secrets() {
+fn every_key_wrong_is_reported_at_once_with_lines_and_without_secrets() {
     let host = Host::new();
     let said = host
         .configure(
@@ -338,7 +338,7 @@ fn a_k3s_file_that_cannot_be_written_leaves_the_hosts_name() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_the_rest_is_made() {
+fn what_cannot_be_written_is_reported_and_the_rest_is_made() {
     let host = Host::new();
     host.write("/etc/netplan", "a file in the place of a directory");
     let said = host.configure(ALL).exits(1);
@@ -435,7 +435,7 @@ fn cloud_init_of_the_card_leaves_etc_hosts_alone_whatever_user_data_says() {
 }
 
 #[test]
-fn a_name_that_cannot_be_forgotten_is_told_and_keeps_nothing_back() {
+fn a_name_that_cannot_be_forgotten_is_reported_and_keeps_nothing_back() {
     let host = Host::new();
     host.write(&format!("{PIN}/inner"), "");
     let said = host.configure("[api]\nnames = [\"raspi.lan\"]\n").exits(1);

@@ -39,7 +39,7 @@ fn networks_are_generated_where_their_file_has_changed() {
 }
 
 #[test]
-fn networks_that_netplan_refuses_are_told_without_its_words() {
+fn networks_that_netplan_refuses_are_reported_without_its_words() {
     let host = Host::new();
     generator(&host, "exit 3");
     let said = host.configure(WIRED).exits(1);

@@ -117,7 +117,7 @@ fn a_short_token_is_a_warning_at_every_start() {
 }
 
 #[test]
-fn an_agent_whose_token_was_never_imported_is_told() {
+fn an_agent_whose_token_was_never_imported_is_reported() {
     let host = Host::new();
     let said = host.configure(&agent("")).exits(0);
     let message = said.finds("B-05", "warn")["message"].as_str().unwrap();

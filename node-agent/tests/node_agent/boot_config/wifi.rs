@@ -1,4 +1,4 @@
-//! `[wifi]`: the network is set up, its password is told to no one, and another file's network makes room.
+//! `[wifi]`: the network is set up, its password is shown to no one, and another file's network makes room.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
@@ -113,7 +113,7 @@ fn a_fault_leaves_the_network_as_it_was() {
 }
 
 #[test]
-fn an_empty_password_on_a_new_card_is_told_and_imagers_network_stays() {
+fn an_empty_password_on_a_new_card_is_reported_and_imagers_network_stays() {
     let host = Host::new();
     host.write("/boot/firmware/network-config", IMAGERS);
     let said = host.configure(&WIFI.replace(PASSWORD, "")).exits(0);
@@ -181,7 +181,7 @@ fn a_wifi_of_imagers_alone_is_nothing_to_tell() {
 }
 
 #[test]
-fn a_network_config_that_is_no_yaml_is_told_without_its_text() {
+fn a_network_config_that_is_no_yaml_is_reported_without_its_text() {
     let host = Host::new();
     host.write("/boot/firmware/network-config", "network:\n  wifis: {wlan0: {password: \"theirs99\n");
     let said = host.configure(WIFI).exits(0);
@@ -190,7 +190,7 @@ fn a_network_config_that_is_no_yaml_is_told_without_its_text() {
     assert!(host.exists(NETPLAN), "the Wi-Fi is set up all the same");
 }
 
-/// What is told of `[wifi]` next to a file of the owner's, and whether it is set up.
+/// What is reported of `[wifi]` next to a file of the owner's, and whether it is set up.
 fn next_to_the_owners(path: &str, content: &str) -> (String, bool) {
     let host = Host::new();
     host.write(path, content);
@@ -211,7 +211,7 @@ fn next_to_the_owners(path: &str, content: &str) -> (String, bool) {
 }
 
 #[test]
-fn a_file_of_the_owners_that_names_the_radio_is_told_and_costs_no_network() {
+fn a_file_of_the_owners_that_names_the_radio_is_reported_and_costs_no_network() {
     let path = "/etc/netplan/60-wifi.yaml";
     let both = format!("{WEAVER_TOML}:4 {path}:3 ");
     let networks = "network:\n  wifis:\n    wlan0: {access-points: {attic: {password: theirs99}}}\n";

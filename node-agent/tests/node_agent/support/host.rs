@@ -109,7 +109,7 @@ impl Host {
         Verdict::of(&agent.output().unwrap())
     }
 
-    /// `preflight` as a person sees it.
+    /// `preflight` as a user sees it.
     pub fn preflight_text(&self) -> String {
         String::from_utf8(self.agent("preflight").output().unwrap().stdout).unwrap()
     }

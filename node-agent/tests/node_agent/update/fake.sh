@@ -1,7 +1,7 @@
 #!/bin/sh
-# Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar and systemctl. What is installed is in state/: a file of each
-# package with its version and its status. `kill` names a call before or after which the caller is killed, `fail` one that
-# fails after half of its work.
+# Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar and systemctl. What is installed is in state/: a file
+# of each package with its version and its status. `kill` names a call before or after which the caller is killed,
+# `fail` one that fails after half of its work.
 set -u
 here=$(dirname "$0")/..
 state=$here/state

@@ -1,5 +1,5 @@
-//! `update` on hosts that are folders, with programs that stand for apt and dpkg: what it does, where it can be cut off, and
-//! what it says. tests/devstack/packages.sh does it with Debian's own.
+//! `update` on hosts that are folders, with programs that stand for apt and dpkg: what it does, where it can be cut
+//! off, and what it says. tests/devstack/packages.sh does it with Debian's own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -132,7 +132,7 @@ async fn a_renewed_certificate_is_logged_with_its_end_and_its_fingerprint() {
 }
 
 #[tokio::test]
-async fn a_bad_certificate_is_told_and_the_old_one_continues_serving() {
+async fn a_bad_certificate_is_reported_and_the_old_one_continues_serving() {
     let (webhook, certificates) = Webhook::start().await;
     let trust = Trust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;

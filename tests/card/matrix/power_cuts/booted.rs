@@ -68,7 +68,7 @@ fn a_first_boot_cut_off_in_its_import_begins_again_and_forgets_the_token_on_the_
 /// The new k3s has its name, and no one has proven it.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
-fn an_upgrade_cut_off_before_its_proof_is_told_and_the_printed_command_goes_back() {
+fn an_upgrade_cut_off_before_its_proof_is_reported_and_the_printed_command_goes_back() {
     let recording = Recording::of("upgrade");
     let mut rebuilt = begin(&recording);
     let programs = |rebuilt: &Rebuilt<'_>| Root::of(&rebuilt.card()).and_then(|root| upgrade(&root));

@@ -223,7 +223,7 @@ func DataDir(given string) (string, error) {
 	return ofUser(systemDataDir, ".rancher", "k3s")
 }
 
-// ofUser is the path for root, or that below the home directory of anybody else.
+// ofUser is the path for root, or that below the home directory of anyone else.
 func ofUser(system string, below ...string) (string, error) {
 	if os.Geteuid() == 0 {
 		return system, nil

@@ -127,7 +127,7 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 
 func scribble(path string) error { return os.WriteFile(path, []byte("s3cret garbage"), 0o600) }
 
-// A first start killed between key and certificate must not need a person.
+// A first start killed between key and certificate must not need a user.
 func TestInterruptedFirstStartHeals(t *testing.T) {
 	dir := t.TempDir()
 	tls := loadTree(t, dir).Dir

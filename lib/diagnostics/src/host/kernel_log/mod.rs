@@ -6,7 +6,7 @@
 //!
 //! Guarantees: a record is counted once, by its number, however often the log is read from its beginning; what is kept
 //! is bounded; a message stays the same while its trouble lasts, for each change would be news and written to the card.
-//! What is over is no finding for ever: after a day, or a week where data may be lost, it is left out. A pod that
+//! What is over is no finding forever: after a day, or a week where data may be lost, it is left out. A pod that
 //! reaches its own limit is no fault of the node.
 
 mod reading;
@@ -48,7 +48,7 @@ struct Seen {
     last: u64,
     /// What is shown: the state at some counts only, so that the tenth error of a minute is no news.
     shown: (u64, u64, String),
-    /// When it was last told as an event.
+    /// When it was last sent as an event.
     told: Option<u64>,
     /// The file system is mounted for writing again.
     is_mended: bool,

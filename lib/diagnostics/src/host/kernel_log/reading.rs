@@ -120,8 +120,8 @@ impl OutOfMemory {
         }
         let (_, rest) = text.split_once("Killed process ")?;
         let (pid, rest) = rest.split_once(" (")?;
-        let is_told = self.ended.take().is_some_and(|ended| ended == pid);
-        if is_told || text.contains("Memory cgroup out of memory") {
+        let is_reported = self.ended.take().is_some_and(|ended| ended == pid);
+        if is_reported || text.contains("Memory cgroup out of memory") {
             return None;
         }
         let name = rest.split_once(')').map_or(rest, |(name, _)| name);

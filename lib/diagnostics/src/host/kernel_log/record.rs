@@ -33,7 +33,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// `name[4711]: `, or `name: ` of a single word as syslog has it, are not told apart from a driver's: only
+/// `name[4711]: `, or `name: ` of a single word as syslog has it, are not distinguished from a driver's: only
 /// the former is.
 fn names_a_program(text: &str) -> bool {
     let Some((name, _)) = text.split_once("]:") else { return false };

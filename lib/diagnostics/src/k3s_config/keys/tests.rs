@@ -155,7 +155,7 @@ fn what_k3s_accepts_is_left_alone() {
 
 #[test]
 fn the_dns_server_has_an_address_of_the_services() {
-    for (text, is_told) in [
+    for (text, is_reported) in [
         ("cluster-dns: 10.96.0.10\n", true),
         ("service-cidr: 10.96.0.0/12\ncluster-dns: 10.96.0.10\n", false),
         ("service-cidr: 10.43.0.0/16\ncluster-dns: 10.96.0.10\n", true),
@@ -163,8 +163,12 @@ fn the_dns_server_has_an_address_of_the_services() {
         ("cluster-dns: 169.254.20.10\ndisable: [traefik, coredns]\n", false),
     ] {
         let found = messages(Role::Server, text);
-        assert_eq!(found.iter().any(|message| message.contains("within service-cidr")), is_told, "{text}");
-        assert_eq!(found.len(), usize::from(is_told), "{text}: {found:?}");
+        assert_eq!(
+            found.iter().any(|message| message.contains("within service-cidr")),
+            is_reported,
+            "{text}"
+        );
+        assert_eq!(found.len(), usize::from(is_reported), "{text}: {found:?}");
     }
 }
 

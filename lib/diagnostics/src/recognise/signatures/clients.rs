@@ -1,4 +1,4 @@
-//! What clients print: of webhooks, of what a person types, of rights, of TLS; and of servers that do not answer.
+//! What clients print: of webhooks, of what a user types, of rights, of TLS; and of servers that do not answer.
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, says, tells};
@@ -62,7 +62,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         Code::K3dClusterMissing,
         &[says("no nodes found for given cluster"), says("no nodes found for cluster '")],
     ),
-    // What a person types.
+    // What a user types.
     (Code::ScopeImmutable, &[judged("spec.scope: invalid value", rights::field_is_immutable)]),
     (
         Code::TokenRequestNotAKind,

@@ -235,9 +235,9 @@ fn plain(facts: &RegistryFacts) -> Option<Finding> {
             .saw(place(facts, "http"), facts.http.as_ref().map_or_else(Clone::clone, ToString::to_string))
     };
     if let Some((file, configured)) = &facts.configured {
-        let is_told = configured.is_plain(registry) || configured.elsewhere(registry).is_some();
+        let is_configured = configured.is_plain(registry) || configured.elsewhere(registry).is_some();
         let message = format!("{registry} speaks plain HTTP, and by {file} k3s asks it over HTTPS");
-        return (!is_told).then(|| finding(message).remedy(in_file(facts, By::Http)));
+        return (!is_configured).then(|| finding(message).remedy(in_file(facts, By::Http)));
     }
     // Whether it is configured is not known here.
     let perhaps = |message: String| finding(message).milder(Severity::Warn);

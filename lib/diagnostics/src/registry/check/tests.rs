@@ -153,7 +153,7 @@ fn a_certificate_that_is_not_trusted() {
 }
 
 #[test]
-fn both_ports_of_a_container_are_told_apart() {
+fn both_ports_of_a_container_are_distinguished() {
     let at = |registry: &str, is_here| RegistryFacts {
         registry: registry.to_owned(),
         is_here,

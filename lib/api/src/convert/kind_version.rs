@@ -11,17 +11,17 @@ pub(super) const OLD: &str = "v1alpha1";
 pub(super) const NEW: &str = "v1beta1";
 
 /// One version of a kind.
-pub(super) struct Side {
+pub(super) struct KindVersion {
     pub kind: &'static str,
     /// [`OLD`] or [`NEW`].
     pub version: &'static str,
-    /// A spec of this version, apart.
-    pub apart: fn(&Spec) -> Apart,
+    /// Splits a spec of this version.
+    pub split: fn(&Spec) -> Split,
     /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
     pub put: fn(&mut Spec, Spec) -> Spec,
     /// May a carried exact form are in this field?
     pub form: fn(&str, &Value) -> bool,
-    /// Fills in the defaults of this version's schema that [`Side::apart`] could see.
+    /// Fills in the defaults of this version's schema that [`KindVersion::split`] could see.
     pub fill: fn(&mut Spec),
     /// Fields of a status that the other version does not have and that no one could compute again; all are text.
     pub status: &'static [&'static str],
@@ -29,9 +29,9 @@ pub(super) struct Side {
     pub conditions: &'static [Derived],
 }
 
-/// A spec, apart. Equal parts have equal meaning.
+/// A split spec. Equal parts have equal meaning.
 #[derive(Debug, PartialEq)]
-pub(super) struct Apart {
+pub(super) struct Split {
     /// What the other version can show, in its form.
     pub visible: Spec,
     /// What the other version cannot show, in the form of this one.
