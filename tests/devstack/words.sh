@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Words that only this project used do not come back: not in names, comments, messages or pages. Vale was tried for it; it
-# takes minutes to build and reads neither names nor strings.
+# Words that only this project used do not come back: not in names, comments, messages or pages. Vale was tried for it;
+# it takes minutes to build and reads neither names nor strings. And no comment is wider than .editorconfig says.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,6 +22,7 @@ pulses?|heartbeat
 rungs?|step
 ladders?|plan
 wish(es)?|request, setting
+wished|requested
 anew|again
 beside|next to
 somebody|a name, someone
@@ -30,5 +31,26 @@ whoever|anyone who
 goes on|continues
 stands there|is there
 to be had|available
+anybody|anyone
+appliances?|card, node
+for ever|forever
+told apart|distinguished
+spots?|object key, target
+who types|user
+a person|a user
+the person|the user
 END
+
+# Rows of a table cannot be broken, nor can generated files be edited.
+width=$(sed -n 's/^max_line_length = //p' .editorconfig)
+hits=$(git grep -nP "^\\s*(//|#)(?![!/]* \\|).{$width,}" -- '*.rs' '*.go' '*.sh' '*.toml' '*.yaml' .ci Makefile packaging systemd \
+  ':!deploy/chart' ':!deploy/crds' |
+  while IFS= read -r hit; do
+    line=${hit#*:*:}
+    ((${#line} <= width)) || [[ $line =~ ^[[:space:]]*#!?\[ ]] || printf '%s\n' "$hit"
+  done)
+if [[ -n $hits ]]; then
+  found=1
+  printf '%s\n' "$hits" | sed "s|\$|  <- a comment of more than $width characters: break the line|" >&2
+fi
 exit "$found"
