@@ -197,7 +197,7 @@ async fn a_broken_sync_is_led_to_its_cure_by_clicks_alone() {
     browser.click("Grant these rights").await;
     browser.shows(&format!("The operator retries {team}/sync now.")).await;
     assert_eq!(browser.violations().await, Vec::<String>::new());
-    browser.click("See how it is now").await;
+    browser.click("Show the current state").await;
     browser.shows("Copies: 2 of 2 synced").await;
     world.holds(&baz, "settings", &[("a", "1")]).await;
 

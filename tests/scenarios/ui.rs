@@ -127,7 +127,7 @@ async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_writ
     );
     let own = start(&["-n", &team]).await;
     own.shows("syncs", &format!("{team}/sync")).await;
-    own.shows("nodes", "A tenant needs them for nothing").await;
+    own.shows("nodes", "Tenants do not need them").await;
     own.shows("tokens", "There is no ServiceToken yet").await;
     let page = own.page(&format!("syncs/{team}/sync/compare")).await;
     assert!(page.contains("could not be read with your rights"), "{page}");

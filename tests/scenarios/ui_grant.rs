@@ -76,10 +76,10 @@ async fn a_retry_that_is_refused_is_not_said_to_be_a_grant_in_part() {
     let form = format!("confirmation={}", confirmation(&ui.page(&path).await));
     let answer = ui.post(&path, &form).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    for part in ["All of it was granted", "no one may patch &lt;this&gt;", "<h1>Rights granted</h1>"] {
+    for part in ["Everything was granted", "no one may patch &lt;this&gt;", "<h1>Rights granted</h1>"] {
         assert!(answer.body.contains(part), "{part} is not in {answer:?}");
     }
-    assert!(!answer.body.contains("Not all was granted"), "{answer:?}");
+    assert!(!answer.body.contains("Not everything was granted"), "{answer:?}");
     assert_ne!(world.granted(&bar).await, Vec::<String>::new());
     let again = ui.post(&path, &form).await;
     assert!(again.status == 409 && again.body.contains("This was confirmed before"), "{again:?}");

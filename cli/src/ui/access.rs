@@ -86,7 +86,7 @@ impl Access {
         })
     }
 
-    /// The address that a person opens.
+    /// The address that a user opens.
     pub fn address(&self) -> String {
         format!("http://{}{}?token={}", self.hosts[0], self.prefix, self.token)
     }

@@ -20,9 +20,9 @@ use crate::grant::Part;
 pub struct App {
     pub access: Arc<Access>,
     pub live: Arc<Live>,
-    /// The API server, as the person's kubeconfig has it.
+    /// The API server, as the user's kubeconfig has it.
     pub server: Arc<str>,
-    /// What is to be granted, once a person agrees.
+    /// What is to be granted, once a user agrees.
     pub confirmations: Arc<Confirmations<Vec<Part>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a person was shown and has not agreed to yet. Pure, but for the secrets, which are drawn at random.
+//! What a user was shown and has not agreed to yet. Pure, but for the secrets, which are drawn at random.
 //!
 //! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once,
 //! for a while, and only where it was shown. They are kept in this program, so no other run and no other
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::access::random;
 
-/// So long a person may think.
+/// So long a user may think.
 pub const VALID: Duration = Duration::from_mins(10);
 /// So many pages may wait for an answer; of more the oldest is forgotten.
 const WAITING: usize = 16;
@@ -24,7 +24,7 @@ pub struct Confirmations<T>(Mutex<VecDeque<Shown<T>>>);
 struct Shown<T> {
     token: String,
     object: (String, String),
-    /// Nothing once a person has agreed.
+    /// Nothing once a user has agreed.
     what: Option<T>,
     at: Instant,
 }
@@ -45,7 +45,7 @@ impl<T> Default for Confirmations<T> {
 }
 
 impl<T> Confirmations<T> {
-    /// Keeps what is shown to the person now; returns the token of its confirmation.
+    /// Keeps what is shown to the user now; returns the token of its confirmation.
     ///
     /// # Errors
     /// There is no source of random numbers.

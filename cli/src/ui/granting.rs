@@ -28,7 +28,7 @@ struct Lack {
     parts: Vec<Part>,
 }
 
-/// What can be done about the rights of this account, by the person.
+/// What can be done about the rights of this account, by the user.
 pub async fn offer(client: &Client, compared: &Compared, told: &Told) -> Offer {
     let parts = match sync::lacking(client, compared, &|line| told.tell(line)).await {
         Ok(parts) if parts.is_empty() => return Offer::Nothing,
@@ -110,7 +110,7 @@ pub async fn granted_page(
         Agreed::Before => {
             let why = html! {
                 p { "This was confirmed before, as by a second click, and is granted once. The page of the sync says what is still missing." }
-                p { a.button href=(path) { "See how it is now" } }
+                p { a.button href=(path) { "Show the current state" } }
             };
             return app.failed(StatusCode::CONFLICT, Tab::Syncs, "Confirmed already", &why);
         }

@@ -1,4 +1,4 @@
-//! What the cluster has, kept up to date by watches with the rights of the person, and by `weaver doctor` while someone
+//! What the cluster has, kept up to date by watches with the rights of the user, and by `weaver doctor` while someone
 //! looks. It writes nothing.
 
 use std::fmt::Debug;

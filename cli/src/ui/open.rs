@@ -1,4 +1,4 @@
-//! Opens the page in the person's browser.
+//! Opens the page in the user's browser.
 //!
 //! The arguments of a program are seen by every user of the machine, so the browser is not given the address, which has
 //! the token, but a file that only this user can read, and that leads there.

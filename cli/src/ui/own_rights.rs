@@ -1,4 +1,4 @@
-//! Whether the rights of the person suffice to make what an account lacks. No more than a forecast, which
+//! Whether the rights of the user suffice to make what an account lacks. No more than a forecast, which
 //! decides whether a button is shown: the API server judges each request again.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ impl From<&Needed> for ResourceAttributes {
     }
 }
 
-/// What the person lacks to make these, in words; nothing where they can.
+/// What the user lacks to make these, in words; nothing where they can.
 ///
 /// # Errors
 /// The API server cannot be asked.

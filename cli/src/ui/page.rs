@@ -27,7 +27,7 @@ pub struct Frame<'a> {
     pub now: Timestamp,
     /// Of this run: no program that has the port later knows it, since no request has it.
     pub run: &'a str,
-    /// The API server, as the person's kubeconfig has it.
+    /// The API server, as the user's kubeconfig has it.
     pub server: &'a str,
     /// The only namespace that is shown.
     pub namespace: Option<&'a str>,

@@ -59,7 +59,6 @@ const EVENTS: u32 = 200;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Of every answer.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::CACHE_CONTROL, "no-store"),
@@ -136,7 +135,7 @@ fn understood(app: &App, answer: Response) -> Response {
     if is_page || !answer.status().is_client_error() {
         return answer;
     }
-    let why = html! { p { "The address, or what was sent to it, is none that these pages have." } };
+    let why = html! { p { "These pages have no such address, or do not accept what was sent to it." } };
     let mut page = app.failed(answer.status(), Tab::Overview, "Not understood", &why);
     if let Some(methods) = answer.headers().get(header::ALLOW) {
         page.headers_mut().insert(header::ALLOW, methods.clone());

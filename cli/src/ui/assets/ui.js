@@ -24,7 +24,7 @@ function decorate(root) {
   }
 }
 
-// What a person has opened, is typing, has marked or is clicking on is not taken away.
+// What a user has opened, is typing, has marked or is clicking on is not taken away.
 function isBusy() {
   const active = document.activeElement;
   const types = active && ["INPUT", "TEXTAREA", "SELECT"].includes(active.tagName);

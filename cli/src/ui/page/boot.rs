@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::view::boot::{Boot, How, Moment, boot};
+use super::super::view::boot::{Boot, Level, Moment, boot};
 use super::super::view::event::EventView;
 use super::super::view::node::NodeView;
 use super::super::view::time::{amount, exact};
@@ -85,27 +85,27 @@ fn picture(boot: &Boot) -> Markup {
 }
 
 /// What is worse is taller: a colour alone says nothing.
-fn top(how: How) -> u32 {
+fn top(how: Level) -> u32 {
     match how {
-        How::Fine => 12,
-        How::Warning => 6,
-        How::Bad => 0,
+        Level::Fine => 12,
+        Level::Warning => 6,
+        Level::Bad => 0,
     }
 }
 
-fn class(how: How) -> &'static str {
+fn class(how: Level) -> &'static str {
     match how {
-        How::Fine => "fine",
-        How::Warning => "worth",
-        How::Bad => "wrong",
+        Level::Fine => "fine",
+        Level::Warning => "worth",
+        Level::Bad => "wrong",
     }
 }
 
 fn entry(moment: &Moment) -> Markup {
     let (colour, words) = match moment.how {
-        How::Fine => ("ok", "fine"),
-        How::Warning => ("warn", "worth a look"),
-        How::Bad => ("bad", "wrong"),
+        Level::Fine => ("ok", "fine"),
+        Level::Warning => ("warn", "worth a look"),
+        Level::Bad => ("bad", "wrong"),
     };
     html! {
         li {

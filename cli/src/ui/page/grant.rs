@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 use super::{Frame, Tab, code_block};
 
-/// Rights of the person that are named.
+/// Rights of the user that are named.
 const NAMED: usize = 12;
 
 /// What can be done where rights are missing.
 pub enum Offer {
     Nothing,
-    /// The person's own rights suffice.
+    /// The user's own rights suffice.
     Grant,
     /// They do not: these are missing.
     NotAllowed(Vec<String>),
@@ -18,7 +18,7 @@ pub enum Offer {
     Unknown(String),
 }
 
-/// What a person is asked to confirm, or why there is nothing to.
+/// What a user is asked to confirm, or why there is nothing to.
 pub enum Proposal {
     /// This account lacks nothing.
     Nothing(String),
@@ -28,10 +28,9 @@ pub enum Proposal {
         lines: Vec<String>,
         /// All of them, as `kubectl apply` takes them.
         manifest: String,
-        /// Of the confirmation.
         token: String,
     },
-    /// What the person lacks.
+    /// What the user lacks.
     NotAllowed(Vec<String>),
     Failed(String),
 }
@@ -53,14 +52,14 @@ pub fn offer(path: &str, offer: &Offer) -> Markup {
             Offer::Nothing => {}
             Offer::Grant => p { a.button href={ (path) "/grant" } { "Grant what is missing" } " first shows what would be made, and asks." }
             Offer::NotAllowed(lacking) => { (not_allowed(lacking)) }
-            Offer::Unknown(why) => p.trouble { "Whether you can grant it here is not known: " (why) }
+            Offer::Unknown(why) => p.trouble { "Could not determine whether you may grant it: " (why) }
         }
     }
 }
 
 fn not_allowed(lacking: &[String]) -> Markup {
     html! {
-        p { "Your own rights do not suffice to grant it; you may not:" }
+        p { "Your own rights do not allow you to grant it; you may not:" }
         ul {
             @for right in lacking.iter().take(NAMED) { li { (right) } }
             @if lacking.len() > NAMED { li { "and " (lacking.len() - NAMED) " more" } }
@@ -112,24 +111,25 @@ pub fn granted(
     granted: &Granted,
 ) -> Markup {
     let path = frame.sync_path(namespace, name);
-    let title = if matches!(granted, Granted::InPart(_)) { "Not all was granted" } else { "Rights granted" };
+    let title =
+        if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
     let content = html! {
         @match granted {
             Granted::InPart(error) => {
                 p.trouble role="alert" { (error) }
                 p {
-                    "Those before it are there. "
-                    a.button href={ (path) "/grant" } { "See what is missing now" }
+                    "The rights before it were granted. "
+                    a.button href={ (path) "/grant" } { "Show what is missing now" }
                 }
             }
             Granted::Retried => {
                 p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
-                p { a.button href=(path) { "See how it is now" } }
+                p { a.button href=(path) { "Show the current state" } }
             }
             Granted::NotRetried(error) => {
-                p.verdict.ok role="status" { "All of it was granted. The operator retries " (namespace) "/" (name) " by itself." }
+                p.verdict.ok role="status" { "Everything was granted. The operator retries " (namespace) "/" (name) " by itself." }
                 p { "It could not be asked to retry at once: " (error) }
-                p { a.button href=(path) { "See how it is now" } }
+                p { a.button href=(path) { "Show the current state" } }
             }
         }
         ul { @for line in lines { li { (line) } } }
@@ -189,7 +189,7 @@ mod tests {
         );
         let late = Granted::NotRetried("may not <patch>".into());
         let late = granted(&frame(), ("team-a", "a"), &lines, &late).into_string();
-        assert!(late.contains("All of it was granted") && late.contains("may not &lt;patch&gt;"), "{late}");
+        assert!(late.contains("Everything was granted") && late.contains("may not &lt;patch&gt;"), "{late}");
         assert!(late.contains("<h1>Rights granted</h1>") && !late.contains("Not all"), "{late}");
         let failed = Granted::InPart("no <right>".into());
         let failed = granted(&frame(), ("team-a", "a"), &lines, &failed).into_string();

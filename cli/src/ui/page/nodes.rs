@@ -17,7 +17,7 @@ pub fn nodes(frame: &Frame<'_>, nodes: &[Arc<NodeView>], error: Option<&str>, is
     let content = html! {
         @if error.is_some() && !is_known {
             p.trouble role="alert" {
-                "NodeReports could not be listed with your rights: " (error.unwrap_or_default()) ". A tenant needs them for nothing."
+                "NodeReports could not be listed with your rights: " (error.unwrap_or_default()) ". Tenants do not need them."
             }
         } @else { (trouble(error, "NodeReports", is_known)) }
         @if is_known && nodes.is_empty() {
@@ -88,6 +88,6 @@ mod tests {
         let none = nodes(&frame(), &[], None, true).into_string();
         assert!(none.contains("systemctl status weaver-node-agent"), "{none}");
         let refused = nodes(&frame(), &[], Some("forbidden"), false).into_string();
-        assert!(refused.contains("A tenant needs them for nothing"), "{refused}");
+        assert!(refused.contains("Tenants do not need them"), "{refused}");
     }
 }

@@ -19,7 +19,7 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
             p.quiet { "Checked " (frame.time(at)) ", as " code { "weaver doctor" } " does; again while this page is open." }
         } @else {
             p.verdict role="status" { "Checking…" }
-            p.quiet { "Load this page again in some seconds, if it does not do so by itself." }
+            p.quiet { "If the page does not reload by itself, reload it in a few seconds." }
         }
         ul.tallies {
             li { a href={ (prefix) "syncs" } { (tally("Syncs", overview.syncs.as_ref())) } }

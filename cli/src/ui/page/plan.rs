@@ -27,12 +27,12 @@ pub fn plan(copies: &[PlannedCopy], held: Held) -> Markup {
         section aria-labelledby="plan" {
             h2 #plan { "What the next reconciliation would change" }
             @match held {
-                Held::DryRun => p { "It is a dry run: nothing of this is written until " code { "spec.dryRun" } " is taken away." },
+                Held::DryRun => p { "It is a dry run: nothing of this is written until " code { "spec.dryRun" } " is removed." },
                 Held::Paused => p { "It is paused: nothing of this is written until it is resumed." },
                 Held::No => {}
             }
             p { (summary(&changed, kept.len())) }
-            @if !changed.is_empty() { p.quiet { "Where the account has no right, nothing of it is done." } }
+            @if !changed.is_empty() { p.quiet { "Changes for which the account has no right are skipped." } }
             @for copy in changed.iter().take(CHANGED) { (one(copy)) }
             @if changed.len() > CHANGED {
                 p.quiet { (changed.len() - CHANGED) " more are not shown: type " code { "weaver sync explain" } "." }
@@ -47,9 +47,9 @@ pub fn plan(copies: &[PlannedCopy], held: Held) -> Markup {
                 }
             }
             @if copies.iter().any(|copy| copy.copy.kind == ObjectKind::SECRET) {
-                p.quiet { "Of a Secret no page shows a value: only which keys differ." }
+                p.quiet { "No page shows a value of a Secret, only which keys differ." }
             } @else if !changed.is_empty() {
-                p.quiet { "Keys are named, and what they hold is not shown." }
+                p.quiet { "Only the names of keys are shown, not their values." }
             }
         }
     }

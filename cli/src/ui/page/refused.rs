@@ -8,7 +8,7 @@ pub fn refused(why: &str) -> Markup {
         "Not allowed",
         &html! {
             p { "Not allowed: " (why) "." }
-            p { "Open the address that the program has printed in its terminal." }
+            p { "Open the address that the program printed in its terminal." }
         },
     )
 }

@@ -135,7 +135,7 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
                 @let (words, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
                 @if !words.is_empty() { ul { @for line in words.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
-                p { "In a terminal, who may grant rights there types" }
+                p { "In a terminal, anyone who may grant rights there runs" }
                 (code_block(&format!("{} --grant", explain(namespace, name))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }

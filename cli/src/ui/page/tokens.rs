@@ -62,7 +62,7 @@ fn generated(frame: &Frame<'_>, made: &Generated) -> Markup {
     html! {
         h3 { "Accounts that it makes" }
         p {
-            @if made.count > 0 { (made.count) " named " code { (made.name) } ": " } @else { "None are asked for any more: " }
+            @if made.count > 0 { (made.count) " named " code { (made.name) } ": " } @else { "None are requested any longer: " }
             @match &made.seen {
                 None => "not reconciled yet.",
                 Some(seen) => {
@@ -169,7 +169,7 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert!(of(3, None).contains("not reconciled yet."));
-        assert!(of(0, None).contains("None are asked for any more"));
+        assert!(of(0, None).contains("None are requested any longer"));
     }
 
     #[test]

@@ -18,13 +18,13 @@ pub struct Moment {
     pub at: Timestamp,
     /// Not less than 0.
     pub after: u64,
-    pub how: How,
+    pub how: Level,
     pub what: String,
     pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum How {
+pub enum Level {
     Fine,
     Warning,
     Bad,
@@ -54,9 +54,9 @@ pub fn boot(node: &NodeView, events: &[EventView]) -> Option<Boot> {
         at: one.since,
         after: after(one.since),
         how: match one.status.as_str() {
-            "True" => How::Fine,
-            "False" => How::Bad,
-            _ => How::Warning,
+            "True" => Level::Fine,
+            "False" => Level::Bad,
+            _ => Level::Warning,
         },
         what: format!("{} is {} ({})", one.kind, one.status, one.reason),
         message: one.message,
@@ -66,7 +66,7 @@ pub fn boot(node: &NodeView, events: &[EventView]) -> Option<Boot> {
         Some(Moment {
             at,
             after: after(at),
-            how: if event.is_warning { How::Warning } else { How::Fine },
+            how: if event.is_warning { Level::Warning } else { Level::Fine },
             what: event.reason.clone(),
             message: event.message.clone(),
         })
@@ -133,11 +133,11 @@ mod tests {
         assert_eq!(
             moments,
             [
-                (0, "PowerHealthy is Unknown (R)", How::Warning),
-                (40, "ClockSynchronised is True (R)", How::Fine),
-                (60, "Starting", How::Fine),
-                (120, "ServingNamesCovered is False (R)", How::Bad),
-                (3_600, "Late", How::Warning),
+                (0, "PowerHealthy is Unknown (R)", Level::Warning),
+                (40, "ClockSynchronised is True (R)", Level::Fine),
+                (60, "Starting", Level::Fine),
+                (120, "ServingNamesCovered is False (R)", Level::Bad),
+                (3_600, "Late", Level::Warning),
             ]
         );
         let unchanged: Vec<&str> = boot.unchanged.iter().map(|one| one.kind.as_str()).collect();

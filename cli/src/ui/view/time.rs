@@ -1,4 +1,4 @@
-//! Times as a person reads them: how long ago, and the exact one.
+//! Times as a user reads them: how long ago, and the exact one.
 
 use jiff::Timestamp;
 

@@ -109,10 +109,10 @@ macro_rules! cluster_rows {
             commands: ["kubectl create token ACCOUNT -n NAMESPACE"],
         }
         ReleaseUnfinished = "C-11" "helm-release-unfinished" Warn {
-            title: "helm changes nothing, because the release is recorded as unfinished, failed or present.",
-            cause: "helm was interrupted, or its wait ended, and the Secret of that revision still says `pending`; or an earlier \
+            title: "helm refuses to change a release that it recorded as unfinished, failed or already installed.",
+            cause: "helm was interrupted or timed out, and the Secret of that revision still says `pending`; or an earlier \
                 installation failed.",
-            remedy: "if no other helm works on it, go back to the last revision that was deployed. For the charts of k3s itself, see their jobs",
+            remedy: "if no other helm is running for it, roll back to the last deployed revision. For the charts of k3s itself, check their Jobs",
             commands: [
                 "helm history RELEASE -n NAMESPACE",
                 "helm rollback RELEASE REVISION -n NAMESPACE",

@@ -1,6 +1,6 @@
 //! The codes of findings, one row each.
 //!
-//! A code is stable for ever: scripts, the override file and the documentation refer to it.
+//! A code is stable forever: scripts, the override file and the documentation refer to it.
 
 use std::{borrow::Cow, fmt};
 

@@ -252,7 +252,7 @@ macro_rules! host_rows {
             links: ["https://manpages.debian.org/dpkg"],
         }
         PackagesLocked = "H-29" "packages-locked" Warn {
-            title: "Another program installs packages at the moment.",
+            title: "Another program is installing packages.",
             cause: "Only one of apt, dpkg and unattended-upgrades runs at a time. After a start, or once a day, security updates \
                 are installed, which takes a Pi many minutes.",
             remedy: "wait until it has finished, and try again. Do not remove the lock file: two at a time damage the list of \
@@ -261,9 +261,9 @@ macro_rules! host_rows {
             links: ["https://wiki.debian.org/UnattendedUpgrades"],
         }
         BackupOverdue = "H-23" "backup-overdue" Warn {
-            title: "A backup that was asked for was not made.",
+            title: "A scheduled backup was not made.",
             cause: "Its disk is not mounted, is full or read-only, or the timer does not run.",
-            remedy: "put right what the message names, then make one; after that the warning goes",
+            remedy: "fix what the message names, then make a backup, which clears the warning",
             commands: [
                 "findmnt --real",
                 "sudo systemctl restart weaver-backup.timer",

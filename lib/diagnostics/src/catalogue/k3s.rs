@@ -147,9 +147,9 @@ macro_rules! k3s_rows {
             commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],
         }
         ServerAddressChanged = "F-18" "server-address-changed" Fail {
-            title: "The server has another address than the one under which etcd knows it.",
-            cause: "etcd keeps the addresses of its members. The router has given this server another one, or it has another \
-                network interface.",
+            title: "The server's address differs from the one that etcd has stored.",
+            cause: "etcd keeps the addresses of its members. The router gave this server a different one, or its network \
+                interface changed.",
             remedy: "give it the old address again, and reserve it in the router. To keep the new one on a cluster of one \
                 server, take a snapshot and reset the membership: the data stays",
             commands: [
@@ -176,7 +176,7 @@ macro_rules! k3s_rows {
         EtcdWithoutQuorum = "F-22" "etcd-without-quorum" Fail {
             title: "etcd has no majority: the servers of the cluster do not reach each other.",
             cause: "More than half of the servers must reach each other on TCP ports 2379 and 2380. One is off or has another \
-                address, or a firewall is in between. Of two servers none may be missing.",
+                address, or a firewall is in between. A cluster of two servers needs both.",
             remedy: "start the other servers, and allow the ports between them. Only if they are lost for good: the second page \
                 says how one server continues alone, and what the others need before they join it again",
             commands: ["# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380", "kubectl get nodes -o wide"],
@@ -184,8 +184,8 @@ macro_rules! k3s_rows {
         }
         SnapshotterUnusable = "F-20" "snapshotter-unusable" Fail {
             title: "containerd cannot use overlayfs on this file system, and k3s does not start.",
-            cause: "The root file system is in the network (NFS), is itself an overlay (raspi-config's read-only mode, a \
-                container), or is of another kind that overlayfs does not take.",
+            cause: "The root file system is on NFS, is itself an overlay (raspi-config's read-only mode, a \
+                container), or has a type that overlayfs does not support.",
             remedy: "put /var/lib/rancher on a disk with ext4, or turn the overlay off in raspi-config; the first commands set \
                 a snapshotter that works everywhere, but is slower and needs more space",
             commands: [

@@ -29,7 +29,7 @@ use std::fmt::Write as _;
 pub use code::{Code, Row};
 pub use part::Part;
 
-/// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.
+/// The code that a user means by `N-01`, `n-01` or `memory-cgroup-absent`.
 #[must_use]
 pub fn find(text: &str) -> Option<Code> {
     Code::ALL
@@ -38,7 +38,7 @@ pub fn find(text: &str) -> Option<Code> {
         .find(|code| code.id().eq_ignore_ascii_case(text) || code.name().eq_ignore_ascii_case(text))
 }
 
-/// The entry of a code for a person.
+/// The entry of a code for a user.
 #[must_use]
 pub fn text(code: Code) -> String {
     let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
@@ -64,8 +64,8 @@ pub fn page() -> String {
 <!-- Written by `make generate` from lib/diagnostics/src/catalogue; edit there. -->
 
 Every finding of `weaver-node-agent` and of `weaver` begins with a code, which never changes its meaning. `weaver explain
-N-01` prints an entry; `… 2>&1 | weaver explain` recognises what others print. The word after a title is the worst severity of the code: `fail` stops the next step
-says: `fail` stops the next step, `warn` and `unknown` never do.
+N-01` prints an entry; `… 2>&1 | weaver explain` recognises what other programs print. The word after a title is the worst
+severity of the code: `fail` stops the next step, `warn` and `unknown` never do.
 "
     .to_owned();
     for (part, letter, title) in Part::ALL {

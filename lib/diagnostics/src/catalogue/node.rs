@@ -188,7 +188,7 @@ macro_rules! node_rows {
             links: [K3S_REQUIREMENTS],
         }
         RuntimeEndpointWrong = "N-23" "runtime-endpoint-wrong" Warn {
-            title: "crictl, ctr or nerdctl asks a container runtime that is not there, or that you may not use.",
+            title: "crictl, ctr or nerdctl connects to a container runtime that does not run, or that you may not use.",
             cause: "k3s has a containerd of its own, at /run/k3s/containerd/containerd.sock, which only root may use. Others \
                 look at the places of Docker, containerd and CRI-O.",
             remedy: "use the crictl of k3s, as root; with another, name the socket",
