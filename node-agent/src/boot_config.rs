@@ -39,9 +39,9 @@ use weaver_diagnostics::{
 };
 
 pub use args::BootConfigArgs;
-#[cfg(test)]
 pub(crate) use args::STATE_DIR;
 pub use report_file::read_report;
+pub(crate) use root_grown::MARK as ROOT_GROWN;
 
 use crate::{backup, host_args, host_root::HostRoot, report};
 use host_facts::CardFacts;

@@ -26,6 +26,7 @@ pub mod copy_proof;
 mod dummy_interface;
 mod facts;
 mod fat_file;
+pub mod files;
 mod findings;
 mod host;
 mod host_args;

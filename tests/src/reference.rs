@@ -1,5 +1,8 @@
 //! Pages of the book that are made from the programs: `make generate` writes them, a test compares them.
 
+mod files;
+mod weaver_toml;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -19,8 +22,10 @@ pub const PROGRAMS: [&str; 3] = ["weaver", "weaver-node-agent", "weaver-operator
 pub fn pages(programs: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("docs/reference/cli.md", command_lines(programs)),
+        ("docs/reference/files.md", files::page()),
         ("docs/reference/log-codes.md", log_codes()),
         ("docs/reference/metrics.md", metrics()),
+        ("docs/reference/weaver-toml.md", weaver_toml::page()),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! follow from it.
 //!
 //! Guarantees: a file is taken whole or not at all, and every fault of it is
-//! told at once, each with its line, its column and what to write instead. No
+//! reported at once, each with its line, its column and what to write instead. No
 //! input panics. Neither the token, the Wi-Fi's password nor anything of a
 //! private key is in a fault, a finding or a `Debug`.
 
@@ -16,6 +16,7 @@ pub mod foreign_files;
 mod hosts;
 pub mod join_token;
 mod k3s_options;
+pub mod keys;
 mod limits;
 pub mod manifests;
 mod names;

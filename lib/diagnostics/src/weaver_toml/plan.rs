@@ -33,7 +33,7 @@ pub const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Names that the host knows by itself.
 pub const HOSTS_FILE: &str = "/etc/hosts";
 
-const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
+pub const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
 /// What k3s shall do, the node's name in it.
 pub const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
 /// There where the node is an agent. The units of k3s look for it: one starts, the other does not. Links would come too
@@ -42,9 +42,9 @@ pub const AGENT_ROLE: &str = "/etc/weaver/k3s-agent";
 /// The networks that are asked for.
 pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 /// Hides [`CLOUD_INITS_NETPLAN`] from netplan, which reads one file of each name; and only until the next boot.
-const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
-const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
-const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+pub const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
+pub const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
+pub const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
 /// Where the timer's backups go and what is in them. Without it the timer does not start.
 pub const BACKUP: &str = "/etc/weaver/backup.env";
 /// There where the card shows no page: its socket looks for it.
@@ -58,7 +58,7 @@ pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
 pub const UPDATE_KEY: &str = "/etc/apt/keyrings/config-weaver.asc";
 /// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
-const OWN: &[&str] = &[
+pub const OWN: &[&str] = &[
     CLOUD_INIT,
     K3S,
     AGENT_ROLE,

@@ -8,37 +8,8 @@ use toml_edit::{Item, Table, TableLike, Value};
 use super::{
     MOST_ENTRIES,
     fault::{Faults, shown},
+    keys::{KEYS, Key},
 };
-
-/// Every key: section, name, an example.
-pub(super) const KEYS: &[(&str, &str, &str)] = &[
-    ("", "hostname", "hostname = \"raspi\""),
-    ("api", "names", "names = [\"raspi.lan\", \"192.168.1.20\"]"),
-    ("ssh", "keys", "keys = [\"ssh-ed25519 AAAA… me@laptop\"]"),
-    ("network", "address", "address = \"192.168.1.20/24\""),
-    ("network", "gateway", "gateway = \"192.168.1.1\""),
-    ("network", "dns", "dns = [\"192.168.1.1\"]"),
-    ("wifi", "country", "country = \"DE\""),
-    ("wifi", "ssid", "ssid = \"attic\""),
-    ("wifi", "password", "password = \"…\""),
-    ("wifi", "hidden", "hidden = true"),
-    ("time", "servers", "servers = [\"pool.ntp.org\"]"),
-    ("time", "wait_seconds", "wait_seconds = 30"),
-    ("k3s", "role", "role = \"agent\""),
-    ("k3s", "server", "server = \"https://raspi.lan:6443\""),
-    ("k3s", "token", "token = \"…\""),
-    ("k3s", "options", "[k3s.options]"),
-    ("update", "source", "source = \"https://example.com/apt\""),
-    ("update", "key", "key = \"config-weaver.asc\""),
-    ("backup", "target", "target = \"/mnt/usb\""),
-    ("backup", "when", "when = \"daily\""),
-    ("backup", "keep", "keep = 7"),
-    ("backup", "volumes", "volumes = true"),
-    ("backup", "recipient", "recipient = \"age1…\""),
-    ("status", "page", "page = false"),
-    ("status", "listen", "listen = [\"192.168.1.20\"]"),
-    ("status", "announce", "announce = false"),
-];
 
 /// A text and where it stands.
 pub(super) struct Text<'t> {
@@ -141,7 +112,8 @@ impl<'t> Section<'t> {
     }
 
     fn wrong_type(&self, key: &str, item: &Item, wanted: &str, faults: &mut Faults<'_>) {
-        let example = KEYS.iter().find(|known| (known.0, known.1) == (self.name, key)).map_or("", |k| k.2);
+        let known = KEYS.iter().find(|known| (known.section, known.name) == (self.name, key));
+        let example = known.map_or("", |known| known.example);
         let message = format!("`{key}` is {}, not {wanted}", kind(item));
         faults.add_at(item.span().as_ref(), message, format!("write it like {example}"));
     }
@@ -190,9 +162,10 @@ fn kind_of_value(value: &Value) -> &'static str {
 
 /// The keys of a section; at the top, the sections too.
 fn known_in(section: &str) -> Vec<&'static str> {
-    let mut names: Vec<_> = KEYS.iter().filter(|known| known.0 == section).map(|known| known.1).collect();
+    let mut names: Vec<_> =
+        KEYS.iter().filter(|known| known.section == section).map(|known| known.name).collect();
     if section.is_empty() {
-        names.extend(KEYS.iter().map(|known| known.0).filter(|name| !name.is_empty()));
+        names.extend(KEYS.iter().map(|known| known.section).filter(|name| !name.is_empty()));
         names.dedup();
     }
     names
@@ -206,9 +179,11 @@ fn unknown(section: &str, key: &str) -> (String, String) {
     let nearest = here.iter().map(|name| (alike(name), *name)).max_by(|a, b| a.0.total_cmp(&b.0));
     let remedy = if let Some((_, name)) = nearest.filter(|(likeness, _)| *likeness > 0.8) {
         format!("did you mean `{name}`?")
-    } else if let Some((owner, name, _)) = KEYS.iter().find(|known| alike(known.1) > 0.9) {
-        let owner =
-            if owner.is_empty() { "above the first section".to_owned() } else { format!("below [{owner}]") };
+    } else if let Some(Key { section, name, .. }) = KEYS.iter().find(|known| alike(known.name) > 0.9) {
+        let owner = match *section {
+            "" => "above the first section".to_owned(),
+            section => format!("below [{section}]"),
+        };
         format!("`{name}` belongs {owner}")
     } else {
         format!("remove it; known here: {}", here.join(", "))
