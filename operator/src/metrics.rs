@@ -1,12 +1,13 @@
 //! What the operator counts, in the text form of `OpenMetrics`.
 //!
-//! Labels have values from closed sets: no name of a tenant, a namespace or an object is ever one, so what a tenant
-//! does never grows them, and who may read the metrics learns nothing of anybody's names.
+//! Labels have values from closed sets. No name of a tenant, a namespace or an object is a label value, so tenants
+//! cannot create new series, and readers of the metrics learn no names.
 
+use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -47,7 +48,7 @@ pub const TOKEN_STATES: [&str; 2] = ["fresh", "missing"];
 pub const WATCH_STATES: [&str; 4] = ["opening", "synced", "refused", "failing"];
 
 /// How a reconciliation ended.
-#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum End {
     /// All is as it should be, or is not to be done.
     Settled,
@@ -58,7 +59,7 @@ pub enum End {
 }
 
 /// What was written of a copy.
-#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Written {
     Created,
     /// It was written over.
@@ -69,7 +70,7 @@ pub enum Written {
 }
 
 /// Who asked the API server.
-#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Identity {
     Operator,
     /// An account of a tenant.
@@ -79,7 +80,7 @@ pub enum Identity {
 }
 
 /// What became of the request for a token.
-#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Minting {
     Minted,
     /// The account does not exist.
@@ -90,9 +91,27 @@ pub enum Minting {
     Failed,
 }
 
+/// A variant as the value of a label: in snake case, as all values are.
+macro_rules! label_values {
+    ($($kind:ident { $($variant:ident = $value:literal),+ })+) => {$(
+        impl EncodeLabelValue for $kind {
+            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+                EncodeLabelValue::encode(&match self { $(Self::$variant => $value),+ }, encoder)
+            }
+        }
+    )+};
+}
+
+label_values! {
+    End { Settled = "settled", Retry = "retry", Failed = "failed" }
+    Written { Created = "created", Updated = "updated", Replaced = "replaced", Removed = "removed" }
+    Identity { Operator = "operator", Tenant = "tenant", Lease = "lease" }
+    Minting { Minted = "minted", Missing = "missing", Forbidden = "forbidden", Failed = "failed" }
+}
+
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Reconciliation {
-    end: End,
+    result: End,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -114,7 +133,7 @@ struct Token {
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Issue {
-    why: &'static str,
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -178,39 +197,39 @@ impl Default for Metrics {
             "Duration of reconciliations, without the wait for a permit",
             metrics.reconciliation_seconds.clone(),
         );
-        registry.register("writes", "Writes of copies, by change", metrics.writes.clone());
+        registry.register("writes", "Writes of copies by change", metrics.writes.clone());
         registry.register(
             "requests",
-            "Requests to the API server, by identity, method and status code",
+            "Requests to the API server by identity, method and status code",
             metrics.requests.clone(),
         );
         registry.register(
             "tokens",
-            "TokenRequests for tenant ServiceAccounts, by result",
+            "TokenRequests for tenant ServiceAccounts by result",
             metrics.tokens.clone(),
         );
         registry.register(
             "service_tokens_issued",
-            "Tokens written to Secrets of ServiceTokens, by reason",
+            "Tokens written to Secrets of ServiceTokens by reason",
             metrics.issued.clone(),
         );
         registry.register(
             "resources",
-            "ConfigMapSyncs by status of the condition Ready; paused counts paused and suspended ones and dry runs",
+            "ConfigMapSyncs and ResourceSyncs by status of the condition Ready; paused includes suspended ones and dry runs",
             metrics.resources.clone(),
         );
-        registry.register("targets", "Targets of all ConfigMapSyncs by their state", metrics.targets.clone());
+        registry.register("targets", "Targets of ConfigMapSyncs and ResourceSyncs by state", metrics.targets.clone());
         registry.register(
             "service_token_resources",
-            "ServiceTokens by status of the condition Ready; paused counts paused ones",
+            "ServiceTokens by status of the condition Ready, or paused",
             metrics.token_resources.clone(),
         );
         registry.register(
             "service_tokens",
-            "Tokens requested by ServiceTokens: fresh if the Secret holds a valid one, else missing",
+            "Requested tokens of ServiceTokens by state: fresh if the Secret holds a valid one, else missing",
             metrics.service_tokens.clone(),
         );
-        registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
+        registry.register("watches", "Watches of tenants by state", metrics.watches.clone());
         registry.register(
             "reconciliations_waiting",
             "Reconciliations waiting for a permit (concurrency limit)",
@@ -221,7 +240,7 @@ impl Default for Metrics {
             "1 while this process is the leader and may write",
             metrics.leading.clone(),
         );
-        registry.register("paused", "1 while everything is paused", metrics.paused.clone());
+        registry.register("paused", "1 while all resources are paused", metrics.paused.clone());
         let metrics = Self { registry, ..metrics };
         metrics.begin();
         metrics
@@ -232,8 +251,8 @@ impl Metrics {
     /// Shows counters before their first event. One that appeared with it would begin at 1, and Prometheus, which sees
     /// the increase between two looks, would miss the first. Requests have too many labels for it.
     fn begin(&self) {
-        for end in [End::Settled, End::Retry, End::Failed] {
-            drop(self.reconciliations.get_or_create(&Reconciliation { end }));
+        for result in [End::Settled, End::Retry, End::Failed] {
+            drop(self.reconciliations.get_or_create(&Reconciliation { result }));
         }
         for change in [Written::Created, Written::Updated, Written::Replaced, Written::Removed] {
             drop(self.writes.get_or_create(&Write { change }));
@@ -242,12 +261,12 @@ impl Metrics {
             drop(self.tokens.get_or_create(&Token { result }));
         }
         for why in Why::ALL {
-            drop(self.issued.get_or_create(&Issue { why: why.label() }));
+            drop(self.issued.get_or_create(&Issue { reason: why.label() }));
         }
     }
 
-    pub fn reconciled(&self, end: End, took: Duration) {
-        self.reconciliations.get_or_create(&Reconciliation { end }).inc();
+    pub fn reconciled(&self, result: End, took: Duration) {
+        self.reconciliations.get_or_create(&Reconciliation { result }).inc();
         self.reconciliation_seconds.observe(took.as_secs_f64());
     }
 
@@ -287,7 +306,7 @@ impl Metrics {
         self.requests.get_or_create(&Request { identity, method, code }).inc();
     }
 
-    /// A token was wished for.
+    /// A token was requested.
     pub fn minted(&self, result: Minting) {
         self.tokens.get_or_create(&Token { result }).inc();
     }
@@ -295,7 +314,7 @@ impl Metrics {
     /// Tokens were written to the Secret of a `ServiceToken`.
     pub fn issued(&self, tokens: &[(String, Why)]) {
         for (_, why) in tokens {
-            self.issued.get_or_create(&Issue { why: why.label() }).inc();
+            self.issued.get_or_create(&Issue { reason: why.label() }).inc();
         }
     }
 
@@ -332,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_told_with_labels_of_closed_sets() {
+    fn what_was_counted_is_reported_with_labels_of_closed_sets() {
         let metrics = Metrics::default();
         metrics.reconciled(End::Settled, Duration::from_millis(3));
         metrics.wrote(Written::Created);
@@ -343,15 +362,15 @@ mod tests {
         let now = Snapshot { targets: vec![("synced", 7)], waiting: 2, ..Snapshot::default() };
         let text = metrics.text(&now);
         for line in [
-            r#"weaver_reconciliations_total{end="Settled"} 1"#,
+            r#"weaver_reconciliations_total{result="settled"} 1"#,
             "weaver_reconciliation_seconds_count 1",
-            r#"weaver_writes_total{change="Created"} 1"#,
-            r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"} 1"#,
-            r#"weaver_requests_total{identity="Operator",method="patch",code="none"} 1"#,
-            r#"weaver_requests_total{identity="Operator",method="other",code="4xx"} 1"#,
-            r#"weaver_tokens_total{result="Forbidden"} 1"#,
-            r#"weaver_tokens_total{result="Missing"} 0"#,
-            r#"weaver_service_tokens_issued_total{why="due"} 0"#,
+            r#"weaver_writes_total{change="created"} 1"#,
+            r#"weaver_requests_total{identity="tenant",method="watch",code="2xx"} 1"#,
+            r#"weaver_requests_total{identity="operator",method="patch",code="none"} 1"#,
+            r#"weaver_requests_total{identity="operator",method="other",code="4xx"} 1"#,
+            r#"weaver_tokens_total{result="forbidden"} 1"#,
+            r#"weaver_tokens_total{result="missing"} 0"#,
+            r#"weaver_service_tokens_issued_total{reason="due"} 0"#,
             r#"weaver_targets{state="synced"} 7"#,
             "weaver_reconciliations_waiting 2",
             "weaver_leading 0",

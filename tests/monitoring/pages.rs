@@ -60,7 +60,7 @@ fn family<'a>(told: &'a [Family], name: &str) -> &'a Family {
 }
 
 /// All that an expression selects is reported, with these labels and values.
-fn is_told(place: &str, expr: &str) {
+fn is_reported(place: &str, expr: &str) {
     let told = told();
     let selectors = selectors(expr);
     assert!(!selectors.is_empty(), "{place}");
@@ -68,9 +68,9 @@ fn is_told(place: &str, expr: &str) {
         let family = family(&told, name);
         assert!(
             family.kind == "gauge" || *has_range,
-            "{place}: {name} grows for ever: take its rate or increase"
+            "{place}: {name} grows forever: take its rate or increase"
         );
-        are_told(place, family, matchers);
+        are_reported(place, family, matchers);
         for by in expr.split("by (").skip(1).filter_map(|rest| rest.split(')').next()) {
             let known = |label: &str| {
                 family.labels.contains_key(label)
@@ -85,13 +85,30 @@ fn is_told(place: &str, expr: &str) {
     }
 }
 
-fn are_told(place: &str, family: &Family, matchers: &[(&str, Vec<&str>)]) {
+fn are_reported(place: &str, family: &Family, matchers: &[(&str, Vec<&str>)]) {
     for (label, values) in matchers.iter().filter(|(label, _)| !SCRAPERS.contains(label)) {
         let known = family.labels.get(*label);
         let known = known.unwrap_or_else(|| panic!("{place}: {} has no label {label}", family.name));
         for value in values {
             let is_known = known.iter().any(|known| is_value(value, known));
             assert!(is_known, "{place}: {}: {label} is never {value}, but {known:?}", family.name);
+        }
+    }
+}
+
+#[test]
+fn help_and_labels_of_metrics_are_in_one_style() {
+    for Family { name, help, labels, .. } in told() {
+        let begins = help.starts_with("1 while ") || help.starts_with("1 if ");
+        let is_sentence =
+            help.ends_with('.') && (begins || help.starts_with(|c: char| c.is_ascii_uppercase()));
+        assert!(is_sentence && help.len() <= 120 && !help.contains(", by "), "{name}: {help}");
+        for (label, values) in labels {
+            assert!(help.to_lowercase().contains(&label), "{name}: the help does not name the label {label}");
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            // Codes of findings are written as everywhere.
+            let is_code = name == "weaver_node_findings" && label == "code";
+            assert!(is_code || values.iter().all(|value| value.chars().all(is_plain)), "{name}: {values:?}");
         }
     }
 }
@@ -146,7 +163,7 @@ fn promtool_has_each_alert_fire_in_one_case_and_not_in_another() {
         for Selector { name, matchers, .. } in
             test.input_series.iter().flat_map(|series| selectors(&series.series))
         {
-            are_told(&test.name, family(&told, name), &matchers);
+            are_reported(&test.name, family(&told, name), &matchers);
         }
         for alert in test.asked {
             let set = if alert.exp_alerts.is_empty() { &mut silent } else { &mut fire };
@@ -176,7 +193,7 @@ fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
     for rule in alerts() {
         let name = &rule.alert;
         assert!(names.insert(name.clone()), "{name} is there twice");
-        is_told(name, &rule.expr);
+        is_reported(name, &rule.expr);
         assert!(["critical", "warning"].contains(&rule.labels.severity.as_str()), "{name}");
         assert!(rule.r#for.ends_with(['m', 'h']), "{name} fires at once");
         assert!(
@@ -205,7 +222,7 @@ fn the_dashboard_shows_every_metric_from_the_chosen_source() {
     let told = told();
     let mut shown = BTreeSet::new();
     for (title, expr) in panels(&dashboard) {
-        is_told(&title, &expr);
+        is_reported(&title, &expr);
         shown.extend(selectors(&expr).iter().map(|selector| family(&told, selector.name).name.clone()));
     }
     let all: BTreeSet<String> = told.iter().map(|family| family.name.clone()).collect();

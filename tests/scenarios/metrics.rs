@@ -8,14 +8,14 @@ async fn work_is_counted_and_no_one_is_named() {
     let world = World::new("metrics").await;
     let log = given("WEAVER_TEST_OPERATOR_LOG");
     let (created, minted) =
-        (r#"weaver_writes_total{change="Created"}"#, r#"weaver_tokens_total{result="Minted"}"#);
+        (r#"weaver_writes_total{change="created"}"#, r#"weaver_tokens_total{result="minted"}"#);
     let before = Metrics::scrape(&log).await;
     let (team, foo) = world.synced().await;
     let after = Metrics::scrape(&log).await;
     for series in [created, minted] {
         assert!(after.value(series) > before.value(series), "{series}\n{}", after.0);
     }
-    let watches = r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"}"#;
+    let watches = r#"weaver_requests_total{identity="tenant",method="watch",code="2xx"}"#;
     assert!(
         after.value(watches) > 0 && after.value("weaver_reconciliation_seconds_count") > 0,
         "{}",

@@ -118,7 +118,7 @@ async fn renewals_leave_no_gap_and_make_no_storm() {
     })
     .await;
     let metrics = alone.operator.metrics().await;
-    let due = metrics.value(r#"weaver_service_tokens_issued_total{why="due"}"#);
+    let due = metrics.value(r#"weaver_service_tokens_issued_total{reason="due"}"#);
     assert!(due >= 2 * RENEWALS - 1, "{due}");
     assert_eq!(metrics.value(r#"weaver_service_tokens{state="fresh"}"#), 2);
     assert_eq!(metrics.value(r#"weaver_service_token_resources{ready="true"}"#), 1);

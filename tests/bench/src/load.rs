@@ -73,7 +73,7 @@ pub async fn cold_start(
         let reconciliations = u64::try_from(resources.len())?;
         let reconciled = operator
             .until("each resource was reconciled", |metrics| {
-                metrics.value(r#"weaver_reconciliations_total{end="Settled"}"#) >= reconciliations
+                metrics.value(r#"weaver_reconciliations_total{result="settled"}"#) >= reconciliations
                     && metrics.value("weaver_reconciliations_waiting") == 0
             })
             .await?;
