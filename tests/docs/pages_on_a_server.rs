@@ -49,6 +49,23 @@ mod own_server {
         )
     }
 
+    /// What an interrupted Helm leaves is there when the page removes it: the hooks of the chart.
+    fn after_an_interrupted_helm() -> String {
+        let kubectl = ServerBinary::from_environment().unwrap().path;
+        format!(
+            r#"kubectl() {{
+              case "$*" in "delete clusterrole,clusterrolebinding weaver-installer")
+                helm template config-weaver deploy/chart -n config-weaver -f values.yaml \
+                  --show-only templates/install.yaml --show-only templates/certificate.yaml |
+                  '{kubectl}' kubectl apply -f -
+              esac
+              '{kubectl}' kubectl "$@"
+            }}
+            "#,
+            kubectl = kubectl.display()
+        )
+    }
+
     #[tokio::test]
     async fn install_definitions() {
         let own = Own::start().await;
@@ -80,6 +97,7 @@ mod own_server {
         let helm = helm::program();
         let mut before = manifests() + &with_a_webhook();
         writeln!(before, "helm() {{ '{}' \"$@\"; }}", helm.display()).unwrap();
+        before += &after_an_interrupted_helm();
         page_works_on(&own.server.kubeconfig(), "docs/how-to/install-with-helm.md", &[], &before);
     }
 
