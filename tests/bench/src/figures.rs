@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weaver_host::table::{line, widths};
 
-/// A limit of `shared/design.md`, chapter 7.
+/// A limit that the project has set itself: docs/explanation/performance.md.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Budget {

@@ -25,10 +25,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("/usr/lib/weaver", "programs of the first boot"),
     ("/usr/share/weaver/crds", "definitions"),
     ("/usr/share/weaver/samples", "examples"),
-    (
-        "/usr/share/weaver/k3s.service.d",
-        "the gate of k3s, where the [owner links it](../how-to/install-on-a-pi.md)",
-    ),
+    ("/usr/share/weaver", "the gate of k3s, where the [owner links it](../how-to/install-on-a-pi.md)"),
     ("/usr/share/", "completions of the shells"),
 ];
 
