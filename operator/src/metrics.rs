@@ -218,7 +218,11 @@ impl Default for Metrics {
             "ConfigMapSyncs and ResourceSyncs by status of the condition Ready; paused includes suspended ones and dry runs",
             metrics.resources.clone(),
         );
-        registry.register("targets", "Targets of ConfigMapSyncs and ResourceSyncs by state", metrics.targets.clone());
+        registry.register(
+            "targets",
+            "Targets of ConfigMapSyncs and ResourceSyncs by state",
+            metrics.targets.clone(),
+        );
         registry.register(
             "service_token_resources",
             "ServiceTokens by status of the condition Ready, or paused",

@@ -22,7 +22,7 @@ pub const PROGRAMS: [&str; 3] = ["weaver", "weaver-node-agent", "weaver-operator
 pub fn pages(programs: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("docs/reference/cli.md", command_lines(programs)),
-        ("docs/reference/files.md", files::page()),
+        ("docs/reference/files.md", EDIT.to_owned() + &files::page()),
         ("docs/reference/log-codes.md", log_codes()),
         ("docs/reference/metrics.md", metrics()),
         ("docs/reference/weaver-toml.md", weaver_toml::page()),

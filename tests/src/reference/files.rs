@@ -7,7 +7,6 @@ use std::path::Path;
 
 use weaver_node_agent::files::{FileGroup, FileRow, groups};
 
-use super::EDIT;
 use crate::monitoring::file;
 
 const PACKAGES: [&str; 3] = ["config-weaver", "weaver", "config-weaver-card"];
@@ -32,7 +31,7 @@ const INSTALLED: &[(&str, &str)] = &[
 pub(super) fn page() -> String {
     let groups: Vec<String> = groups().iter().map(group).collect();
     format!(
-        "{EDIT}# Files on the host\n\n\
+        "# Files on the host\n\n\
          Files that Config Weaver reads and writes on a card. A boot without changes writes nothing.\n{}\n\
          ## Of the packages\n\n\
          `dpkg -L PACKAGE` lists all of it. The card image has all three installed. There `dpkg -V` names the manuals and \
