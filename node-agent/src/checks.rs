@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     future_ca::FutureCa,
@@ -17,7 +18,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    facts::{board, ca_dates, mounts::Mounts, storage},
+    facts::{board, certificate_dates, mounts::Mounts, storage},
     findings::Findings,
     host::Host,
     host_checks::{self, Look},
@@ -45,6 +46,8 @@ pub struct Check {
     pub seen: Vec<ObservedName>,
     /// The names of the served certificate; none where it was not seen.
     pub served: Vec<String>,
+    /// What was shown.
+    pub certificate: Option<CertificateDer<'static>>,
     /// The directories in which a change is worth another check, as they really are.
     pub places: Vec<PathBuf>,
     /// How busy the machine was, where a handshake was late.
@@ -117,8 +120,11 @@ impl Files {
             (k3d.server_ca(), k3d.unusable(), Causes::default())
         } else {
             let data_dir = host.data_dir(&effective);
-            let future_ca =
-                ca_dates::future_ca(&host.root, &k3s_files::server_ca_path(&data_dir), Timestamp::now());
+            let future_ca = certificate_dates::future_ca(
+                &host.root,
+                &k3s_files::server_ca_path(&data_dir),
+                Timestamp::now(),
+            );
             let server_ca = k3s_files::server_ca(&host.root, &data_dir);
             let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
             (server_ca, kubeconfig, Causes { written: host.written(&effective), future_ca })
@@ -165,14 +171,14 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         if let Some(target) = target {
             findings.extend_by_server(join::look(&target).await);
         }
-        let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
         return Ok(Check {
-            findings,
+            findings: findings.finish(),
             proven: false,
             api_address,
             server_ca,
-            seen,
-            served,
+            seen: Vec::new(),
+            served: Vec::new(),
+            certificate: None,
             places,
             load: None,
         });
@@ -181,7 +187,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     let names_are_open = findings.names_are_open();
     let mut proven = false;
-    let (mut seen, mut served, mut load) = (Vec::new(), Vec::new(), None);
+    let (mut seen, mut served, mut certificate, mut load) = (Vec::new(), Vec::new(), None, None);
     match anchors {
         Err(finding) => findings.extend([*finding]),
         Ok(_) if names.is_empty() && names_are_open => {
@@ -197,14 +203,14 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
                 findings.extend(slowness::of_handshakes(&endpoint, &probed, took));
                 findings.extend(load.as_ref().and_then(HostLoad::judge));
             }
-            seen = probed.seen;
+            (seen, certificate) = (probed.seen, probed.certificate);
             let proof = serving::judge(&endpoint, &seen, &causes);
             findings.extend(proof.findings);
             proven = proof.proven && !names_are_open;
-            served = match seen.first() {
-                Some((_, seen)) => seen.served.clone(),
-                None => probe::served(api_address, anchors).await?,
-            };
+            match seen.first() {
+                Some((_, seen)) => served = seen.served.clone(),
+                None => (served, certificate) = probe::served(api_address, anchors).await?,
+            }
             if !names_are_open {
                 let stale = name_repair::stale(&served, &effective, &own);
                 findings.extend(name_repair::stale_finding(&endpoint, &stale));
@@ -217,5 +223,5 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(Check { findings, proven, api_address, server_ca, seen, served, places, load })
+    Ok(Check { findings, proven, api_address, server_ca, seen, served, certificate, places, load })
 }

@@ -14,7 +14,7 @@ use weaver_api::conditions::{
 use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
 use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 
-use crate::{facts::node::NodeFacts, publish::page::evidence_counts, rounding::rounded};
+use crate::{boot_steps, facts::node::NodeFacts, publish::page::evidence_counts, rounding::rounded};
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
@@ -83,6 +83,7 @@ pub fn status(
     now: &Time,
 ) -> NodeReportStatus {
     let verdicts: Vec<_> = RULES.iter().map(|rule| rule.judge(facts, findings)).collect();
+    let system = facts.system.as_ref().map(|measured| rounded(before.system.as_ref(), measured));
     NodeReportStatus {
         board: facts.board.clone(),
         os: facts.os.clone(),
@@ -90,7 +91,9 @@ pub fn status(
         k3s_version,
         agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         boot_medium: facts.boot_medium.map(str::to_owned),
-        system: facts.system.as_ref().map(|measured| rounded(before.system.as_ref(), measured)),
+        serving: facts.serving.clone().or_else(|| before.serving.clone()).filter(|_| !facts.joins),
+        boot: boot_steps::kept(before, system.as_ref(), &facts.boot),
+        system,
         conditions: fold(&NODE_ORDER, &before.conditions, &verdicts, None, now),
         findings: by_code(findings),
     }

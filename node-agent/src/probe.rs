@@ -14,7 +14,11 @@ use std::{
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
-use rustls::{RootCertStore, client::WebPkiServerVerifier, pki_types::ServerName};
+use rustls::{
+    RootCertStore,
+    client::WebPkiServerVerifier,
+    pki_types::{CertificateDer, ServerName},
+};
 use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
@@ -34,16 +38,29 @@ pub struct Probed {
     pub seen: Vec<ObservedName>,
     /// How long the slowest took, or was waited for, where none was answered in the usual time.
     pub late: Option<Duration>,
+    /// What was shown last.
+    pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// The names that the certificate has, by a handshake for one that every certificate of k3s has.
+/// How a handshake ended.
+struct Ended {
+    observation: Observation,
+    took: Duration,
+    certificate: Option<CertificateDer<'static>>,
+}
+
+/// The names that the certificate has, and itself, by a handshake for one that every certificate of k3s has.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
-pub async fn served(address: SocketAddr, anchors: RootCertStore) -> anyhow::Result<Vec<String>> {
+pub async fn served(
+    address: SocketAddr,
+    anchors: RootCertStore,
+) -> anyhow::Result<(Vec<String>, Option<CertificateDer<'static>>)> {
     let verifier = verifier(anchors)?;
     let name = ServingName::Dns("localhost".to_owned());
-    Ok(handshake(address, verifier, &name, handshake::DEADLINE).await.0.served)
+    let ended = handshake(address, verifier, &name, handshake::DEADLINE).await;
+    Ok((ended.observation.served, ended.certificate))
 }
 
 fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>> {
@@ -71,7 +88,7 @@ pub async fn prove(
     let verifier = verifier(anchors)?;
     let started = Instant::now();
     let mut observations = vec![Observation { outcome: Outcome::NotServed, served: Vec::new() }; names.len()];
-    let (mut deadline, mut late) = (handshake::DEADLINE, None);
+    let (mut deadline, mut late, mut certificate) = (handshake::DEADLINE, None, None);
     loop {
         let open: Vec<_> = (0..names.len()).filter(|i| observations[*i].outcome != Outcome::Proven).collect();
         let look = |index: usize| {
@@ -80,10 +97,11 @@ pub async fn prove(
             async move { (index, handshake(address, verifier, name, deadline).await) }
         };
         let round: Vec<_> = stream::iter(open).map(look).buffer_unordered(CONCURRENT).collect().await;
-        let took = round.iter().map(|(_, (_, took))| *took).max().unwrap_or_default();
+        let took = round.iter().map(|(_, ended)| ended.took).max().unwrap_or_default();
         late = late.map(|late: Duration| late.max(took));
-        for (index, (observation, _)) in round {
-            observations[index] = observation;
+        for (index, ended) in round {
+            observations[index] = ended.observation;
+            certificate = ended.certificate.or(certificate);
         }
         let late_ones = count(&observations, is_late);
         if late.is_none() && late_ones > 0 {
@@ -93,10 +111,11 @@ pub async fn prove(
                 continue;
             }
             // One name tells whether it answers at all.
-            let (first, took) = handshake(address, Arc::clone(&verifier), &names[0].name, deadline).await;
-            late = Some(took);
-            let is_answered = !is_late(&first.outcome);
-            observations[0] = first;
+            let first = handshake(address, Arc::clone(&verifier), &names[0].name, deadline).await;
+            late = Some(first.took);
+            let is_answered = !is_late(&first.observation.outcome);
+            observations[0] = first.observation;
+            certificate = first.certificate.or(certificate);
             if is_answered && names.len() > 1 {
                 continue;
             }
@@ -104,7 +123,8 @@ pub async fn prove(
         let proven = count(&observations, |outcome| *outcome == Outcome::Proven);
         let silent = count(&observations, |outcome| matches!(outcome, Outcome::Unreachable(_)));
         if proven == names.len() || silent == names.len() || started.elapsed() + POLL > patience {
-            return Ok(Probed { seen: names.into_iter().zip(observations).collect(), late });
+            let seen = names.into_iter().zip(observations).collect();
+            return Ok(Probed { seen, late, certificate });
         }
         tokio::time::sleep(POLL).await;
     }
@@ -139,7 +159,7 @@ pub(crate) async fn look(
     let mut seen = unanswered("the name has no address");
     // As k3s does: an address that no one answers at, of a network that is not there, hides no other.
     for address in found {
-        seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.0;
+        seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.observation;
         if !matches!(seen.outcome, Outcome::Unreachable(_)) {
             break;
         }
@@ -147,19 +167,20 @@ pub(crate) async fn look(
     Ok(seen)
 }
 
-/// What was seen, and how long it took.
 async fn handshake(
     address: SocketAddr,
     verifier: Arc<WebPkiServerVerifier>,
     name: &ServingName,
     deadline: Duration,
-) -> (Observation, Duration) {
+) -> Ended {
     let Some((asked, judged)) = server_names(address, name) else {
         let silence = Silence::Unanswered(format!("{name} cannot be used in a TLS handshake"));
-        return (Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() }, Duration::ZERO);
+        let observation = Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
+        return Ended { observation, took: Duration::ZERO, certificate: None };
     };
     let seen = handshake::handshake(address, verifier, asked, judged, deadline).await;
-    (Observation { outcome: seen.outcome, served: seen.served }, seen.took)
+    let observation = Observation { outcome: seen.outcome, served: seen.served };
+    Ended { observation, took: seen.took, certificate: seen.certificate }
 }
 
 /// The name to send, and the name to verify.

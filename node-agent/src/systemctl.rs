@@ -5,7 +5,7 @@
 //! deadline, and a call that outlives it is killed. A failure is an answer as
 //! any other: it is shown and tried again, and nothing ends because of it.
 
-use std::{ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
+use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{process::Command, time::timeout};
 use tracing::debug;
@@ -64,6 +64,17 @@ impl UnitState {
     }
 }
 
+/// When a unit last came into a state, in microseconds of the monotonic clock; `None` where it never did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnitTimes {
+    /// Its start began.
+    pub begun: Option<u64>,
+    /// It was up.
+    pub active: Option<u64>,
+    /// It had ended.
+    pub inactive: Option<u64>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Systemctl {
     program: PathBuf,
@@ -112,6 +123,17 @@ impl Systemctl {
         parse(&answer).ok_or_else(|| SystemctlError::NoState { call: call.join(" ") })
     }
 
+    /// When each of these units, by its name, came into its states; a unit that systemd does not know never did.
+    ///
+    /// # Errors
+    /// They could not be asked for.
+    pub async fn times(&self, units: &[&str]) -> Result<BTreeMap<String, UnitTimes>, SystemctlError> {
+        let properties =
+            "Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic";
+        let answer = self.call(&[&["show", "-p", properties], units].concat()).await?;
+        Ok(answer.split("\n\n").filter_map(parse_times).collect())
+    }
+
     /// Whether a unit is started at boot; a systemd that does not answer starts none.
     pub async fn is_enabled(&self, unit: &str) -> bool {
         self.call(&["is-enabled", unit]).await.is_ok()
@@ -149,14 +171,29 @@ impl Systemctl {
     }
 }
 
+fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::trim)
+}
+
+/// Zero stands for "never".
+fn moment(answer: &str, key: &str) -> Option<u64> {
+    value(answer, key)?.parse().ok().filter(|moment| *moment > 0)
+}
+
 fn parse(answer: &str) -> Option<UnitState> {
-    let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    let active = value("ActiveState").map(str::trim).filter(|state| !state.is_empty())?.to_owned();
-    // Zero stands for "never".
-    let since = value("StateChangeTimestampMonotonic").and_then(|since| since.trim().parse().ok());
-    let is_gated = value("DropInPaths")
+    let active = value(answer, "ActiveState").filter(|state| !state.is_empty())?.to_owned();
+    let is_gated = value(answer, "DropInPaths")
         .is_none_or(|paths| paths.split_whitespace().any(|path| path.ends_with(GATE_DROP_IN)));
-    Some(UnitState { active, since: since.filter(|since| *since > 0), is_gated })
+    Some(UnitState { active, since: moment(answer, "StateChangeTimestampMonotonic"), is_gated })
+}
+
+fn parse_times(answer: &str) -> Option<(String, UnitTimes)> {
+    let times = UnitTimes {
+        begun: moment(answer, "InactiveExitTimestampMonotonic"),
+        active: moment(answer, "ActiveEnterTimestampMonotonic"),
+        inactive: moment(answer, "InactiveEnterTimestampMonotonic"),
+    };
+    Some((value(answer, "Id")?.to_owned(), times))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 mod own_server {
     use std::fs;
 
-    use serde_json::Value;
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::{Value, json};
     use weaver_devstack::ports;
     use weaver_tests::agent::{Scene, until};
     use weaver_tests::metrics::Metrics;
@@ -41,7 +42,7 @@ mod own_server {
     async fn a_fault_comes_and_goes_in_report_labels_events_and_metrics() {
         let scene = Scene::start();
         let manifest = scene.dir.path().join("node.json");
-        let node = serde_json::json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME } });
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME } });
         fs::write(&manifest, node.to_string()).unwrap();
         scene.kubectl(&["create", "-f", manifest.to_str().unwrap()]);
         scene.add("node.yaml", &format!("node-name: {NAME}\n"));
@@ -58,6 +59,14 @@ mod own_server {
         assert!(first["status"]["kernel"].as_str().unwrap().contains('.'), "{first:#}");
         assert!(first["status"]["k3sVersion"].as_str().unwrap().starts_with("v1."), "{first:#}");
         assert_eq!(first["status"]["conditions"].as_array().unwrap().len(), 5);
+        let serving = &first["status"]["serving"];
+        let now = Timestamp::now();
+        for date in ["certificateExpires", "caExpires"] {
+            let expires: Timestamp = serving[date].as_str().unwrap().parse().unwrap();
+            assert!(expires > now, "{serving:#}");
+        }
+        let localhost = json!({"name": "localhost", "configured": false, "served": true});
+        assert!(serving["names"].as_array().unwrap().contains(&localhost), "{serving:#}");
         let shown = scene.kubectl(&["get", "nr", NAME, "--no-headers"]);
         assert!(shown.contains("True"), "{shown}");
 
@@ -75,6 +84,10 @@ mod own_server {
         let names = condition(&bad, "ServingNamesCovered");
         assert_eq!(names["reason"], "NameNotServed");
         assert!(names["message"].as_str().unwrap().contains("bux.example"), "{names:#}");
+        let asked = json!({"name": "bux.example", "configured": true, "served": false});
+        let shown = &bad["status"]["serving"];
+        assert!(shown["names"].as_array().unwrap().contains(&asked), "{shown:#}");
+        assert_eq!(shown["caExpires"], serving["caExpires"]);
         let findings = bad["status"]["findings"].as_array().unwrap();
         let finding = findings.iter().find(|finding| finding["code"] == "T-02").unwrap();
         assert!(finding["remedy"].as_str().unwrap().contains("\n$ sudo weaver-node-agent repair names"));

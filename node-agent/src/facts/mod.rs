@@ -4,7 +4,7 @@
 //! Failure: what cannot be read is `None`.
 
 pub(crate) mod board;
-pub(crate) mod ca_dates;
+pub(crate) mod certificate_dates;
 pub(crate) mod identity;
 pub(crate) mod kernel;
 pub(crate) mod load;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weaver_api::v1beta1::NodeSystem;
+use weaver_api::v1beta1::{NodeBootStep, NodeServing, NodeSystem};
 use weaver_diagnostics::{host::storage::Mount, power::Power};
 
 use crate::{
@@ -26,6 +26,12 @@ pub struct NodeFacts {
     pub boot_medium: Option<&'static str>,
     /// What was measured; `None` where nothing can be.
     pub system: Option<NodeSystem>,
+    /// What the API server shows; `None` where no certificate was seen.
+    pub serving: Option<NodeServing>,
+    /// The steps of this boot, as systemd has them now.
+    pub boot: Vec<NodeBootStep>,
+    /// Whether another node's API server is its own.
+    pub joins: bool,
     /// Whether someone has set the clock.
     pub clock_is_set: bool,
     /// Whether it is known what is mounted.
@@ -34,7 +40,7 @@ pub struct NodeFacts {
     pub power_is_seen: bool,
 }
 
-/// What can be read.
+/// What can be read of the host's files.
 #[must_use]
 pub fn read(root: &HostRoot, data_dir: &Path) -> NodeFacts {
     let mounts = Mounts::read(root).unwrap_or_default();
@@ -47,6 +53,7 @@ pub fn read(root: &HostRoot, data_dir: &Path) -> NodeFacts {
         clock_is_set: clock_wait::is_synchronised(root),
         storage_is_seen: mounts.at(Path::new("/")) != Mount::Absent,
         power_is_seen: matches!(board::power(root), Some(Power::Flags(..) | Power::Alarm(..))),
+        ..NodeFacts::default()
     }
 }
 
@@ -124,10 +131,9 @@ mod tests {
             os: Some("Debian GNU/Linux 13 (trixie)".into()),
             kernel: Some("6.12.57+deb13-arm64".into()),
             boot_medium: Some("sd"),
-            system: None,
             clock_is_set: true,
             storage_is_seen: true,
-            power_is_seen: false,
+            ..NodeFacts::default()
         };
         assert_eq!(read(&root, Path::new("/")), facts);
     }

@@ -62,6 +62,7 @@ mod tests {
             server_ca: None,
             seen: vec![],
             served: vec![],
+            certificate: None,
             places: vec![],
             load: None,
         }

@@ -33,7 +33,7 @@ use crate::{
     host::Host,
     k3d::K3d,
     node_report::Gate,
-    slowness,
+    serving_report, slowness,
 };
 
 /// Longest time for one round without its pauses: reading, handshakes one after
@@ -135,6 +135,7 @@ pub async fn keep(
                 drift.watch(&check.places);
             }
             known_bad = check.failures().next().is_some();
+            keeper.status.set_serving(serving_report::of(&check));
             keeper.observe(&check).await?;
             keeper.status.counts.round(begun.elapsed());
             keeper.pause(&check).await;

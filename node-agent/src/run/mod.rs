@@ -148,16 +148,17 @@ fn start(
         tasks.spawn(kernel_log::follow(host.root.clone(), log.clone(), status(), stop()));
     }
     let role = host.role();
-    tasks.spawn(reporter::keep(host.clone(), status(), stop()));
+    let systemctl = args.systemd.then(|| Systemctl::new(args.systemctl.clone()));
+    tasks.spawn(reporter::keep(host.clone(), status(), systemctl.clone(), stop()));
     match role {
         Role::Agent => status().joins(),
         Role::Server => {
             tasks.spawn(definitions::keep(host.clone(), args.clone(), status(), serve, stop()));
         }
     }
-    let units = args.systemd.then(|| {
+    let units = systemctl.map(|systemctl| {
         let drop_ins = HostRoot::new(args.host.root.clone()).real(k3d_units::DIRECTORY);
-        Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), drop_ins, role)
+        Units::new(systemctl, args.runtime_dir.clone(), drop_ins, role)
     });
     tasks.spawn(keeper::keep(host, args, status(), open, show, served, units, kernel_log, heartbeat, stop()));
     tasks

@@ -39,9 +39,11 @@ use super::{
     status::Status,
 };
 use crate::{
+    boot_steps,
     facts::node::{self, NodeFacts},
     host::Host,
     node_verdicts::{self, News},
+    systemctl::Systemctl,
 };
 
 /// Pause between two looks where nothing has changed here.
@@ -86,7 +88,17 @@ impl Memory {
 }
 
 /// Runs until `stop`.
-pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
+///
+/// `systemctl` is there where systemd runs the units.
+///
+/// # Errors
+/// No one checks any more.
+pub async fn keep(
+    host: Host,
+    status: Status,
+    systemctl: Option<Systemctl>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let work = async {
         status.checked().await?;
         let mut report = status.subscribe();
@@ -94,7 +106,8 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
         let (mut memory, mut said) = (Memory::default(), None);
         loop {
             let findings = report.borrow_and_update().findings.clone();
-            let round = timeout(ROUND, publish(&host, &status, &findings, &mut memory)).await;
+            let round =
+                timeout(ROUND, publish(&host, &status, systemctl.as_ref(), &findings, &mut memory)).await;
             let round = round.unwrap_or_else(|_| Err(anyhow!("timed out after {} s", ROUND.as_secs())));
             let failure = round.as_ref().err().map(|failure| format!("{failure:#}"));
             if failure != said {
@@ -133,6 +146,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
 async fn publish(
     host: &Host,
     status: &Status,
+    systemctl: Option<&Systemctl>,
     findings: &[Finding],
     memory: &mut Memory,
 ) -> anyhow::Result<()> {
@@ -142,6 +156,11 @@ async fn publish(
         (reader.node_name(), facts, reader.reporter(), reader.joins())
     });
     let (name, facts, access, joins) = read.await.context("reading the node's facts")?;
+    let boot = match systemctl {
+        Some(systemctl) => boot_steps::seen(systemctl, host.role()).await,
+        None => Vec::new(),
+    };
+    let facts = NodeFacts { serving: status.serving(), boot, joins, ..facts };
     let name = name.context("the node has no name: neither node-name nor a host name")?;
     let client = if let Some(client) = &memory.client {
         client.clone()

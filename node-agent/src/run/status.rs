@@ -10,6 +10,7 @@ use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use weaver_api::v1beta1::NodeServing;
 use weaver_diagnostics::{finding::Finding, finding_text::cut};
 use weaver_host::durable_file;
 
@@ -42,6 +43,8 @@ pub struct Status {
     news: Arc<Mutex<Vec<News>>>,
     /// What was found in the cluster, and by no round of checks.
     in_cluster: watch::Sender<Option<Finding>>,
+    /// The certificate that a round of checks saw.
+    serving: watch::Sender<Option<NodeServing>>,
     /// What is counted besides.
     pub counts: Counts,
 }
@@ -66,6 +69,7 @@ impl Status {
             checked: watch::Sender::new(false),
             news: Arc::default(),
             in_cluster: watch::Sender::new(None),
+            serving: watch::Sender::new(None),
             counts: Counts::default(),
         }
     }
@@ -114,6 +118,19 @@ impl Status {
     /// What the cluster shows of this node besides its report; it is there from the next round on.
     pub fn set_in_cluster(&self, finding: Option<Finding>) {
         self.in_cluster.send_replace(finding);
+    }
+
+    /// What the API server shows; what was seen last, if nothing was seen now.
+    pub fn set_serving(&self, seen: Option<NodeServing>) {
+        if seen.is_some() {
+            self.serving.send_replace(seen);
+        }
+    }
+
+    /// What the API server shows; `None` where nothing was seen yet.
+    #[must_use]
+    pub fn serving(&self) -> Option<NodeServing> {
+        self.serving.borrow().clone()
     }
 
     /// The findings of a check; new ones are logged.

@@ -297,6 +297,7 @@ mod tests {
             server_ca: None,
             seen: seen.to_vec(),
             served: certificate,
+            certificate: None,
             places: Vec::new(),
             load: None,
         };

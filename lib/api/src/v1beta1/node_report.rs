@@ -77,6 +77,19 @@ pub struct NodeReportStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<NodeSystem>,
 
+    /// The certificate that the API server shows on this node, by the last handshakes. A node that joins another has none
+    /// of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<NodeServing>,
+
+    /// The steps of this boot, by the time at which each was first seen. Only where systemd runs them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["step"])
+    )]
+    pub boot: Vec<NodeBootStep>,
+
     /// MemoryCgroupEnabled, ServingNamesCovered, ClockSynchronised, StorageHealthy, PowerHealthy; `Unknown`
     /// where the kernel has no reader.
     #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
@@ -152,6 +165,60 @@ pub struct NodeDisk {
     /// What is free, to a twentieth of the size.
     #[serde(rename = "freeMiB")]
     pub free_mib: i64,
+}
+
+/// What a client sees of the API server's certificate.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeServing {
+    /// The names that are configured, and those that the certificate has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub names: Vec<NodeServingName>,
+
+    /// When the certificate expires; a start of k3s in the months before renews it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub certificate_expires: Option<String>,
+
+    /// When the CA expires that signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub ca_expires: Option<String>,
+}
+
+/// A name of the API server.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["name", "configured", "served"]))]
+pub struct NodeServingName {
+    /// A host name, a wildcard or an address.
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+
+    /// Whether k3s' configuration asks for it.
+    pub configured: bool,
+
+    /// Whether a client that verifies it gets a connection; of a name that is not configured, whether the certificate has
+    /// it.
+    pub served: bool,
+}
+
+/// A step of a boot.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["step", "seconds"]))]
+pub struct NodeBootStep {
+    /// `BootFilesApplied`, `HostChecked`, `K3sStarted`, `K3sReady`, `WebhookReady`, `OperatorReady`; later releases may
+    /// have others.
+    #[schemars(length(min = 1, max = 32))]
+    pub step: String,
+
+    /// Seconds after the kernel started.
+    pub seconds: i64,
 }
 
 /// One finding.

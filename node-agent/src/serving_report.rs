@@ -1,0 +1,105 @@
+//! What the `NodeReport` says of the API server's certificate. Pure.
+
+use weaver_api::v1beta1::{NodeServing, NodeServingName};
+use weaver_diagnostics::finding_text::clean;
+use weaver_diagnostics::serving::Outcome;
+
+use crate::checks::Check;
+use crate::facts::certificate_dates::{dates, first};
+
+/// Names that the definition takes.
+const MOST: usize = 128;
+/// Characters of a name that the definition takes, as it is shown: a control character has several.
+const LONGEST: usize = 256;
+
+/// `None` where no certificate was seen: nothing is known then.
+#[must_use]
+pub(crate) fn of(check: &Check) -> Option<NodeServing> {
+    let certificate = check.certificate.as_ref()?;
+    let name = |name: &str, configured, served| {
+        let name = clean(name).chars().take(LONGEST).collect();
+        NodeServingName { name, configured, served }
+    };
+    let mut names: Vec<NodeServingName> = Vec::new();
+    let configured = check
+        .seen
+        .iter()
+        .map(|(wanted, seen)| name(&wanted.name.to_string(), true, seen.outcome == Outcome::Proven));
+    let others = check.served.iter().map(|served| name(served, false, true));
+    for other in configured.chain(others) {
+        let is_known = names.iter().any(|known| known.name.eq_ignore_ascii_case(&other.name));
+        if !other.name.is_empty() && !is_known {
+            names.push(other);
+        }
+    }
+    names.truncate(MOST);
+    let expires = |certificate| dates(certificate).map(|(_, expires)| expires.to_string());
+    Some(NodeServing {
+        names,
+        certificate_expires: expires(certificate),
+        ca_expires: check.server_ca.as_deref().and_then(first).as_ref().and_then(expires),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::finding::Place;
+    use weaver_diagnostics::serving::{Observation, Wanted};
+
+    use super::*;
+
+    fn certificate(year: i32) -> rcgen::Certificate {
+        let mut params = rcgen::CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap()
+    }
+
+    fn check(seen: &[(&str, Outcome)], served: &[&str]) -> Check {
+        let served: Vec<String> = served.iter().map(|name| (*name).to_owned()).collect();
+        let seen = seen.iter().map(|(name, outcome)| {
+            let wanted = Wanted { name: name.parse().unwrap(), origin: Place::file("/c.yaml") };
+            (wanted, Observation { outcome: outcome.clone(), served: served.clone() })
+        });
+        Check {
+            findings: Vec::new(),
+            proven: false,
+            api_address: ([127, 0, 0, 1], 6443).into(),
+            server_ca: Some(certificate(2040).pem()),
+            seen: seen.collect(),
+            served,
+            certificate: Some(certificate(2031).der().clone()),
+            places: Vec::new(),
+            load: None,
+        }
+    }
+
+    #[test]
+    fn names_asked_for_come_first_and_each_once() {
+        let seen = [("raspi", Outcome::Proven), ("pi.lan", Outcome::NotServed)];
+        let report = of(&check(&seen, &["kubernetes", "RASPI", "10.43.0.1"])).unwrap();
+        let names: Vec<_> =
+            report.names.iter().map(|name| (name.name.as_str(), name.configured, name.served)).collect();
+        assert_eq!(
+            names,
+            [
+                ("raspi", true, true),
+                ("pi.lan", true, false),
+                ("kubernetes", false, true),
+                ("10.43.0.1", false, true)
+            ]
+        );
+        assert_eq!(report.certificate_expires.as_deref(), Some("2031-01-01T00:00:00Z"));
+        assert_eq!(report.ca_expires.as_deref(), Some("2040-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn without_a_certificate_nothing_is_known_and_a_hostile_one_is_bounded() {
+        let silent = Check { certificate: None, ..check(&[], &[]) };
+        assert_eq!(of(&silent), None);
+        let many: Vec<String> = (0..500).map(|i| format!("{i}{}", "\u{202e}x".repeat(400))).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let report = of(&check(&[], &many)).unwrap();
+        assert_eq!(report.names.len(), MOST);
+        assert!(report.names.iter().all(|name| name.name.chars().count() <= 256), "{:?}", report.names[0]);
+    }
+}
