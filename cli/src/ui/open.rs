@@ -4,6 +4,7 @@
 //! the token, but a file that only this user can read, and that leads there.
 
 use std::env;
+use std::env::consts::OS;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,23 @@ use anyhow::Context as _;
 use maud::{DOCTYPE, html};
 use tempfile::{Builder, NamedTempFile};
 
-/// What opens a file as the desktop does.
-const OPENER: &str = "xdg-open";
+/// What opens a file as the desktop does, by the system that this is.
+fn opener(system: &str) -> (&'static str, &'static [&'static str]) {
+    match system {
+        "macos" => ("open", &[]),
+        // `start` is of cmd, which would take a part of the path for a command.
+        "windows" => ("rundll32", &["url.dll,FileProtocolHandler"]),
+        _ => ("xdg-open", &[]),
+    }
+}
 
-/// Is there a desktop? Without one, `xdg-open` would take the terminal for a browser of text.
-fn is_desktop(variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| variable(name).is_some_and(|value| !value.is_empty()))
+/// Is there a desktop? On other systems there always is; without one, `xdg-open` would take the terminal for a browser of
+/// text.
+fn is_desktop(system: &str, variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    ["macos", "windows"].contains(&system)
+        || ["DISPLAY", "WAYLAND_DISPLAY"]
+            .iter()
+            .any(|name| variable(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// Has the page opened. `None` where there is no desktop; else the file that leads there, to be kept until it was read.
@@ -26,14 +38,15 @@ fn is_desktop(variable: impl Fn(&str) -> Option<OsString>) -> bool {
 /// # Errors
 /// The file cannot be written, or the browser cannot be started.
 pub fn browser(address: &str) -> anyhow::Result<Option<NamedTempFile>> {
-    if !is_desktop(|name| env::var_os(name)) {
+    if !is_desktop(OS, |name| env::var_os(name)) {
         return Ok(None);
     }
     let directory = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|directory| directory.is_dir());
     let file = leading(address, &directory.unwrap_or_else(env::temp_dir))?;
-    let mut opener = Command::new(OPENER);
-    opener.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    opener.spawn().with_context(|| format!("{OPENER} cannot be run"))?;
+    let (program, arguments) = opener(OS);
+    let mut opener = Command::new(program);
+    opener.args(arguments).arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    opener.spawn().with_context(|| format!("{program} cannot be run"))?;
     Ok(Some(file))
 }
 
@@ -78,14 +91,23 @@ mod tests {
 
     #[test]
     fn a_terminal_is_not_taken_for_a_browser() {
-        for (name, value, expected) in [
-            ("DISPLAY", ":0", true),
-            ("WAYLAND_DISPLAY", "w", true),
-            ("DISPLAY", "", false),
-            ("TERM", "x", false),
+        for (system, name, value, expected) in [
+            ("linux", "DISPLAY", ":0", true),
+            ("linux", "WAYLAND_DISPLAY", "w", true),
+            ("linux", "DISPLAY", "", false),
+            ("linux", "TERM", "x", false),
+            ("macos", "TERM", "x", true),
+            ("windows", "TERM", "x", true),
         ] {
             let variable = |asked: &str| (asked == name).then(|| OsString::from(value));
-            assert_eq!(is_desktop(variable), expected, "{name}={value}");
+            assert_eq!(is_desktop(system, variable), expected, "{system} {name}={value}");
         }
+    }
+
+    #[test]
+    fn each_system_has_its_own_way_to_open_a_file() {
+        assert_eq!(opener("macos"), ("open", &[][..]));
+        assert_eq!(opener("windows"), ("rundll32", &["url.dll,FileProtocolHandler"][..]));
+        assert_eq!(opener("linux"), ("xdg-open", &[][..]));
     }
 }
