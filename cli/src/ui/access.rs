@@ -23,7 +23,7 @@ const RANDOM: usize = 32;
 
 /// What opens the pages of one run.
 pub struct Access {
-    hosts: [String; 2],
+    hosts: Vec<String>,
     /// Of every page, `/` included at both ends.
     pub prefix: String,
     /// In every page and in no request: what the next program at this port cannot know.
@@ -69,6 +69,13 @@ impl Refusal {
     }
 }
 
+/// What a browser says of where it asks: it leaves out the port that is usual.
+fn hosts(port: u16) -> Vec<String> {
+    let names = ["127.0.0.1", "localhost"];
+    let usual = names.iter().filter(|_| port == 80).map(|name| (*name).to_owned());
+    usual.chain(names.map(|name| format!("{name}:{port}"))).collect()
+}
+
 impl Access {
     /// For pages at this port.
     ///
@@ -78,7 +85,7 @@ impl Access {
         let (prefix, token, session) = (random()?, random()?, random()?);
         Ok(Self {
             run: random()?,
-            hosts: ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}")),
+            hosts: hosts(port),
             prefix: format!("/{prefix}/"),
             token,
             session,
@@ -284,5 +291,11 @@ mod tests {
         assert!(all.iter().collect::<std::collections::BTreeSet<_>>().len() == 6);
         assert!(all.iter().all(|secret| secret.len() >= 43));
         assert!(!is_equal("", &one.token) && !is_equal(&one.token[..42], &one.token));
+    }
+
+    #[test]
+    fn at_the_usual_port_a_browser_says_none() {
+        assert_eq!(hosts(81), ["127.0.0.1:81", "localhost:81"]);
+        assert_eq!(hosts(80), ["127.0.0.1", "localhost", "127.0.0.1:80", "localhost:80"]);
     }
 }
