@@ -76,7 +76,7 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
     let kubectl = record.kubectl(&layout);
     let next_to = candidates::ensure(&layout, programs, &kubectl, replicas.saturating_sub(1))?;
     for process in &next_to {
-        steps.done("another operator next_to", format!("pid {}", process.pid));
+        steps.done("another operator", format!("pid {}", process.pid));
     }
     let sample = programs.sample();
     let edits = if apply(&kubectl, &sample)? == Applied::EditsKept { ", your edits kept" } else { "" };
