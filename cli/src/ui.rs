@@ -5,6 +5,8 @@
 
 mod access;
 mod app;
+mod asking;
+mod comparing;
 mod confirm;
 #[cfg(test)]
 mod contrast;
@@ -13,6 +15,7 @@ mod live;
 mod open;
 mod own_rights;
 mod page;
+mod recent;
 mod serve;
 mod told;
 mod view;
@@ -33,7 +36,6 @@ use crate::connection;
 use crate::stdout::{note, print};
 use access::Access;
 use app::App;
-use confirm::Confirmations;
 use live::Live;
 use serve::router;
 
@@ -75,8 +77,15 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
     let port = listener.local_addr().context("asking for the port")?.port();
     let access = Arc::new(Access::new(port)?);
     let live = Live::start(client, options.namespace.clone());
-    let confirmations = Arc::new(Confirmations::default());
-    let router = router(App { access: Arc::clone(&access), live, server: server.into(), confirmations });
+    let app = App {
+        access: Arc::clone(&access),
+        live,
+        server: server.into(),
+        confirmations: Arc::default(),
+        histories: Arc::default(),
+        syncs: Arc::default(),
+    };
+    let router = router(app);
     let stop = CancellationToken::new();
     let serving = tokio::spawn(http_server::serve(listener, None, router, &LIMITS, stop.clone()));
 

@@ -1,15 +1,16 @@
 //! `weaver ui` in a real browser.
 
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use weaver_api::v1beta1::NodeReport;
 use weaver_tests::browser::{Browser, LOOKS};
+use weaver_tests::resources;
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::ui::Ui;
-use weaver_tests::world::{World, given};
+use weaver_tests::world::{World, eventually, given};
 
 /// Every page with real data, in light, dark and at the width of a phone: nothing in the console, nothing
 /// that axe-core finds, nothing wider than the screen, everything within reach of the keyboard; and each can
@@ -22,6 +23,9 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     dry_run(&world, &team, [&foo, &bar]).await;
     world.sync(&team, "settings", world.spec(&team, &[&bar, &baz])).await;
     world.condition(&team, "settings", "Ready", "False", "MissingRights").await;
+    let long = long_names(&world, &team, &bar).await;
+    resources::sync(&world, &team, "policies", policies(&team, &foo)).await;
+    resources::condition(&world, &team, "policies", "Ready", "False", "MissingRights").await;
     world.grant_writer(&team, "tokens").await;
     world.robot(&team, "robot").await;
     world.service_token(&team, "tokens", &[("api", "robot")]).await;
@@ -40,7 +44,7 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     let pages = [
         ("overview", String::new(), "Checked "),
         ("syncs", format!("syncs?q={team}"), broken.as_str()),
-        ("syncs-none", "syncs?q=no-such-sync".to_owned(), "No ConfigMapSync is selected"),
+        ("syncs-none", "syncs?q=no-such-sync".to_owned(), "No sync is selected"),
         ("sync", format!("syncs/{broken}"), "MissingRights"),
         ("compare", format!("syncs/{broken}/compare"), "What the next reconciliation would change"),
         ("plan", format!("syncs/{team}/preview/compare"), "It is a dry run"),
@@ -48,9 +52,13 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         ("accounts", format!("accounts?q={team}"), "Writes in"),
         ("accounts-none", "accounts?q=no-such-account".to_owned(), "No account is selected"),
         ("account", format!("accounts/{team}/{ACCOUNT}"), "Writes in 4"),
+        ("rights", format!("accounts/{team}/{ACCOUNT}?in={baz}"), "may not create ConfigMaps"),
+        ("resource", format!("resources/{team}/policies"), "MissingRights"),
+        ("long", format!("syncs/{team}/{long}"), "Conditions"),
+        ("long-account", format!("accounts/{team}/{long}"), "What uses it"),
         ("tokens", "tokens".to_owned(), "robot"),
         ("nodes", "nodes".to_owned(), "booted"),
-        ("boot", format!("nodes/{node}"), "Before k3s runs"),
+        ("boot", format!("nodes/{node}"), "Each step in the journal"),
         ("explain", "explain".to_owned(), "An error, or a piece of a log"),
         ("absent", "syncs/a/b".to_owned(), "There is no such ConfigMapSync"),
     ];
@@ -67,6 +75,9 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
             let overflow = browser.overflow().await;
             if overflow > 0 {
                 found.push(format!("{overflow} pixels wider than the screen"));
+            }
+            if browser.run(COVERED).await == true {
+                found.push("the names of rows cover the table".to_owned());
             }
             if look.name == "light" {
                 found.extend(browser.not_reached().await);
@@ -94,6 +105,26 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         browser.shows(words).await;
     }
     world.finish().await;
+}
+
+/// Whether the first column, which stays while one scrolls, takes more than a part of the screen.
+const COVERED: &str = "return [...document.querySelectorAll('.matrix tbody th')]
+    .some((one) => getComputedStyle(one).position === 'sticky' && one.offsetWidth > window.innerWidth / 3)";
+
+/// The longest names that the API server takes, without a place where a line would break: of a sync, its source and its
+/// account, which is also the name that is returned.
+async fn long_names(world: &World, team: &str, target: &str) -> String {
+    let long = "a".repeat(253);
+    let mut spec = world.spec(team, &[target]);
+    spec["serviceAccount"]["name"] = json!(long);
+    spec["source"]["name"] = json!(long);
+    world.sync(team, &long, spec).await;
+    long
+}
+
+/// Of a ResourceSync whose account may not do it.
+fn policies(team: &str, target: &str) -> serde_json::Value {
+    resources::spec(team, "networking.k8s.io/v1", "NetworkPolicy", "deny", &[target])
 }
 
 /// A ConfigMapSync `preview` that was changed to a dry run: of its two copies one would be deleted and one
@@ -211,5 +242,53 @@ async fn a_broken_sync_is_led_to_its_cure_by_clicks_alone() {
     }
     browser.shows(&format!("The operator retries {team}/sync now.")).await;
     world.holds(&qux, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}
+
+/// Who knows nothing but the address finds why a copy is missing after a right was taken away, and puts it right.
+#[tokio::test]
+async fn a_right_that_was_taken_away_is_given_back_by_clicks_from_the_overview() {
+    let world = World::new("browser-revoked").await;
+    let (team, foo) = world.synced().await;
+    world.revoke(&foo).await;
+    world.config_maps(&foo).delete("settings", &DeleteParams::default()).await.unwrap();
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let (ui, browser) = (Ui::start(&["-n", &team]).await, Browser::start().await);
+    browser.open(&format!("http://{}{}", ui.host, ui.address())).await;
+    for link in [&format!("Open {team}/sync"), "Find out why", "Grant what is missing", "Grant these rights"]
+    {
+        browser.click(link).await;
+    }
+    browser.shows(&format!("The operator retries {team}/sync now.")).await;
+    browser.click("Show the current state").await;
+    browser.shows("Copies: 1 of 1 synced").await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}
+
+/// Two findings of one kind: what a person has opened stays open when the page is loaded again.
+#[tokio::test]
+async fn what_was_opened_stays_open_when_something_changes() {
+    let world = World::new("browser-opened").await;
+    let (team, _) = world.synced().await;
+    let bar = world.namespace("bar").await;
+    for name in ["one", "two"] {
+        world.sync(&team, name, world.spec(&team, &[&bar])).await;
+        world.condition(&team, name, "Ready", "False", "MissingRights").await;
+    }
+    let (ui, browser) = (Ui::start(&["-n", &team]).await, Browser::start().await);
+    browser.open(&format!("http://{}{}", ui.host, ui.address())).await;
+    browser.shows(&format!("Open {team}/two")).await;
+    let loaded = "document.querySelector('main h1').dataset.old = 'yes';
+                  document.querySelector('article details').open = true";
+    browser.run(loaded).await;
+    world.sync(&team, "one", world.spec(&team, &[&bar, &world.namespace("baz").await])).await;
+    eventually("the page is loaded again", || async {
+        let old = browser.run("return document.querySelector('main h1').dataset.old ?? null").await;
+        if old.is_null() { Ok(()) } else { Err(old) }
+    })
+    .await;
+    let open = "return [...document.querySelectorAll('article details')].map((one) => one.open)";
+    assert_eq!(browser.run(open).await, json!([true, false]));
     world.finish().await;
 }

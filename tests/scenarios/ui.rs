@@ -1,10 +1,14 @@
 //! `weaver ui`: its pages show what the cluster has, and follow it.
 
+use kube::api::{Patch, PatchParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use weaver_tests::cli::program;
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
+use weaver_tests::resources;
+use weaver_tests::tenant::{ACCOUNT, TARGET};
 use weaver_tests::ui::{Ui, confirmation};
 use weaver_tests::world::{World, eventually, given};
 
@@ -172,6 +176,16 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
     let ui = Ui::entered(&[]).await;
     ui.shows("tokens", &format!("{team}/tokens")).await;
     ui.shows("", "Checked ").await;
+    world.grant_secrets(&team, &foo, &TARGET).await;
+    world.grant_secrets(&team, &team, &["get", "list", "watch"]).await;
+    world.condition(&team, "secret", "Ready", "True", "Synced").await;
+    // A copy that differs, so that its key is in the plan.
+    let edited = json!({"stringData": {"key": "hunter3-of-the-ui"}});
+    let mut paused = world.syncs(&team).get("secret").await.unwrap().spec.spec.unwrap();
+    paused.dry_run = true;
+    world.sync(&team, "secret", json!(paused)).await;
+    world.condition(&team, "secret", "Paused", "True", "DryRun").await;
+    world.secrets(&foo).patch("password", &PatchParams::default(), &Patch::Merge(edited)).await.unwrap();
     let paths = [
         String::new(),
         "tokens".into(),
@@ -185,11 +199,14 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
         // Raw, in base64, and the token.
         if path.ends_with("compare") {
             assert!(
-                page.contains("<code>data.key</code>") && page.contains("Of a Secret no page shows"),
+                page.contains("changed: </span></span> <code>data.key</code>")
+                    && page.contains("Of a Secret no page shows"),
                 "{page}"
             );
         }
-        for secret in ["hunter2-of-the-ui", "aHVudGVyMi1vZi10aGUtdWk", tokens["api"].as_str(), "eyJ"] {
+        for secret in
+            ["of-the-ui", "aHVudGVyMi1vZi10aGUtdWk", "aHVudGVyMy1vZi10aGUtdWk", tokens["api"].as_str(), "eyJ"]
+        {
             assert!(!page.contains(secret), "{path}: {page}");
         }
     }
@@ -280,4 +297,83 @@ async fn all_pages_stay_with_the_cluster_of_the_start() {
     let page = ui.shows("", "Checked ").await;
     assert!(page.contains("checks found nothing wrong") && !page.contains("127.0.0.1:1<"), "{page}");
     assert!(!page.contains("The fault is"), "{page}");
+}
+
+/// Its status has the form of a ConfigMapSync's: it is counted, found, and has its own page.
+#[tokio::test]
+async fn a_resource_sync_is_among_the_syncs_and_has_a_page() {
+    let world = World::new("ui-resource").await;
+    let (team, foo) = world.synced().await;
+    let spec = resources::spec(&team, "networking.k8s.io/v1", "NetworkPolicy", "deny", &[&foo]);
+    resources::sync(&world, &team, "policies", spec).await;
+    resources::condition(&world, &team, "policies", "Ready", "False", "MissingRights").await;
+    let ui = Ui::entered(&["-n", &team]).await;
+    let path = format!("resources/{team}/policies");
+    let page = ui.shows("syncs", &format!("{}{path}", ui.prefix)).await;
+    assert!(page.contains("NetworkPolicy ") && page.contains("<small>ResourceSync</small>"), "{page}");
+    let page = ui.page(&path).await;
+    assert!(
+        page.contains("MissingRights") && page.contains("kubectl describe resourcesync policies"),
+        "{page}"
+    );
+    let page = ui.shows("", &format!("{}{path}", ui.prefix)).await;
+    assert!(page.contains("<strong>Syncs</strong> 1 of 2 ready"), "{page}");
+    let page = ui.page("accounts").await;
+    assert!(page.contains(&format!("{team}/{ACCOUNT}")) && page.contains("<td>2</td>"), "{page}");
+    resources::delete(&world, &team, "policies").await;
+    eventually("it is gone from the page", || async {
+        let answer = ui.get(&path).await;
+        if answer.status == 404 { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    world.finish().await;
+}
+
+/// No watch of the operator has ended since: the status still says that all is well.
+#[tokio::test]
+async fn a_right_that_is_missing_can_be_granted_although_the_status_does_not_say_so_yet() {
+    let world = World::new("ui-revoked").await;
+    let (team, foo) = world.synced().await;
+    let ui = Ui::entered(&["-n", &team]).await;
+    ui.shows("syncs", &format!("{team}/sync")).await;
+    let compare = format!("syncs/{team}/sync/compare");
+    assert!(!ui.page(&compare).await.contains("Grant what is missing"));
+    world.revoke(&foo).await;
+    let page = ui.shows(&compare, "Grant what is missing").await;
+    assert!(page.contains("kind: RoleBinding"), "{page}");
+    world.finish().await;
+}
+
+/// The API server is asked only where a person asks, in a namespace that it has named itself.
+#[tokio::test]
+async fn what_an_account_may_do_is_asked_for_one_namespace_at_a_time() {
+    let world = World::new("ui-rights").await;
+    let (team, foo) = world.synced().await;
+    let baz = world.namespace("baz").await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &baz])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let ui = Ui::entered(&["-n", &team]).await;
+    let path = format!("accounts/{team}/{ACCOUNT}");
+    ui.shows("syncs", "MissingRights").await;
+    let page = ui.page(&format!("{path}?in={foo}")).await;
+    assert!(page.contains(">may</span> create") && !page.contains(">may not</span>"), "{page}");
+    let page = ui.page(&format!("{path}?in={baz}")).await;
+    assert!(page.contains(">may not</span> create") && !page.contains(">may</span>"), "{page}");
+    let page = ui.page(&format!("{path}?in=kube-system")).await;
+    assert!(!page.contains("kube-system"), "{page}");
+    world.finish().await;
+}
+
+/// Anyone on the machine may connect: who has the cookie keeps the stream of changes, and gets its pages.
+#[tokio::test]
+async fn strangers_that_hold_connections_keep_no_one_out() {
+    let ui = Ui::entered(&[]).await;
+    let mut changes = ui.changes().await;
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        held.push(TcpStream::connect(&ui.host).await.unwrap());
+    }
+    ui.shows("", "Checked ").await;
+    changes.next().await;
+    drop(held);
 }

@@ -1,7 +1,14 @@
 //! What the next reconciliation would change, as `weaver ui` shows it: key by key, and of a dry run before it
 //! is written.
 
+use std::sync::Arc;
+
+use http::{Method, Response};
+use kube::client::Body;
 use serde_json::json;
+use weaver_tests::cli::program;
+use weaver_tests::person;
+use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::ui::Ui;
 use weaver_tests::world::{World, weaver};
@@ -82,5 +89,36 @@ async fn the_plan_leaves_out_what_the_operator_leaves_alone() {
     assert!(page.contains("is not touched: the namespace accepts no copies from"), "{page}");
     assert!(page.contains("1 not to be touched"), "{page}");
     assert!(!page.contains("to create"), "{page}");
+    world.finish().await;
+}
+
+/// The watch has not said yet that it is gone.
+#[tokio::test]
+async fn of_a_sync_that_was_deleted_meanwhile_the_plan_says_so() {
+    let world = World::new("ui-plan-deleted").await;
+    let (team, _) = world.synced().await;
+    let mut hooks = Hooks::none();
+    hooks.instead = Arc::new(|request| {
+        let is_it = request.method == Method::GET && request.uri.path().ends_with("/configmapsyncs/sync");
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 404,
+                            "reason": "NotFound", "message": "there is no <sync>"});
+        let answer = || Response::builder().status(404).header("content-type", "application/json");
+        is_it.then(|| answer().body(Body::from(status.to_string().into_bytes())).unwrap())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = person::proxy(hooks).await;
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    let mut command = program("weaver", &["ui", "--no-browser", "-n", &team]);
+    command.env("KUBECONFIG", &kubeconfig);
+    let mut ui = Ui::by(command).await;
+    ui.enter().await;
+    ui.shows("syncs", &format!("{team}/sync")).await;
+    for path in ["compare", "grant"] {
+        let page = ui.page(&format!("syncs/{team}/sync/{path}")).await;
+        assert!(page.contains("role=\"alert\"") && !page.contains("<form"), "{path}: {page}");
+        assert!(!page.contains("to create") && !page.contains("<sync>"), "{path}: {page}");
+    }
+    let page = ui.page(&format!("syncs/{team}/sync")).await;
+    assert!(page.contains("there is no &lt;sync&gt;") && page.contains("Ready"), "{page}");
     world.finish().await;
 }

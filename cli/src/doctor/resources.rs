@@ -97,7 +97,8 @@ async fn of_kind<K: Asked>(client: &Client, namespace: Option<&str>) -> Vec<Find
         let (kind, short) = (K::kind(&()), K::SHORT);
         let of = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         let message = format!("{more} more {kind}s have problems: `kubectl get {short} {of}`");
-        bad.push(Finding::new(Code::SyncNotReady, message));
+        // Where it was seen leads a page to all of them.
+        bad.push(Finding::new(Code::SyncNotReady, message).saw(Place::file(kind), format!("{more} more")));
     }
     bad
 }

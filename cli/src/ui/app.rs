@@ -11,8 +11,11 @@ use tokio::sync::watch;
 use super::access::Access;
 use super::confirm::Confirmations;
 use super::live::Live;
-use super::page::{Frame, Tab, trouble};
+use super::page::{Frame, Known, Tab, trouble, troubles};
+use super::recent::Recent;
+use super::view::event::History;
 use super::view::snapshot::Snapshot;
+use super::view::sync::{SyncKind, SyncView};
 use crate::grant::Part;
 
 /// What the answers are made from.
@@ -20,10 +23,13 @@ use crate::grant::Part;
 pub struct App {
     pub access: Arc<Access>,
     pub live: Arc<Live>,
-    /// The API server, as the user's kubeconfig has it.
+    /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: Arc<str>,
     /// What is to be granted, once a user agrees.
     pub confirmations: Arc<Confirmations<Vec<Part>>>,
+    /// What was asked for to show one object.
+    pub histories: Arc<Recent<History>>,
+    pub syncs: Arc<Recent<SyncView>>,
 }
 
 impl App {
@@ -37,10 +43,21 @@ impl App {
         }
     }
 
-    /// That there is no such ConfigMapSync, as far as they are known.
-    pub fn no_sync(&self) -> Response {
-        let why = "There is no such ConfigMapSync, or it was deleted.";
-        self.not_in(Tab::Syncs, &self.live.syncs, "ConfigMapSyncs", why)
+    /// That there is no such sync, as far as they are known.
+    pub fn no_sync(&self, kind: SyncKind) -> Response {
+        let why = format!("There is no such {}, or it was deleted.", kind.name());
+        self.not_in(Tab::Syncs, self.live.of(kind), &format!("{}s", kind.name()), &why)
+    }
+
+    /// What is not known of the syncs, and of the ServiceTokens where the page has them; is all of it?
+    pub fn unknown(&self, has_tokens: bool) -> (Markup, bool) {
+        let (syncs, resources) = (self.live.syncs.borrow(), self.live.resource_syncs.borrow());
+        let tokens = self.live.tokens.borrow();
+        let mut kinds = vec![known("ConfigMapSyncs", &syncs), known("ResourceSyncs", &resources)];
+        if has_tokens {
+            kinds.push(known("ServiceTokens", &tokens));
+        }
+        (troubles(&kinds), kinds.iter().all(|kind| kind.is_known))
     }
 
     /// That a page or an object is not there.
@@ -65,6 +82,10 @@ impl App {
     pub fn failed(&self, status: StatusCode, tab: Tab, title: &str, why: &Markup) -> Response {
         html(status, self.frame().page(tab, title, false, why))
     }
+}
+
+fn known<'a, T>(what: &'a str, snapshot: &'a Snapshot<T>) -> Known<'a> {
+    Known { what, error: snapshot.error.as_deref(), is_known: snapshot.objects.is_some() }
 }
 
 pub fn html(status: StatusCode, page: Markup) -> Response {

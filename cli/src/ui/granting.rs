@@ -19,6 +19,7 @@ use super::own_rights;
 use super::page::Tab;
 use super::page::grant::{self as page, Granted, Offer, Proposal};
 use super::told::{Told, patience};
+use super::view::sync::SyncKind;
 use crate::grant::{self, Part};
 use crate::sync::{self, Compared};
 
@@ -48,8 +49,8 @@ pub async fn confirmation_page(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
-    let found = app.live.syncs.borrow().get(&namespace, &name);
-    let Some(found) = found else { return app.no_sync() };
+    let found = app.live.sync(SyncKind::ConfigMap, &namespace, &name);
+    let Some(found) = found else { return app.no_sync(SyncKind::ConfigMap) };
     let told = Told::default();
     let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
     let proposal = match timeout(limit, propose(&app, &namespace, &name, &told)).await {
@@ -104,13 +105,13 @@ pub async fn granted_page(
     let taken = confirmed.map_or(Agreed::ToNothing, |Form(Confirmed { confirmation })| {
         app.confirmations.take(&object, &confirmation, Instant::now())
     });
-    let path = app.frame().sync_path(&object.0, &object.1);
+    let path = app.frame().sync_path(SyncKind::ConfigMap, &object.0, &object.1);
     let parts = match taken {
         Agreed::Now(parts) => parts,
         Agreed::Before => {
             let why = html! {
                 p { "This was confirmed before, as by a second click, and is granted once. The page of the sync says what is still missing." }
-                p { a.button href=(path) { "Show the current state" } }
+                (page::now(&path))
             };
             return app.failed(StatusCode::CONFLICT, Tab::Syncs, "Confirmed already", &why);
         }

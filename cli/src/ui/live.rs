@@ -21,7 +21,7 @@ use weaver_host::backoff::Backoff;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
 use super::view::snapshot::Snapshot;
-use super::view::sync::SyncView;
+use super::view::sync::{SyncKind, SyncView};
 use super::view::token::TokenView;
 use crate::doctor;
 use crate::doctor::seen::Seen;
@@ -31,6 +31,9 @@ use crate::doctor::seen::Seen;
 const PAUSE: Duration = Duration::from_secs(20);
 /// The same, as a multiple of what a look took.
 const SHARE: u32 = 10;
+
+/// Objects of an answer to a list. An object may have some 100 KiB, all of which are in memory until it was looked at.
+const PAGE: u32 = 50;
 
 /// Between two tries of a watch, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -52,6 +55,7 @@ pub struct Live {
     /// `None` stands for all.
     pub namespace: Option<String>,
     pub syncs: watch::Sender<Snapshot<SyncView>>,
+    pub resource_syncs: watch::Sender<Snapshot<SyncView>>,
     pub tokens: watch::Sender<Snapshot<TokenView>>,
     pub nodes: watch::Sender<Snapshot<NodeView>>,
     pub looked: watch::Sender<Looked>,
@@ -65,18 +69,47 @@ impl Live {
             client: client.clone(),
             namespace,
             syncs: watch::Sender::default(),
+            resource_syncs: watch::Sender::default(),
             tokens: watch::Sender::default(),
             nodes: watch::Sender::default(),
             looked: watch::Sender::default(),
             asked: Notify::new(),
         });
         let namespace = live.namespace.as_deref();
-        tokio::spawn(follow(within(&client, namespace), live.syncs.clone(), SyncView::of));
+        tokio::spawn(follow(within(&client, namespace), live.syncs.clone(), |guard| {
+            SyncView::of_config_maps(guard).brief()
+        }));
+        tokio::spawn(follow(within(&client, namespace), live.resource_syncs.clone(), |guard| {
+            SyncView::of_resources(guard).brief()
+        }));
         tokio::spawn(follow(within(&client, namespace), live.tokens.clone(), TokenView::of));
         let nodes: Api<DeserializeGuard<NodeReport>> = Api::all(client);
         tokio::spawn(follow(nodes, live.nodes.clone(), NodeView::of));
         tokio::spawn(look_again(Arc::clone(&live)));
         live
+    }
+
+    /// The syncs of a kind.
+    pub fn of(&self, kind: SyncKind) -> &watch::Sender<Snapshot<SyncView>> {
+        match kind {
+            SyncKind::ConfigMap => &self.syncs,
+            SyncKind::Resource => &self.resource_syncs,
+        }
+    }
+
+    pub fn sync(&self, kind: SyncKind, namespace: &str, name: &str) -> Option<Arc<SyncView>> {
+        self.of(kind).borrow().get(namespace, name)
+    }
+
+    /// Those of both kinds as far as they are known, in order of their names; `None` where neither is.
+    pub fn known_syncs(&self) -> Option<Vec<Arc<SyncView>>> {
+        let (config_maps, resources) = (self.syncs.borrow().known(), self.resource_syncs.borrow().known());
+        if config_maps.is_none() && resources.is_none() {
+            return None;
+        }
+        let mut all: Vec<_> = [config_maps, resources].into_iter().flatten().flatten().collect();
+        all.sort_by(|one, other| one.key().cmp(&other.key()));
+        Some(all)
     }
 
     /// Someone looks: doctor shall look soon.
@@ -104,7 +137,7 @@ where
     let mut pauses = Backoff::new(Duration::from_secs(1));
     loop {
         let begun = Instant::now();
-        let mut events = std::pin::pin!(watcher(api.clone(), watcher::Config::default()));
+        let mut events = std::pin::pin!(watcher(api.clone(), watcher::Config::default().page_size(PAGE)));
         while let Some(event) = events.next().await {
             let has_failed = event.is_err();
             into.send_if_modified(|snapshot| match event {

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::view::health::{ConditionView, Health, Summary};
+use super::view::sync::{SyncKind, SyncView};
 use super::view::time::{distance, duration, exact};
 
 /// What is around every page.
@@ -27,7 +28,7 @@ pub struct Frame<'a> {
     pub now: Timestamp,
     /// Of this run: no program that has the port later knows it, since no request has it.
     pub run: &'a str,
-    /// The API server, as the user's kubeconfig has it.
+    /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: &'a str,
     /// The only namespace that is shown.
     pub namespace: Option<&'a str>,
@@ -116,6 +117,16 @@ impl Frame<'_> {
         }
     }
 
+    /// The name or address by which this page reaches the API server.
+    fn server_name(&self) -> &str {
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let name = match self.server.rsplit_once(':') {
+            Some((name, port)) if is_port(port) => name,
+            _ => self.server,
+        };
+        name.trim_matches(['[', ']'])
+    }
+
     /// How long ago, with the exact time on hover.
     pub fn time(&self, then: Timestamp) -> Markup {
         html! { time datetime=(then.to_string()) title=(exact(then)) { (distance(then, self.now)) } }
@@ -130,8 +141,13 @@ impl Frame<'_> {
         html! { @if let Some(then) = then { (self.time(then)) } }
     }
 
-    pub fn sync_path(&self, namespace: &str, name: &str) -> String {
-        format!("{}syncs/{}/{}", self.prefix, encoded(namespace), encoded(name))
+    /// The page of a sync.
+    pub fn path_of(&self, sync: &SyncView) -> String {
+        self.sync_path(sync.kind, &sync.summary.namespace, &sync.summary.name)
+    }
+
+    pub fn sync_path(&self, kind: SyncKind, namespace: &str, name: &str) -> String {
+        format!("{}{}/{}/{}", self.prefix, kind.path(), encoded(namespace), encoded(name))
     }
 
     fn conditions(&self, conditions: &[ConditionView]) -> Markup {
@@ -206,20 +222,34 @@ fn badge(class: &str, words: &str) -> Markup {
     html! { span class={ "badge " (class) } { (words) } }
 }
 
+/// What is known of a kind: its name in the plural, why a watch of it failed, and whether it was ever listed.
+pub struct Known<'a> {
+    pub what: &'a str,
+    pub error: Option<&'a str>,
+    pub is_known: bool,
+}
+
 /// That what follows may be old, or that nothing is known.
 pub fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
+    troubles(&[Known { what, error, is_known }])
+}
+
+/// The same of several kinds that a page shows.
+pub fn troubles(kinds: &[Known<'_>]) -> Markup {
     html! {
-        @if let Some(error) = error {
-            p.trouble role="alert" {
-                @if is_known { "The watch of " (what) " failed and is retried; what follows may be old: " }
-                @else { "The " (what) " could not be listed with your rights: " }
-                (error)
+        @for Known { what, error, is_known } in kinds {
+            @if let Some(error) = error {
+                p.trouble role="alert" {
+                    @if *is_known { "The watch of " (what) " failed and is retried; what follows may be old: " }
+                    @else { "The " (what) " could not be listed with your rights: " }
+                    (error)
+                }
             }
-            @if !is_known {
-                p { "To see one namespace: end this program with Ctrl-C, and type" }
-                (code_block("weaver ui -n NAMESPACE"))
-            }
-        } @else if !is_known {
+        }
+        @if kinds.iter().any(|kind| !kind.is_known && kind.error.is_some()) {
+            p { "To see one namespace: end this program with Ctrl-C, and type" }
+            (code_block("weaver ui -n NAMESPACE"))
+        } @else if kinds.iter().any(|kind| !kind.is_known) {
             p.empty { "Asking the API server…" }
         }
     }
@@ -231,7 +261,7 @@ pub(in crate::ui) mod tests {
 
     pub fn frame() -> Frame<'static> {
         let now = "2026-01-01T00:10:00Z".parse().unwrap();
-        Frame { prefix: "/p/", now, run: "r-1", server: "https://pi.test:6443", namespace: None }
+        Frame { prefix: "/p/", now, run: "r-1", server: "pi.test:6443", namespace: None }
     }
 
     #[test]
@@ -250,7 +280,7 @@ pub(in crate::ui) mod tests {
         let page = frame.page(Tab::Syncs, evil, true, &content).into_string();
         assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
         assert_eq!(page.matches("<script").count(), 1, "{page}");
-        assert!(frame.sync_path(evil, "..").starts_with("/p/syncs/%3Cscript%3E"));
+        assert!(frame.sync_path(SyncKind::ConfigMap, evil, "..").starts_with("/p/syncs/%3Cscript%3E"));
     }
 
     #[test]
@@ -280,5 +310,18 @@ pub(in crate::ui) mod tests {
         assert!(old.contains("may be old: gone") && !old.contains("-n NAMESPACE"), "{old}");
         assert!(trouble(None, "ConfigMapSyncs", false).into_string().contains("Asking the API server"));
         assert_eq!(trouble(None, "ConfigMapSyncs", true).into_string(), "");
+    }
+
+    #[test]
+    fn the_name_of_the_server_is_without_its_port() {
+        for (server, name) in [
+            ("pi.test:6443", "pi.test"),
+            ("pi.test", "pi.test"),
+            ("[::1]:6443", "::1"),
+            ("[::1]", "::1"),
+            ("10.0.0.1", "10.0.0.1"),
+        ] {
+            assert_eq!(Frame { server, ..frame() }.server_name(), name, "{server}");
+        }
     }
 }

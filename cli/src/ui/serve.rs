@@ -16,35 +16,23 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures::{Stream, stream};
-use k8s_openapi::api::core::v1;
-use kube::Api;
-use kube::api::ListParams;
 use maud::html;
 use serde::Deserialize;
-use tokio::time::{sleep, timeout};
-use weaver_api::v1beta1::ConfigMapSync;
-use weaver_client::Objects;
+use tokio::time::sleep;
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::http_server::Caller;
 use weaver_host::page_style::{ICON, STYLE};
 
 use super::access::Admission;
 use super::app::{App, html as answer, shown};
-use super::granting;
 use super::page::explain::Recognised;
-use super::page::grant::Offer;
-use super::page::plan::Held;
-use super::page::sync::Comparison;
-use super::page::{self, Tab};
-use super::told::{Told, patience};
+use super::page::{self, Tab, trouble};
 use super::view::account::{Search, account, account_matrix};
-use super::view::event::{EventView, events};
-use super::view::health::{Health, Summary};
 use super::view::matrix::{Selection, matrix};
 use super::view::overview::{Resources, overview};
-use super::view::sync::SyncView;
+use super::view::sync::{SyncKind, SyncView};
+use super::{asking, comparing, granting};
 use crate::explain::recognise;
-use crate::sync;
 
 /// Most bytes of a text that is to be explained.
 const LONGEST: usize = 512 << 10;
@@ -52,9 +40,6 @@ const LONGEST: usize = 512 << 10;
 const CALM: Duration = Duration::from_millis(500);
 /// After that long a page is made again although nothing has changed: times are relative.
 const TICK: Duration = Duration::from_secs(30);
-/// Events of one resource that are listed.
-const EVENTS: u32 = 200;
-
 /// Everything comes from this program, and nothing is in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -74,8 +59,19 @@ pub fn router(app: App) -> Router {
     let pages = Router::new()
         .route("/", get(overview_page))
         .route("/syncs", get(syncs_page))
-        .route("/syncs/{namespace}/{name}", get(sync_page))
-        .route("/syncs/{namespace}/{name}/compare", get(comparison_page))
+        .route(
+            "/syncs/{namespace}/{name}",
+            get(async |State(app): State<App>, Path(key): Named| {
+                sync_page(app, SyncKind::ConfigMap, key).await
+            }),
+        )
+        .route(
+            "/resources/{namespace}/{name}",
+            get(async |State(app): State<App>, Path(key): Named| {
+                sync_page(app, SyncKind::Resource, key).await
+            }),
+        )
+        .route("/syncs/{namespace}/{name}/compare", get(comparing::comparison_page))
         .route(
             "/syncs/{namespace}/{name}/grant",
             get(granting::confirmation_page).post(granting::granted_page),
@@ -93,7 +89,8 @@ pub fn router(app: App) -> Router {
             get(|| async { asset("text/javascript; charset=utf-8", include_str!("assets/ui.js")) }),
         )
         .route("/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
-        .layer(DefaultBodyLimit::max(LONGEST));
+        // A form says each byte that is no letter with three.
+        .layer(DefaultBodyLimit::max(3 * LONGEST + 1_024));
     let prefix = app.access.prefix.trim_end_matches('/').to_owned();
     // `nest` has no page at the slash itself.
     let router = Router::new().route(&app.access.prefix, get(overview_page)).nest(&prefix, pages);
@@ -149,8 +146,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 
 async fn overview_page(State(app): State<App>) -> Response {
     app.live.ask();
-    let (syncs, tokens, nodes) =
-        (app.live.syncs.borrow().known(), app.live.tokens.borrow().known(), app.live.nodes.borrow().known());
+    let syncs = app.live.known_syncs();
+    let (tokens, nodes) = (app.live.tokens.borrow().known(), app.live.nodes.borrow().known());
     let resources = Resources { syncs: syncs.as_deref(), tokens: tokens.as_deref(), nodes: nodes.as_deref() };
     let frame = app.frame();
     let looked = app.live.looked.borrow();
@@ -163,114 +160,70 @@ async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, 
         let why = html! { p { "The address of this page has a part that is no number or no text." } };
         return app.failed(StatusCode::BAD_REQUEST, Tab::Syncs, "Not understood", &why);
     };
-    let (syncs, error, is_known) = {
-        let snapshot = app.live.syncs.borrow();
-        (snapshot.all(), snapshot.error.clone(), snapshot.objects.is_some())
-    };
+    let (unknown, is_known) = app.unknown(false);
+    let syncs = app.live.known_syncs().unwrap_or_default();
     let matrix = matrix(&syncs, &selection);
-    shown(page::syncs::syncs(&app.frame(), &matrix, &selection, error.as_deref(), is_known))
+    shown(page::syncs::syncs(&app.frame(), &matrix, &selection, &unknown, is_known))
 }
 
 /// An object as a path names it.
 type Named = Path<(String, String)>;
 
-async fn sync_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
-    let (found, error) = {
-        let snapshot = app.live.syncs.borrow();
-        (snapshot.get(&namespace, &name), snapshot.error.clone())
-    };
-    let Some(found) = found else { return app.no_sync() };
-    let about = format!("involvedObject.uid={}", found.summary.uid);
-    let said = said(&app, &namespace, &about).await;
-    shown(page::sync::sync(&app.frame(), &found, &said, error.as_deref()))
-}
-
-/// The events in this namespace about what is selected, or why they are not known.
-async fn said(app: &App, namespace: &str, about: &str) -> Result<Vec<EventView>, String> {
-    let api: Api<v1::Event> = Api::namespaced(app.live.client.clone(), namespace);
-    let params = ListParams::default().fields(about).limit(EVENTS);
-    match timeout(weaver_client::call::DEADLINE, api.list(&params)).await {
-        Ok(Ok(list)) => Ok(events(&list.items)),
-        Ok(Err(error)) => Err(clean(&error.to_string())),
-        Err(_) => Err("the API server gave no answer in time".to_owned()),
-    }
-}
-
-async fn comparison_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
+async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
-    let found = app.live.syncs.borrow().get(&namespace, &name);
-    let Some(found) = found else { return app.no_sync() };
-    let told = Told::default();
-    let patience = patience(usize::try_from(found.counts.desired).unwrap_or_default());
-    let done = timeout(patience, compare(&app, &found, &told)).await;
-    let (role, error, offer) = match done {
-        Ok(Ok((role, offer))) => (role, None, offer),
-        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
-        Err(_) => {
-            let why = format!(
-                "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
-                patience.as_secs()
-            );
-            (None, Some(why), Offer::Nothing)
+    let Some(brief) = app.live.sync(kind, &namespace, &name) else { return app.no_sync(kind) };
+    let error = app.live.of(kind).borrow().error.clone();
+    let about = format!("involvedObject.uid={}", brief.summary.uid);
+    let (whole, said) = tokio::join!(asking::details(&app, &brief), asking::said(&app, &namespace, &about));
+    let what = format!("{}s", kind.name());
+    let unknown = html! {
+        (trouble(error.as_deref(), &what, true))
+        @if let Err(why) = &whole {
+            p.trouble { "It could not be read with your rights, so conditions and messages are left out: " (why) }
         }
     };
-    let held = if found.is_dry_run {
-        Held::DryRun
-    } else if found.summary.health == Health::Paused {
-        Held::Paused
-    } else {
-        Held::No
-    };
-    let comparison = Comparison { lines: told.lines(), copies: told.copies(), held, role, error, offer };
-    shown(page::sync::compared(&app.frame(), &namespace, &name, &comparison))
-}
-
-/// As `weaver sync explain` does it; and what can be done about missing rights.
-async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Option<String>, Offer)> {
-    let client = &app.live.client;
-    let Summary { namespace, name, .. } = &found.summary;
-    let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
-    let sync = syncs.read(name).await?;
-    let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line), &|copy| told.show(copy)).await
-    else {
-        return Ok((None, Offer::Nothing));
-    };
-    let offer = if found.has_problem() {
-        // What is found on the way was said above.
-        granting::offer(client, &compared, &Told::default()).await
-    } else {
-        Offer::Nothing
-    };
-    match sync::name_missing(client, &compared, &|line| told.tell(line)).await {
-        Ok(role) => Ok((role, offer)),
-        // Who may not ask about others' rights may still grant.
-        Err(error) if matches!(offer, Offer::Grant) => {
-            told.tell(&format!("{error:#}"));
-            Ok((None, offer))
-        }
-        Err(error) => Err(error),
-    }
+    let whole = whole.unwrap_or_else(|_| SyncView::clone(&brief));
+    shown(page::sync::sync(&app.frame(), &whole, &said, &unknown))
 }
 
 async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> Response {
-    let (syncs, error, is_known) = {
-        let snapshot = app.live.syncs.borrow();
-        (snapshot.all(), snapshot.error.clone(), snapshot.objects.is_some())
-    };
-    let matrix = account_matrix(&syncs, &search);
-    shown(page::accounts::accounts(&app.frame(), &matrix, &search, error.as_deref(), is_known))
+    let (unknown, is_known) = app.unknown(true);
+    let (syncs, tokens) = (app.live.known_syncs().unwrap_or_default(), app.live.tokens.borrow().all());
+    let matrix = account_matrix(&syncs, &tokens, &search);
+    shown(page::accounts::accounts(&app.frame(), &matrix, &search, &unknown, is_known))
 }
 
-async fn account_page(State(app): State<App>, Path((namespace, name)): Named) -> Response {
-    let (syncs, error) = {
-        let snapshot = app.live.syncs.borrow();
-        (snapshot.all(), snapshot.error.clone())
+/// The namespace in which the rights of an account are asked for.
+#[derive(Default, Deserialize)]
+struct Asked {
+    r#in: Option<String>,
+}
+
+async fn account_page(
+    State(app): State<App>,
+    Path((namespace, name)): Named,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Response {
+    let (unknown, is_known) = app.unknown(true);
+    let (syncs, tokens) = (app.live.known_syncs().unwrap_or_default(), app.live.tokens.borrow().all());
+    let Some(found) = account(&syncs, &tokens, &namespace, &name) else {
+        let why = "No sync and no ServiceToken uses an account of this name.";
+        return if is_known {
+            app.absent(Tab::Accounts, why)
+        } else {
+            app.failed(StatusCode::SERVICE_UNAVAILABLE, Tab::Accounts, "Not known", &unknown)
+        };
     };
-    let Some(found) = account(&syncs, &namespace, &name) else {
-        let why = "No ConfigMapSync uses an account of this name.";
-        return app.not_in(Tab::Accounts, &app.live.syncs, "ConfigMapSyncs", why);
+    // Only in a namespace that the API server has said itself.
+    let within = asked
+        .ok()
+        .and_then(|Query(asked)| asked.r#in)
+        .filter(|within| found.namespaces().contains(within.as_str()));
+    let reviewed = match within {
+        Some(within) => Some(asking::reviewed(&app, &found, within).await),
+        None => None,
     };
-    shown(page::accounts::account(&app.frame(), &found, error.as_deref()))
+    shown(page::accounts::account(&app.frame(), &found, reviewed.as_ref(), &unknown))
 }
 
 async fn tokens_page(State(app): State<App>) -> Response {
@@ -295,7 +248,7 @@ async fn node_page(State(app): State<App>, Path(name): Path<String>) -> Response
         return app.not_in(Tab::Nodes, &app.live.nodes, "NodeReports", "No node of this name has reported.");
     };
     let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
-    let said = said(&app, "default", &about).await;
+    let said = asking::said(&app, "default", &about).await;
     shown(page::boot::node(&app.frame(), &found, &said, error.as_deref()))
 }
 
@@ -309,7 +262,8 @@ struct Pasted {
 }
 
 async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, FormRejection>) -> Response {
-    let Ok(Form(Pasted { text })) = pasted else {
+    let pasted = pasted.ok().filter(|Form(Pasted { text })| text.len() <= LONGEST);
+    let Some(Form(Pasted { text })) = pasted else {
         let why = html! {
             p { "The text is longer than " (LONGEST >> 10) " KiB, or was not sent by this page's form." }
             p { "Type " code { "weaver explain < FILE" } " for a longer one." }
@@ -338,8 +292,13 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
 /// Says when there is something new to show; a page loads itself again then.
 async fn changes(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let live = Arc::clone(&app.live);
-    let receivers =
-        (live.syncs.subscribe(), live.tokens.subscribe(), live.nodes.subscribe(), live.looked.subscribe());
+    let receivers = (
+        live.syncs.subscribe(),
+        live.resource_syncs.subscribe(),
+        live.tokens.subscribe(),
+        live.nodes.subscribe(),
+        live.looked.subscribe(),
+    );
     let changes = stream::unfold((live, receivers), async |(live, mut receivers)| {
         live.ask();
         // The senders live as long as the process.
@@ -348,6 +307,7 @@ async fn changes(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event,
             _ = receivers.1.changed() => {}
             _ = receivers.2.changed() => {}
             _ = receivers.3.changed() => {}
+            _ = receivers.4.changed() => {}
             () = sleep(TICK) => {}
         }
         sleep(CALM).await;
@@ -355,6 +315,7 @@ async fn changes(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event,
         receivers.1.mark_unchanged();
         receivers.2.mark_unchanged();
         receivers.3.mark_unchanged();
+        receivers.4.mark_unchanged();
         // A browser drops a message without data.
         Some((Ok(Event::default().event("change").data("new")), (live, receivers)))
     });

@@ -32,8 +32,19 @@ function isBusy() {
 }
 
 function keyOf(details) {
-  const heading = details.closest("section, article")?.querySelector("h2, h3")?.textContent ?? "";
-  return heading + "|" + (details.querySelector("summary")?.textContent ?? "");
+  const of = details.closest("section, article");
+  const about = (of?.querySelector("h2, h3")?.textContent ?? "") + "|" + (of?.querySelector("a")?.textContent ?? "");
+  return about + "|" + (details.querySelector("summary")?.textContent ?? "");
+}
+
+// Each with what tells it from the others, of which some may read alike.
+function keyed(root) {
+  const seen = new Map();
+  return [...root.querySelectorAll("details")].map((one) => {
+    const key = keyOf(one);
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    return [key + "|" + seen.get(key), one];
+  });
 }
 
 async function load() {
@@ -51,9 +62,9 @@ async function load() {
   if (isBusy()) {
     return false;
   }
-  const open = new Map([...there.querySelectorAll("details")].map((one) => [keyOf(one), one.open]));
-  for (const one of main.querySelectorAll("details")) {
-    one.open = open.get(keyOf(one)) ?? one.open;
+  const open = new Map(keyed(there).map(([key, one]) => [key, one.open]));
+  for (const [key, one] of keyed(main)) {
+    one.open = open.get(key) ?? one.open;
   }
   const scrolled = [...there.querySelectorAll(".scroll, .targets")].map((one) => [one.scrollLeft, one.scrollTop]);
   const focused = [...there.querySelectorAll("a, summary, button, [tabindex]")].indexOf(document.activeElement);

@@ -7,11 +7,12 @@ use weaver_copies::rights::{Right, for_source, for_target};
 use weaver_diagnostics::shell::quoted;
 
 use super::super::view::account::{AccountCell, AccountMatrix, AccountRow, AccountView, Search};
-use super::syncs::{mark, parts};
-use super::{Frame, Tab, code_block, counted, encoded, trouble};
+use super::super::view::sync::Unnamed;
+use super::syncs::{mark, parts, unnamed};
+use super::{Frame, Tab, badge, code_block, counted, encoded, health_class};
 use crate::connection;
 
-/// Of one account: sources, ConfigMapSyncs, and target namespaces.
+/// Of one account: sources, syncs, and target namespaces.
 const SHOWN: usize = 100;
 const TARGETS: usize = 500;
 
@@ -19,18 +20,18 @@ pub fn accounts(
     frame: &Frame<'_>,
     matrix: &AccountMatrix<'_>,
     search: &Search,
-    error: Option<&str>,
+    unknown: &Markup,
     is_known: bool,
 ) -> Markup {
     let content = html! {
-        (trouble(error, "ConfigMapSyncs", is_known))
+        (unknown)
         form.filter method="get" action={ (frame.prefix) "accounts" } role="search" {
             label { "Account, source or namespace " input type="search" name="q" value=(search.q); }
             button { "Show" }
         }
         @if is_known && matrix.rows.is_empty() {
             @if search.q.is_empty() {
-                p.empty { "No ConfigMapSync uses an account yet. Create one, with the rights that its account needs:" }
+                p.empty { "No sync uses an account yet. Create one, with the rights that its account needs:" }
                 (code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
             } @else {
                 p.empty { "No account is selected. " a href={ (frame.prefix) "accounts" } { "Show all" } }
@@ -72,7 +73,7 @@ fn line(frame: &Frame<'_>, row: &AccountRow<'_>) -> Markup {
                 a href=(path(frame, account.namespace, account.name)) { (account.namespace) "/" (account.name) }
             }
             td { (account.syncs.len()) }
-            td { (account.targets.len()) @if account.is_truncated { "*" } }
+            td { (account.targets.len()) @if account.unnamed.is_some() { "*" } }
             @for cell in &row.cells { td { (signs(cell)) } }
         }
     }
@@ -91,6 +92,13 @@ fn signs(cell: &AccountCell<'_>) -> Markup {
             @if cell.reads { " " }
             span.hidden { "Writes: " } (mark(target))
         }
+        @if let Some(what) = cell.unnamed { " " (unnamed(what)) }
+        @if let Some(health) = cell.keeps {
+            @let words = format!("Writes the Secret of a ServiceToken: {}", health.words());
+            " " span class={ "mark " (health_class(health)) } title=(words) {
+                span aria-hidden="true" { "T" } span.hidden { (words) }
+            }
+        }
     }
 }
 
@@ -102,26 +110,66 @@ fn legend() -> Markup {
         p.quiet {
             span.mark.reads aria-hidden="true" { "R" } " reads a source there, which takes the rights " (reads)
             ". Another sign: writes copies there, which takes " (writes) "; the sign is how the worst of them is. \
-             An asterisk: the account writes in more namespaces than a status names."
+             An asterisk: the account writes in more namespaces than a status names, and "
+            (unnamed(Unnamed::SyncedOrNone)) " or " (unnamed(Unnamed::NotKnown)) " stands where it may. "
+            span.mark.reads aria-hidden="true" { "T" } " writes the Secret of a ServiceToken there."
         }
         p.quiet {
-            "This is what the ConfigMapSyncs ask for and what came of it. An account may hold more rights than they use: \
-             its own page has the command that lists them."
+            "This is what syncs and ServiceTokens ask for and what came of it. An account may hold more rights than they use: \
+             its own page asks the API server, where your rights suffice."
         }
     }
 }
 
-pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>) -> Markup {
+/// What the API server says of an account's rights in one namespace.
+pub struct Reviewed {
+    pub namespace: String,
+    /// Each right that a sync of this account needs there, and whether the account holds it; or why it is not known.
+    pub rights: Result<Vec<(String, bool)>, String>,
+}
+
+pub fn account(
+    frame: &Frame<'_>,
+    account: &AccountView<'_>,
+    reviewed: Option<&Reviewed>,
+    unknown: &Markup,
+) -> Markup {
     let AccountView { namespace, name, .. } = account;
     let content = html! {
-        (trouble(error, "ConfigMapSyncs", true))
+        (unknown)
         p { a href={ (frame.prefix) "accounts" } { "← All accounts" } }
+        (picture(account))
+        section aria-labelledby="syncs" {
+            h2 #syncs { "What uses it" }
+            ul {
+                @for sync in account.syncs.iter().take(SHOWN) {
+                    li { (sync.kind.name()) " " a href=(frame.path_of(sync)) { (sync.summary.name) } }
+                }
+                @for token in account.tokens.iter().take(SHOWN) {
+                    li {
+                        "ServiceToken " a href={ (frame.prefix) "tokens" } { (token.summary.name) }
+                        ", whose Secret " @if !token.secret.is_empty() { code { (token.secret) } " " } "it writes"
+                    }
+                }
+            }
+            @if account.syncs.len() > SHOWN {
+                p { a href={ (frame.prefix) "syncs?q=" (encoded(&format!("{namespace}/"))) } { "All syncs of " (namespace) } }
+            }
+        }
+        (rights(frame, account, reviewed))
+    };
+    frame.page(Tab::Accounts, &format!("{namespace}/{name}"), reviewed.is_none(), &content)
+}
+
+fn picture(account: &AccountView<'_>) -> Markup {
+    html! {
         section.picture aria-label="Sources and targets" {
             div.box { h2 { "Reads" } ul { @for source in account.sources.iter().take(SHOWN) { li { (source) } } }
+                @if account.sources.is_empty() { p.empty { "Nothing." } }
                 (more(account.sources.len(), SHOWN)) }
             div.arrow { span aria-hidden="true" { "→" } small { "for " (counted(account.syncs.len(), "sync")) } }
             div.box {
-                h2 { "Writes in " (account.targets.len()) @if account.is_truncated { " and more" } }
+                h2 { "Writes in " (account.targets.len()) @if account.unnamed.is_some() { " and more" } }
                 ul.namespaces {
                     @for target in account.sorted_targets().into_iter().take(TARGETS) {
                         li { (mark(target)) " " code { (target.namespace) } }
@@ -131,22 +179,44 @@ pub fn account(frame: &Frame<'_>, account: &AccountView<'_>, error: Option<&str>
                 (more(account.targets.len(), TARGETS))
             }
         }
-        section aria-labelledby="syncs" {
-            h2 #syncs { "ConfigMapSyncs that use it" }
-            ul { @for sync in account.syncs.iter().take(SHOWN) {
-                li { a href=(frame.sync_path(namespace, sync)) { (sync) } }
-            } }
-            @if account.syncs.len() > SHOWN {
-                p { a href={ (frame.prefix) "syncs?q=" (encoded(&format!("{namespace}/"))) } { "All syncs of " (namespace) } }
-            }
-        }
+    }
+}
+
+/// What is known of its rights in a namespace, and how to ask.
+fn rights(frame: &Frame<'_>, account: &AccountView<'_>, reviewed: Option<&Reviewed>) -> Markup {
+    let asked = reviewed.map(|reviewed| reviewed.namespace.as_str());
+    html! {
         section aria-labelledby="rights" {
             h2 #rights { "Rights" }
+            @if !account.namespaces().is_empty() {
+                form.filter method="get" action=(path(frame, account.namespace, account.name)) {
+                    label {
+                        "What its ConfigMapSyncs and ServiceTokens need in " select name="in" {
+                            @for name in account.namespaces().into_iter().take(TARGETS) {
+                                option value=(name) selected[asked == Some(name)] { (name) }
+                            }
+                        }
+                    }
+                    button { "Ask the API server" }
+                }
+            }
+            @match reviewed {
+                None => {}
+                Some(Reviewed { namespace, rights: Err(why) }) => {
+                    p.trouble role="alert" { "What it may do in " (namespace) " is not known: " (why) }
+                }
+                Some(Reviewed { namespace, rights: Ok(rights) }) => {
+                    p { "In " code { (namespace) } ", now:" }
+                    ul { @for (right, is_held) in rights {
+                        li { (badge(if *is_held { "ok" } else { "bad" }, if *is_held { "may" } else { "may not" })) " " (right) }
+                    } }
+                    @if rights.is_empty() { p.empty { "They need nothing there." } }
+                }
+            }
             p { "All that it may do in one namespace:" }
             (code_block(&can_i(account)))
         }
-    };
-    frame.page(Tab::Accounts, &format!("{namespace}/{name}"), true, &content)
+    }
 }
 
 fn can_i(account: &AccountView<'_>) -> String {
@@ -168,12 +238,14 @@ mod tests {
     use super::super::super::view::account::{account as found, account_matrix};
     use super::super::super::view::sync::SyncView;
     use super::super::super::view::sync::tests::sync;
+    use super::super::super::view::token::TokenView;
+    use super::super::super::view::token::tests::token;
     use super::super::tests::frame;
     use super::*;
 
     fn page(all: &[Arc<SyncView>], q: &str) -> String {
         let search = Search { q: q.into(), ..Search::default() };
-        accounts(&frame(), &account_matrix(all, &search), &search, None, true).into_string()
+        accounts(&frame(), &account_matrix(all, &[], &search), &search, &html! {}, true).into_string()
     }
 
     #[test]
@@ -196,8 +268,8 @@ mod tests {
     #[test]
     fn an_account_stands_between_what_it_reads_and_where_it_writes() {
         let all = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("bar", "Synced")]))];
-        let copier = found(&all, "team-a", "copier").unwrap();
-        let page = account(&frame(), &copier, None).into_string();
+        let copier = found(&all, &[], "team-a", "copier").unwrap();
+        let page = account(&frame(), &copier, None, &html! {}).into_string();
         for part in [
             "<h1>team-a/copier</h1>",
             "<li>ConfigMap team-a/a</li>",
@@ -226,7 +298,8 @@ mod tests {
         );
         // One account of a thousand ConfigMapSyncs.
         let one: Vec<_> = (0..1_000).map(|at| Arc::new(sync(&format!("s-{at}"), "True", &targets))).collect();
-        let page = account(&frame(), &found(&one, "team-a", "copier").unwrap(), None).into_string();
+        let page =
+            account(&frame(), &found(&one, &[], "team-a", "copier").unwrap(), None, &html! {}).into_string();
         assert!(page.len() < 100_000 && page.contains("All syncs of team-a"), "{}", page.len());
     }
 
@@ -236,7 +309,35 @@ mod tests {
         let none = page(&[], "<b>");
         assert!(none.contains("No account is selected") && !none.contains("<b>"), "{none}");
         let search = Search::default();
-        let refused = accounts(&frame(), &account_matrix(&[], &search), &search, Some("forbidden"), false);
-        assert!(refused.into_string().contains("could not be listed with your rights: forbidden"));
+        let none = account_matrix(&[], &[], &search);
+        let page = accounts(&frame(), &none, &search, &html! { "forbidden" }, false).into_string();
+        assert!(page.contains("forbidden") && !page.contains("weaver sync create"), "{page}");
+    }
+
+    #[test]
+    fn the_rights_of_an_account_in_a_namespace_are_asked_for_and_shown() {
+        let all = [Arc::new(sync("a", "False", &[("foo", "Failed")]))];
+        let tokens = [Arc::new(TokenView { writer: "copier".into(), ..token("robot") })];
+        let copier = found(&all, &tokens, "team-a", "copier").unwrap();
+        let page =
+            |reviewed: Option<&Reviewed>| account(&frame(), &copier, reviewed, &html! {}).into_string();
+        let before = page(None);
+        for part in [
+            "<form class=\"filter\" method=\"get\" action=\"/p/accounts/team-a/copier\">",
+            "<option value=\"foo\">foo</option><option value=\"team-a\">team-a</option>",
+            "ServiceToken <a href=\"/p/tokens\">robot</a>",
+        ] {
+            assert!(before.contains(part), "{part} is not in {before}");
+        }
+        let rights = vec![("get <x>".to_owned(), true), ("create".to_owned(), false)];
+        let asked = page(Some(&Reviewed { namespace: "foo".into(), rights: Ok(rights) }));
+        assert!(asked.contains("<option value=\"foo\" selected>"), "{asked}");
+        assert!(asked.contains("<span class=\"badge bad\">may not</span> create"), "{asked}");
+        assert!(asked.contains("<span class=\"badge ok\">may</span> get &lt;x&gt;"), "{asked}");
+        let refused = page(Some(&Reviewed { namespace: "foo".into(), rights: Err("forbidden".into()) }));
+        assert!(
+            refused.contains("is not known: forbidden") && refused.contains("kubectl auth can-i"),
+            "{refused}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::super::view::boot::{Boot, Level, Moment, boot};
-use super::super::view::event::EventView;
+use super::super::view::event::History;
 use super::super::view::node::NodeView;
 use super::super::view::time::{amount, exact};
 use super::{Frame, Tab, badge, code_block, lines, trouble};
@@ -16,10 +16,10 @@ const STEPS: &str =
 pub fn node(
     frame: &Frame<'_>,
     node: &NodeView,
-    events: &Result<Vec<EventView>, String>,
+    events: &Result<History, String>,
     error: Option<&str>,
 ) -> Markup {
-    let known = events.as_deref().unwrap_or_default();
+    let known = events.as_ref().map(|history| history.events.as_slice()).unwrap_or_default();
     let content = html! {
         (trouble(error, "NodeReports", true))
         p { a href={ (frame.prefix) "nodes" } { "← All nodes" } }
@@ -31,11 +31,11 @@ pub fn node(
             None => p.empty { "This node has not reported when it started." },
         }
         section aria-labelledby="steps" {
-            h2 #steps { "Before k3s runs" }
-            p {
-                "A NodeReport has no times of the steps before k3s runs, such as when its start was allowed. The journal of \
-                 the node has each of them, with the seconds since the kernel started:"
+            h2 #steps { "Each step in the journal" }
+            @if node.steps.is_empty() {
+                p { "This node has not reported the steps of its boot; its agent does where systemd runs it." }
             }
+            p { "The journal of the node has each step, with the seconds since the kernel started:" }
             (code_block(STEPS))
         }
     };
@@ -120,6 +120,7 @@ fn entry(moment: &Moment) -> Markup {
 mod tests {
     use serde_json::json;
 
+    use super::super::super::view::event::EventView;
     use super::super::super::view::node::tests::node as made;
     use super::super::tests::frame;
     use super::*;
@@ -138,7 +139,8 @@ mod tests {
             message: "Starting kubelet.".into(),
             count: 1,
         };
-        let page = node(&frame(), &found, &Ok(vec![event]), None).into_string();
+        let page =
+            node(&frame(), &found, &Ok(History { events: vec![event], is_cut: false }), None).into_string();
         for part in [
             "<h1>Boot of raspi</h1>",
             "role=\"img\" aria-label=\"2 moments from the start to 2 min after it; the list has each\"",
@@ -146,7 +148,7 @@ mod tests {
             "title=\"2026-01-01 00:00:30 UTC\">+30 s</time> <span class=\"badge ok\">fine</span> <strong>&lt;b&gt;Starting</strong>",
             "ServingNamesCovered is False (R)</strong>: &lt;i&gt;",
             "may be wrong",
-            "has no times of the steps before k3s runs",
+            "has not reported the steps of its boot",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
@@ -161,7 +163,7 @@ mod tests {
             "{page}"
         );
         let bare = made(&json!({"system": {"bootTime": "2026-01-01T00:00:00Z"}}));
-        let page = node(&frame(), &bare, &Ok(Vec::new()), None).into_string();
+        let page = node(&frame(), &bare, &Ok(History::default()), None).into_string();
         assert!(page.contains("Nothing has been reported since") && !page.contains("<svg"), "{page}");
     }
 }

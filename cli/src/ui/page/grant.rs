@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::view::sync::SyncKind;
 use super::{Frame, Tab, code_block};
 
 /// Rights of the user that are named.
@@ -74,7 +75,7 @@ pub fn confirmation(
     proposal: &Proposal,
     told: &[String],
 ) -> Markup {
-    let path = frame.sync_path(namespace, name);
+    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
     let content = html! {
         p { a href=(path) { "← " (namespace) "/" (name) } }
         @match proposal {
@@ -110,9 +111,8 @@ pub fn granted(
     lines: &[String],
     granted: &Granted,
 ) -> Markup {
-    let path = frame.sync_path(namespace, name);
-    let title =
-        if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
+    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
+    let title = if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
     let content = html! {
         @match granted {
             Granted::InPart(error) => {
@@ -124,17 +124,25 @@ pub fn granted(
             }
             Granted::Retried => {
                 p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
-                p { a.button href=(path) { "Show the current state" } }
+                (now(&path))
             }
             Granted::NotRetried(error) => {
                 p.verdict.ok role="status" { "Everything was granted. The operator retries " (namespace) "/" (name) " by itself." }
                 p { "It could not be asked to retry at once: " (error) }
-                p { a.button href=(path) { "Show the current state" } }
+                (now(&path))
             }
         }
         ul { @for line in lines { li { (line) } } }
     };
     frame.page(Tab::Syncs, title, false, &content)
+}
+
+/// The way back, to a page that follows the operator by itself where scripts run.
+pub fn now(path: &str) -> Markup {
+    html! {
+        p { a.button href=(path) { "Show the current state" } }
+        p.quiet { "The operator takes some seconds. Without JavaScript the page shows how it was when it was opened: load it again." }
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +193,9 @@ mod tests {
         let lines = ["Role foo/x".to_owned()];
         let done = granted(&frame(), ("team-a", "a"), &lines, &Granted::Retried).into_string();
         assert!(
-            done.contains("<a class=\"button\" href=\"/p/syncs/team-a/a\">") && done.contains("Role foo/x")
+            done.contains("<a class=\"button\" href=\"/p/syncs/team-a/a\">")
+                && done.contains("load it again")
+                && done.contains("Role foo/x")
         );
         let late = Granted::NotRetried("may not <patch>".into());
         let late = granted(&frame(), ("team-a", "a"), &lines, &late).into_string();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::super::view::node::NodeView;
+use super::super::view::node::{NameView, NodeView, ServingView};
+use super::super::view::time::exact;
 use super::finding::finding;
-use super::{Frame, Tab, badge, code_block, encoded, trouble};
+use super::{Frame, Tab, badge, code_block, counted, encoded, trouble};
 
 /// Nodes on the page.
 const SHOWN: usize = 100;
@@ -49,7 +50,43 @@ fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
             @if !node.facts.is_empty() {
                 dl { @for (title, value) in &node.facts { dt { (title) } dd { (value) } } }
             }
+            (serving(frame, &node.serving))
             details { summary { "Conditions" } (frame.conditions(&node.conditions)) }
+        }
+    }
+}
+
+/// The names of the API server: asked for, served, and the one that this page uses.
+fn serving(frame: &Frame<'_>, serving: &ServingView) -> Markup {
+    let used = frame.server_name();
+    html! {
+        @if !serving.names.is_empty() {
+            div.scroll tabindex="0" role="group" aria-label="Names of the API server" {
+                table {
+                    thead { tr { th scope="col" { "Name of the API server" } th scope="col" { "Asked for" }
+                        th scope="col" { "Served" } th scope="col" { "Used here" } } }
+                    tbody { @for name in &serving.names { (name_row(name, used)) } }
+                }
+            }
+            @if serving.left_off > 0 { p.quiet { (counted(serving.left_off, "more name")) " of its certificate." } }
+        }
+        @for (what, at) in &serving.expires {
+            p {
+                "The " (what) " of the API server " (if *at < frame.now { "expired" } else { "expires" }) " on "
+                time datetime=(at.to_string()) { (exact(*at)) } "."
+            }
+        }
+    }
+}
+
+fn name_row(name: &NameView, used: &str) -> Markup {
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    html! {
+        tr {
+            th scope="row" { (name.name) }
+            td { (yes(name.is_configured)) }
+            td { @if name.is_served { "yes" } @else { (badge("bad", "no")) } }
+            td { (yes(used.eq_ignore_ascii_case(&name.name))) }
         }
     }
 }
@@ -81,6 +118,28 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert!(!page.contains("curl evil"), "{page}");
+    }
+
+    #[test]
+    fn the_names_are_asked_for_served_and_used() {
+        let serving = |expires: &str| {
+            node(&json!({"serving": {"certificateExpires": expires, "names": [
+                {"name": "PI.test", "configured": true, "served": true},
+                {"name": "<i>", "configured": true, "served": false},
+                {"name": "kubernetes", "configured": false, "served": true},
+            ]}}))
+        };
+        let page = nodes(&frame(), &[Arc::new(serving("2999-01-01T00:00:00Z"))], None, true).into_string();
+        for part in [
+            "<th scope=\"row\">PI.test</th><td>yes</td><td>yes</td><td>yes</td>",
+            "<th scope=\"row\">&lt;i&gt;</th><td>yes</td><td><span class=\"badge bad\">no</span></td><td>no</td>",
+            "<th scope=\"row\">kubernetes</th><td>no</td><td>yes</td><td>no</td>",
+            "The certificate of the API server expires on ",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        let late = nodes(&frame(), &[Arc::new(serving("1999-01-01T00:00:00Z"))], None, true).into_string();
+        assert!(late.contains("of the API server expired on "), "{late}");
     }
 
     #[test]

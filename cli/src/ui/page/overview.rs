@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::super::view::overview::{AboutKind, FindingView, Overview, Since, Tally};
+use super::super::view::overview::{About, FindingView, Overview, Since, Tally};
 use super::finding::{class, finding};
 use super::{Frame, Tab};
 
@@ -39,7 +39,7 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
             }
         }
         @if at.is_some() && overview.open.is_empty() && overview.syncs.as_ref().is_some_and(|syncs| syncs.all == 0) {
-            p.empty { "There is no ConfigMapSync yet. Create one, which copies a ConfigMap into two namespaces:" }
+            p.empty { "There is no sync yet. Create one, which copies a ConfigMap into two namespaces:" }
             (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
         }
         @if !overview.fine.is_empty() {
@@ -72,11 +72,14 @@ fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
                 Since::Changed(then) => { (frame.lasting(then)) }
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }
             }
-            @if let Some((kind, namespace, name)) = &found.about {
-                @match kind {
-                    AboutKind::Sync => { " · " a href=(frame.sync_path(namespace, name)) { "Open " (namespace) "/" (name) } }
-                    AboutKind::Token => { " · " a href={ (frame.prefix) "tokens" } { "Open the tokens" } }
+            @match &found.about {
+                Some(About::Sync(kind, namespace, name)) => {
+                    " · " a href=(frame.sync_path(*kind, namespace, name)) { "Open " (namespace) "/" (name) }
                 }
+                Some(About::Syncs) => { " · " a href={ (frame.prefix) "syncs?problems=1" } { "All syncs with a problem" } }
+                Some(About::Token(..) | About::Tokens) => { " · " a href={ (frame.prefix) "tokens" } { "Open the tokens" } }
+                Some(About::Node(name)) => { " · " a href={ (frame.prefix) "nodes" } { "Open the node " (name) } }
+                None => {}
             }
         }
     };
@@ -113,6 +116,18 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
+    }
+
+    #[test]
+    fn more_than_are_named_are_one_click_away_too() {
+        let finding = Finding::new(Code::SyncNotReady, "5 more ResourceSyncs have problems")
+            .saw(Place::file("ResourceSync"), "5 more");
+        let seen = [Seen { side: Side::Cluster, finding }];
+        let resources = Resources { syncs: Some(&[]), tokens: Some(&[]), nodes: None };
+        let frame = frame();
+        let made = made(&seen, &FirstSeen::new(), &resources, frame.now);
+        let page = overview(&frame, &made, Some(frame.now)).into_string();
+        assert!(page.contains("<a href=\"/p/syncs?problems=1\">All syncs with a problem</a>"), "{page}");
     }
 
     fn made_of(resources: &Resources<'_>, frame: &Frame<'_>) -> String {

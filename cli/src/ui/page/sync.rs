@@ -1,52 +1,81 @@
-//! One ConfigMapSync: from where to where, as whom, how it is and why; and what is found of it with the
+//! One ConfigMapSync or ResourceSync: from where to where, as whom, how it is and why; and what is found of it with the
 //! person's rights.
 
 use maud::{Markup, html};
 use weaver_diagnostics::shell::quoted;
 
-use super::super::view::event::EventView;
+use super::super::view::event::{EventView, History, MOST, SHOWN};
 use super::super::view::matrix::states;
-use super::super::view::sync::{CopyState, SyncView, TargetView};
+use super::super::view::sync::{CopyState, SourceView, SyncKind, SyncView, TargetView};
 use super::grant::{Offer, offer};
 use super::plan::{Held, plan};
 use super::syncs::state_class;
-use super::{Frame, Tab, badge, code_block, health, lines, trouble};
+use super::{Frame, Tab, badge, code_block, health, lines};
 use crate::connection;
 use crate::sync::planned::PlannedCopy;
 
-/// `events` is why they are not known, if so.
-pub fn sync(
-    frame: &Frame<'_>,
-    sync: &SyncView,
-    events: &Result<Vec<EventView>, String>,
-    error: Option<&str>,
-) -> Markup {
+/// Sources of a selector that are shown with a reason.
+const SOURCES: usize = 128;
+
+/// `events` is why they are not known, if so; `error` what else is not.
+pub fn sync(frame: &Frame<'_>, sync: &SyncView, events: &Result<History, String>, error: &Markup) -> Markup {
     let summary = &sync.summary;
-    let path = frame.sync_path(&summary.namespace, &summary.name);
+    let path = frame.path_of(sync);
+    let compares = sync.kind == SyncKind::ConfigMap;
     let content = html! {
-        (trouble(error, "ConfigMapSyncs", true))
+        (error)
         p { (health(summary)) " " strong { (summary.reason) } " " (frame.since(summary.since)) }
         @if !summary.message.is_empty() { p { (summary.message) } }
         @if sync.is_dry_run {
             p.quiet { "A dry run: nothing is written, and the conditions say what would be." }
-            p { a.button href={ (path) "/compare" } { "See what it would change" } " shows each copy as a diff of its keys." }
+            @if compares {
+                p { a.button href={ (path) "/compare" } { "See what it would change" } " shows each copy as a diff of its keys." }
+            }
         }
-        @if sync.has_problem() {
+        @if sync.has_problem() && compares {
             p { a.button href={ (path) "/compare" } { "Find out why" } " compares source and copies now, and names missing rights." }
         }
         (picture(sync))
+        @if !sync.sources.is_empty() { (sources(&sync.sources, sync.counts.sources)) }
         section aria-labelledby="conditions" { h2 #conditions { "Conditions" } (frame.conditions(&summary.conditions)) }
         section aria-labelledby="events" { h2 #events { "Events" } (history(frame, events)) }
         section aria-labelledby="more" {
             h2 #more { "More" }
             ul {
-                li { a href={ (path) "/compare" } { "Compare source and copies now" } }
+                @if compares { li { a href={ (path) "/compare" } { "Compare source and copies now" } } }
                 li { a href={ (frame.prefix) "syncs" } { "All syncs" } }
             }
-            (code_block(&explain(&summary.namespace, &summary.name)))
+            (code_block(&explain(sync.kind, &summary.namespace, &summary.name)))
         }
     };
     frame.page(Tab::Syncs, &format!("{}/{}", summary.namespace, summary.name), true, &content)
+}
+
+/// The sources that a selector selects: which of them is not copied, and why.
+fn sources(sources: &[SourceView], all: Option<i32>) -> Markup {
+    let (bad, fine): (Vec<_>, Vec<_>) = sources.iter().take(SOURCES).partition(|source| source.has_problem());
+    let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or_default();
+    html! {
+        section aria-labelledby="sources" {
+            h2 #sources { "Sources that the labels select: " (all.max(sources.len())) }
+            ul.targets {
+                @for source in bad {
+                    li {
+                        (badge("bad", if source.conflicts > 0 { "Conflict" } else { "Failed" })) " " code { (source.name) }
+                        " " (source.synced) " synced, " (source.failed) " failed, " (source.conflicts) " in conflict "
+                        (source.reason) @if !source.message.is_empty() { ": " (lines(&source.message)) }
+                    }
+                }
+            }
+            @if !fine.is_empty() {
+                details open[fine.len() <= 12] {
+                    summary { (badge("ok", "Synced")) " " (fine.len()) }
+                    ul.targets { @for source in fine { li { code { (source.name) } } } }
+                }
+            }
+            @if all > sources.len() { p.quiet { "There are more: a status names 128, those with a problem first." } }
+        }
+    }
 }
 
 fn picture(sync: &SyncView) -> Markup {
@@ -87,21 +116,27 @@ fn group(state: CopyState, targets: &[&TargetView]) -> Markup {
     }
 }
 
-fn history(frame: &Frame<'_>, events: &Result<Vec<EventView>, String>) -> Markup {
+pub fn history(frame: &Frame<'_>, events: &Result<History, String>) -> Markup {
     html! {
         @match events {
             Err(error) => p.trouble { "The events could not be listed with your rights: " (error) },
-            Ok(events) if events.is_empty() => p.empty { "None. Kubernetes keeps events for an hour, usually." },
-            Ok(events) => ol.events {
-                @for event in events {
-                    li {
-                        (frame.since(event.at)) " "
-                        (badge(if event.is_warning { "warn" } else { "ok" }, &event.reason)) " "
-                        (lines(&event.message))
-                        @if event.count > 1 { " ×" (event.count) }
-                    }
-                }
-            },
+            Ok(History { events, .. }) if events.is_empty() => p.empty { "None. Kubernetes keeps events for an hour, usually." },
+            Ok(History { events, is_cut, .. }) => {
+                ol.events { @for event in events { (said(frame, event)) } }
+                @if *is_cut { p.quiet { "There are more than " (MOST) ": these are the latest of those that were listed." } }
+                @else if events.len() == SHOWN { p.quiet { "The latest " (SHOWN) "." } }
+            }
+        }
+    }
+}
+
+fn said(frame: &Frame<'_>, event: &EventView) -> Markup {
+    html! {
+        li {
+            (frame.since(event.at)) " "
+            (badge(if event.is_warning { "warn" } else { "ok" }, &event.reason)) " "
+            (lines(&event.message))
+            @if event.count > 1 { " ×" (event.count) }
         }
     }
 }
@@ -118,13 +153,17 @@ pub struct Comparison {
 }
 
 /// The command for this cluster, whatever the object is called.
-fn explain(namespace: &str, name: &str) -> String {
+fn explain(kind: SyncKind, namespace: &str, name: &str) -> String {
     let cluster = connection::flags();
-    format!("weaver sync explain {} -n {}{cluster}", quoted(name), quoted(namespace))
+    let command = match kind {
+        SyncKind::ConfigMap => "weaver sync explain",
+        SyncKind::Resource => "kubectl describe resourcesync",
+    };
+    format!("{command} {} -n {}{cluster}", quoted(name), quoted(namespace))
 }
 
 pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Comparison) -> Markup {
-    let path = frame.sync_path(namespace, name);
+    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
     let content = html! {
         p { a href=(path) { "← " (namespace) "/" (name) } }
         @if let Some(error) = &comparison.error { p.trouble role="alert" { (error) } }
@@ -136,7 +175,7 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
                 @if !words.is_empty() { ul { @for line in words.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, anyone who may grant rights there runs" }
-                (code_block(&format!("{} --grant", explain(namespace, name))))
+                (code_block(&format!("{} --grant", explain(SyncKind::ConfigMap, namespace, name))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }
         }
@@ -159,7 +198,7 @@ mod tests {
     #[test]
     fn a_broken_sync_leads_to_its_cure() {
         let broken = made("settings", "False", &[("foo", "Failed"), ("bar", "Synced")]);
-        let page = sync(&frame(), &broken, &Ok(Vec::new()), None).into_string();
+        let page = sync(&frame(), &broken, &Ok(History::default()), &html! {}).into_string();
         for part in [
             "ConfigMap team-a/settings",
             "as copier",
@@ -173,10 +212,10 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         let dry = SyncView { is_dry_run: true, ..made("settings", "True", &[]) };
-        let page = sync(&frame(), &dry, &Ok(Vec::new()), None).into_string();
+        let page = sync(&frame(), &dry, &Ok(History::default()), &html! {}).into_string();
         assert!(page.contains("/compare\">See what it would change</a>"), "{page}");
         let fine = made("settings", "True", &[("bar", "Synced")]);
-        let page = sync(&frame(), &fine, &Err("forbidden".into()), None).into_string();
+        let page = sync(&frame(), &fine, &Err("forbidden".into()), &html! {}).into_string();
         assert!(!page.contains("Find out why") && page.contains("rights: forbidden"), "{page}");
     }
 
@@ -217,10 +256,40 @@ mod tests {
             message: "first\nkind: Role".into(),
             count: 3,
         };
-        let page = sync(&frame(), &made("a", "True", &[]), &Ok(vec![event]), None).into_string();
+        let said = History { events: vec![event], is_cut: true };
+        let page = sync(&frame(), &made("a", "True", &[]), &Ok(said), &html! {}).into_string();
         assert!(
-            page.contains("60 s ago") && page.contains("×3") && page.contains("<code>kind: Role</code>"),
+            page.contains("60 s ago")
+                && page.contains("There are more than 2000")
+                && page.contains("×3")
+                && page.contains("<code>kind: Role</code>"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn a_selected_source_that_fails_is_named_with_its_reason_before_those_that_are_fine() {
+        let source = |name: &str, failed: i32, reason: &str| SourceView {
+            name: name.into(),
+            synced: 1,
+            failed,
+            conflicts: 0,
+            reason: reason.into(),
+            message: String::new(),
+        };
+        let found = vec![source("fine", 0, ""), source("<bad>", 2, "MissingRights")];
+        let selecting = SyncView { sources: found, ..made("a", "False", &[]) };
+        let page = sync(&frame(), &selecting, &Ok(History::default()), &html! {}).into_string();
+        let bad = "<code>&lt;bad&gt;</code> 1 synced, 2 failed, 0 in conflict MissingRights";
+        let (bad, fine) = (page.find(bad), page.find("<code>fine</code></li>"));
+        assert!(bad.is_some() && bad < fine, "{page}");
+    }
+
+    #[test]
+    fn a_resource_sync_has_a_command_where_there_is_no_comparison() {
+        let broken = SyncView { kind: SyncKind::Resource, ..made("policies", "False", &[("foo", "Failed")]) };
+        let page = sync(&frame(), &broken, &Ok(History::default()), &html! {}).into_string();
+        assert!(page.contains("kubectl describe resourcesync policies -n team-a"), "{page}");
+        assert!(page.contains("<code>foo</code> Why: m") && !page.contains("/compare"), "{page}");
     }
 }

@@ -1,27 +1,27 @@
-//! All ConfigMapSyncs, and how each copy is.
+//! All ConfigMapSyncs and ResourceSyncs, and how each copy is.
 
 use maud::{Markup, html};
 
-use super::super::view::matrix::{Matrix, MatrixRow, Part, Selection};
-use super::super::view::sync::{CopyState, TargetView};
-use super::{Frame, Tab, encoded, health, trouble};
+use super::super::view::matrix::{Cell, Matrix, MatrixRow, Part, Selection};
+use super::super::view::sync::{CopyState, SyncKind, TargetView, Unnamed};
+use super::{Frame, Tab, encoded, health};
 
 pub fn syncs(
     frame: &Frame<'_>,
     matrix: &Matrix,
     selection: &Selection,
-    error: Option<&str>,
+    unknown: &Markup,
     is_known: bool,
 ) -> Markup {
     let is_filtered = !(selection.q.is_empty() && selection.to.is_empty() && selection.problems.is_empty());
     let content = html! {
-        (trouble(error, "ConfigMapSyncs", is_known))
+        (unknown)
         (filter(frame, selection))
         @if is_known && matrix.rows.is_empty() {
             @if is_filtered {
-                p.empty { "No ConfigMapSync is selected. " a href={ (frame.prefix) "syncs" } { "Show all" } }
+                p.empty { "No sync is selected. " a href={ (frame.prefix) "syncs" } { "Show all" } }
             } @else {
-                p.empty { "There is no ConfigMapSync yet. Create one:" }
+                p.empty { "There is no sync yet. Create one, which copies a ConfigMap into two namespaces:" }
                 (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
             }
         }
@@ -44,7 +44,7 @@ fn filter(frame: &Frame<'_>, selection: &Selection) -> Markup {
 fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
     html! {
         (parts("Syncs", matrix.row_part, |page| address(frame, &Selection { row: page, ..selection.clone() })))
-        (parts("Namespaces", matrix.column_part, |page| address(frame, &Selection { column: page, ..selection.clone() })))
+        (parts("Namespaces that a status names", matrix.column_part, |page| address(frame, &Selection { column: page, ..selection.clone() })))
         div.scroll tabindex="0" role="group" aria-label="Syncs and namespaces" {
             table.matrix {
                 thead { tr {
@@ -56,7 +56,9 @@ fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
         }
         p.quiet {
             "A cell is empty where the sync has no copy in that namespace. A status names 128 targets, those with a problem \
-             first: an asterisk marks a sync that has more."
+             first: an asterisk marks a sync that has more, and "
+            (unnamed(Unnamed::SyncedOrNone)) " or " (unnamed(Unnamed::NotKnown))
+            " stands where its status does not name the namespace: synced or no copy, or not known."
         }
     }
 }
@@ -66,13 +68,20 @@ fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
     html! {
         tr {
             th scope="row" {
-                a href=(frame.sync_path(&summary.namespace, &summary.name)) { (summary.namespace) "/" (summary.name) }
+                a href=(frame.path_of(sync)) { (summary.namespace) "/" (summary.name) }
+                @if sync.kind == SyncKind::Resource { " " small { (sync.kind.name()) } }
                 @if !sync.source.is_empty() { br; small { (sync.source) } }
             }
             td { (health(summary)) @if summary.health != super::Health::Ready { " " small { (summary.reason) } } }
             td { (frame.since(summary.since)) }
             td { (sync.counts.synced) "/" (sync.counts.desired) @if sync.is_truncated { "*" } }
-            @for cell in &row.cells { td { @if let Some(target) = cell { (mark(target)) } } }
+            @for cell in &row.cells {
+                td { @match cell {
+                    Cell::None => {}
+                    Cell::Named(target) => { (mark(target)) }
+                    Cell::Unnamed(what) => { (unnamed(*what)) }
+                } }
+            }
         }
     }
 }
@@ -88,6 +97,20 @@ pub fn mark(target: &TargetView) -> Markup {
         span class={ "mark " (state_class(target.state)) } title=(title) {
             span aria-hidden="true" { (sign(target.state)) }
             span.hidden { (title) }
+        }
+    }
+}
+
+/// That a full status does not name the namespace.
+pub fn unnamed(what: Unnamed) -> Markup {
+    let sign = match what {
+        Unnamed::SyncedOrNone => "·",
+        Unnamed::NotKnown => "?",
+    };
+    html! {
+        span.mark.reads title=(what.words()) {
+            span aria-hidden="true" { (sign) }
+            span.hidden { (what.words()) }
         }
     }
 }
@@ -141,7 +164,7 @@ mod tests {
     use super::*;
 
     fn page(all: &[Arc<SyncView>], selection: &Selection) -> String {
-        syncs(&frame(), &matrix(all, selection), selection, None, true).into_string()
+        syncs(&frame(), &matrix(all, selection), selection, &html! {}, true).into_string()
     }
 
     #[test]
@@ -167,7 +190,7 @@ mod tests {
             .collect();
         let selection = Selection { q: "S&\"<b>".into(), row: 1, ..Selection::default() };
         let empty = page(&all, &selection);
-        assert!(empty.contains("No ConfigMapSync is selected"), "{empty}");
+        assert!(empty.contains("No sync is selected"), "{empty}");
         assert!(empty.contains("value=\"S&amp;&quot;&lt;b&gt;\""), "{empty}");
         let page = page(&all, &Selection { q: "s".into(), to: "foo".into(), ..selection });
         assert!(page.contains("page 2 of 3, 120 in all"), "{page}");
@@ -187,6 +210,20 @@ mod tests {
             (0..1_000).map(|number| Arc::new(sync(&format!("s{number}"), "False", &targets))).collect();
         let size = page(&all, &Selection::default()).len();
         assert!(size < 400_000, "{size}");
+    }
+
+    #[test]
+    fn of_a_full_status_no_cell_says_that_there_is_no_copy() {
+        let full = SyncView { is_truncated: true, ..sync("full", "True", &[("foo", "Synced")]) };
+        let resource = SyncView { kind: SyncKind::Resource, ..sync("b", "True", &[("bar", "Synced")]) };
+        let page = page(&[Arc::new(full), Arc::new(resource)], &Selection::default());
+        let words =
+            "<span class=\"hidden\">Synced, or no copy: the status is full, and names problems first</span>";
+        assert_eq!(page.matches(words).count(), 2, "a cell and the line below the table: {page}");
+        assert!(
+            page.contains("<a href=\"/p/resources/team-a/b\">team-a/b</a> <small>ResourceSync</small>"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! Who copies from where to where: the ConfigMapSyncs by the account whose rights they use, as a table of accounts and
-//! namespaces, of which one part is shown at a time.
+//! Who copies from where to where: the syncs by the account whose rights they use, and the ServiceTokens by the account that
+//! writes their Secret, as a table of accounts and namespaces, of which one part is shown at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weaver_copies::rights::{Right, for_source, for_target, for_writer};
 
+use super::health::Health;
 use super::matrix::{COLUMNS, Part, ROWS, holds};
-use super::sync::{SyncView, TargetView};
+use super::sync::{SyncView, TargetView, Unnamed};
+use super::token::TokenView;
 
 /// Which accounts are asked for, and which part of the table; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -28,15 +31,49 @@ pub struct AccountView<'a> {
     pub source_namespaces: BTreeSet<&'a str>,
     /// Where it writes, and how the worst of its copies there is; by namespace.
     pub targets: BTreeMap<&'a str, &'a TargetView>,
-    /// Are there targets that no status names?
-    pub is_truncated: bool,
-    /// The ConfigMapSyncs that use it, in its own namespace.
-    pub syncs: Vec<&'a str>,
+    /// What is known of a target that no status names, if there is one.
+    pub unnamed: Option<Unnamed>,
+    /// The syncs that use it, in its own namespace.
+    pub syncs: Vec<&'a SyncView>,
+    /// The ServiceTokens whose Secret it writes, in its own namespace.
+    pub tokens: Vec<&'a TokenView>,
 }
 
-impl AccountView<'_> {
+impl<'a> AccountView<'a> {
     pub fn has_problem(&self) -> bool {
         self.targets.values().any(|target| target.state.is_problem())
+            || self.keeps().is_some_and(|health| health == Health::Bad)
+    }
+
+    /// How the worst of its ServiceTokens is.
+    pub fn keeps(&self) -> Option<Health> {
+        self.tokens.iter().map(|token| token.summary.health).min()
+    }
+
+    /// Each namespace that it reads or writes in, as far as a status names it.
+    pub fn namespaces(&self) -> BTreeSet<&'a str> {
+        let own = (!self.tokens.is_empty()).then_some(&self.namespace);
+        self.source_namespaces.iter().chain(self.targets.keys()).chain(own).copied().collect()
+    }
+
+    /// The rights that its ConfigMapSyncs and ServiceTokens need in a namespace, as far as a status names it.
+    pub fn needed(&self, namespace: &str) -> BTreeSet<Right> {
+        let mut rights = BTreeSet::new();
+        for sync in &self.syncs {
+            let Some((kind, name)) = &sync.copies else { continue };
+            if sync.source_namespace == namespace {
+                rights.extend(for_source(*kind, namespace, name.as_deref()));
+            }
+            if sync.targets.iter().any(|target| target.namespace == namespace) {
+                rights.extend(for_target(*kind, namespace));
+            }
+        }
+        for token in self.tokens.iter().filter(|_| self.namespace == namespace) {
+            if !token.secret.is_empty() {
+                rights.extend(for_writer(namespace, &token.secret));
+            }
+        }
+        rights
     }
 
     /// The worst first.
@@ -68,16 +105,27 @@ pub struct AccountRow<'a> {
 pub struct AccountCell<'a> {
     pub reads: bool,
     pub writes: Option<&'a TargetView>,
+    /// What is known where no status names it.
+    pub unnamed: Option<Unnamed>,
+    /// It writes the Secret of a ServiceToken there; how the worst is.
+    pub keeps: Option<Health>,
 }
 
-pub fn account_matrix<'a>(syncs: &'a [Arc<SyncView>], search: &Search) -> AccountMatrix<'a> {
-    let mut accounts = all(syncs);
+pub fn account_matrix<'a>(
+    syncs: &'a [Arc<SyncView>],
+    tokens: &'a [Arc<TokenView>],
+    search: &Search,
+) -> AccountMatrix<'a> {
+    let mut accounts = all(syncs, tokens);
     accounts.retain(|account| is_found(account, &search.q));
     accounts.sort_by_key(|account| !account.has_problem());
     let mut problems: BTreeMap<&'a str, usize> = BTreeMap::new();
     for account in &accounts {
         for name in &account.source_namespaces {
             problems.entry(name).or_default();
+        }
+        if account.keeps().is_some() {
+            problems.entry(account.namespace).or_default();
         }
         for (name, target) in &account.targets {
             *problems.entry(name).or_default() += usize::from(target.state.is_problem());
@@ -95,30 +143,48 @@ pub fn account_matrix<'a>(syncs: &'a [Arc<SyncView>], search: &Search) -> Accoun
 }
 
 fn row<'a>(account: AccountView<'a>, columns: &[&str]) -> AccountRow<'a> {
-    let cell = |name: &&str| AccountCell {
-        reads: account.source_namespaces.contains(*name),
-        writes: account.targets.get(*name).copied(),
+    let cell = |name: &&str| {
+        let writes = account.targets.get(*name).copied();
+        AccountCell {
+            reads: account.source_namespaces.contains(*name),
+            writes,
+            unnamed: account.unnamed.filter(|_| writes.is_none()),
+            keeps: account.keeps().filter(|_| account.namespace == *name),
+        }
     };
     let cells = columns.iter().map(cell).collect();
     AccountRow { account, cells }
 }
 
-/// The account of this name, if a ConfigMapSync uses it.
-pub fn account<'a>(syncs: &'a [Arc<SyncView>], namespace: &str, name: &str) -> Option<AccountView<'a>> {
-    all(syncs).into_iter().find(|account| account.namespace == namespace && account.name == name)
+/// The account of this name, if a sync or a ServiceToken uses it.
+pub fn account<'a>(
+    syncs: &'a [Arc<SyncView>],
+    tokens: &'a [Arc<TokenView>],
+    namespace: &str,
+    name: &str,
+) -> Option<AccountView<'a>> {
+    all(syncs, tokens).into_iter().find(|account| account.namespace == namespace && account.name == name)
 }
 
 /// In order of their names.
-fn all(syncs: &[Arc<SyncView>]) -> Vec<AccountView<'_>> {
-    let mut of: BTreeMap<(&str, &str), Vec<&SyncView>> = BTreeMap::new();
-    // Without an account nothing is copied.
+fn all<'a>(syncs: &'a [Arc<SyncView>], tokens: &'a [Arc<TokenView>]) -> Vec<AccountView<'a>> {
+    let mut of: BTreeMap<(&str, &str), (Vec<&SyncView>, Vec<&TokenView>)> = BTreeMap::new();
+    // Without an account nothing is copied, and no Secret is written.
     for sync in syncs.iter().filter(|sync| !sync.account.is_empty()) {
-        of.entry((&sync.summary.namespace, &sync.account)).or_default().push(sync);
+        of.entry((&sync.summary.namespace, &sync.account)).or_default().0.push(sync);
     }
-    of.into_iter().map(|((namespace, name), syncs)| made(namespace, name, &syncs)).collect()
+    for token in tokens.iter().filter(|token| !token.writer.is_empty()) {
+        of.entry((&token.summary.namespace, &token.writer)).or_default().1.push(token);
+    }
+    of.into_iter().map(|((namespace, name), (syncs, tokens))| made(namespace, name, syncs, tokens)).collect()
 }
 
-fn made<'a>(namespace: &'a str, name: &'a str, syncs: &[&'a SyncView]) -> AccountView<'a> {
+fn made<'a>(
+    namespace: &'a str,
+    name: &'a str,
+    syncs: Vec<&'a SyncView>,
+    tokens: Vec<&'a TokenView>,
+) -> AccountView<'a> {
     let mut targets: BTreeMap<&str, &TargetView> = BTreeMap::new();
     for target in syncs.iter().flat_map(|sync| &sync.targets) {
         let worst = targets.entry(&target.namespace).or_insert(target);
@@ -135,8 +201,9 @@ fn made<'a>(namespace: &'a str, name: &'a str, syncs: &[&'a SyncView]) -> Accoun
         sources: texts(|sync| &sync.source),
         source_namespaces: texts(|sync| &sync.source_namespace),
         targets,
-        is_truncated: syncs.iter().any(|sync| sync.is_truncated),
-        syncs: syncs.iter().map(|sync| sync.summary.name.as_str()).collect(),
+        unnamed: syncs.iter().filter_map(|sync| sync.unnamed()).min(),
+        syncs,
+        tokens,
     }
 }
 
@@ -150,6 +217,7 @@ fn is_found(account: &AccountView<'_>, part: &str) -> bool {
 mod tests {
     use super::super::sync::CopyState;
     use super::super::sync::tests::sync;
+    use super::super::token::tests::token;
     use super::*;
 
     fn some() -> Vec<Arc<SyncView>> {
@@ -167,24 +235,27 @@ mod tests {
     #[test]
     fn an_account_has_its_sources_and_the_worst_state_of_each_namespace() {
         let syncs = some();
-        let found = account_matrix(&syncs, &Search::default());
+        let found = account_matrix(&syncs, &[], &Search::default());
         let names: Vec<&str> = found.rows.iter().map(|row| row.account.name).collect();
         assert_eq!(names, ["copier", "other"], "the one with a problem comes first");
         let copier = &found.rows[0].account;
-        assert_eq!(copier.syncs, ["a", "b"]);
+        let names: Vec<&str> = copier.syncs.iter().map(|sync| sync.summary.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
         let sources: Vec<&str> = copier.sources.iter().copied().collect();
         assert_eq!(sources, ["ConfigMap team-a/a", "ConfigMap team-a/b"]);
         let states: Vec<_> =
             copier.sorted_targets().iter().map(|target| (target.namespace.as_str(), target.state)).collect();
         let synced = CopyState::Synced;
         assert_eq!(states, [("foo", CopyState::Failed), ("bar", synced), ("team-a", synced)]);
-        assert!(account(&syncs, "team-a", "other").is_some() && account(&syncs, "x", "other").is_none());
+        assert!(
+            account(&syncs, &[], "team-a", "other").is_some() && account(&syncs, &[], "x", "other").is_none()
+        );
     }
 
     #[test]
     fn the_table_says_where_an_account_reads_and_where_it_writes() {
         let syncs = some();
-        let found = account_matrix(&syncs, &Search::default());
+        let found = account_matrix(&syncs, &[], &Search::default());
         assert_eq!(found.columns, ["foo", "bar", "team-a", "zoo"]);
         let cells = |row: &AccountRow<'_>| {
             let cell = |cell: &AccountCell<'_>| (cell.reads, cell.writes.map(|target| target.state));
@@ -207,15 +278,17 @@ mod tests {
             .collect();
         let (mut rows, mut columns) = (0, 0);
         for page in 0..12 {
-            let found = account_matrix(&many, &Search { row: page, ..Search::default() });
+            let found = account_matrix(&many, &[], &Search { row: page, ..Search::default() });
             assert!(found.rows.len() <= ROWS && found.rows.iter().all(|row| row.cells.len() <= COLUMNS));
             rows += found.rows.len();
         }
         for page in 0..6 {
-            columns += account_matrix(&many, &Search { column: page, ..Search::default() }).columns.len();
+            columns +=
+                account_matrix(&many, &[], &Search { column: page, ..Search::default() }).columns.len();
         }
         assert_eq!((rows, columns), (600, 129));
-        let far = account_matrix(&many, &Search { row: usize::MAX, column: usize::MAX, q: String::new() });
+        let far =
+            account_matrix(&many, &[], &Search { row: usize::MAX, column: usize::MAX, q: String::new() });
         assert_eq!((far.row_part.page, far.column_part.page), (11, 5));
     }
 
@@ -223,7 +296,7 @@ mod tests {
     fn one_is_found_by_its_name_a_source_or_a_target() {
         let syncs = some();
         let names = |q: &str| {
-            let found = account_matrix(&syncs, &Search { q: q.into(), ..Search::default() });
+            let found = account_matrix(&syncs, &[], &Search { q: q.into(), ..Search::default() });
             found.rows.iter().map(|row| row.account.name.to_owned()).collect::<Vec<_>>().join(" ")
         };
         for (q, expected) in [
@@ -235,5 +308,40 @@ mod tests {
         ] {
             assert_eq!(names(q), expected, "{q}");
         }
+    }
+
+    #[test]
+    fn who_writes_the_secret_of_a_token_does_it_in_its_own_namespace() {
+        let tokens = [Arc::new(TokenView { writer: "writer".into(), ..token("t") })];
+        let found = account_matrix(&[], &tokens, &Search::default());
+        let row = &found.rows[0];
+        assert_eq!((row.account.name, found.columns.as_slice()), ("writer", &[row.account.namespace][..]));
+        assert!(row.cells[0].keeps.is_some() && row.cells[0].writes.is_none() && !row.cells[0].reads);
+    }
+
+    #[test]
+    fn a_blank_of_a_full_status_is_not_said_to_be_no_copy() {
+        let full = SyncView { is_truncated: true, ..sync("a", "True", &[("foo", "Synced")]) };
+        let other = SyncView { account: "other".into(), ..sync("b", "True", &[("bar", "Synced")]) };
+        let syncs = [Arc::new(full), Arc::new(other)];
+        let found = account_matrix(&syncs, &[], &Search::default());
+        let cells: Vec<_> = found.rows.iter().map(|row| row.cells[0].unnamed).collect();
+        assert_eq!((found.columns[0], cells), ("bar", vec![Some(Unnamed::SyncedOrNone), None]));
+    }
+
+    #[test]
+    fn what_is_needed_in_a_namespace_is_that_of_each_sync_and_token() {
+        let syncs = [Arc::new(SyncView { account: "w".into(), ..sync("a", "True", &[("foo", "Synced")]) })];
+        let tokens = [Arc::new(token("t"))];
+        let found = account(&syncs, &tokens, "team-a", "w").unwrap();
+        let verbs = |namespace: &str| {
+            let mut verbs: Vec<_> = found.needed(namespace).iter().map(|right| right.verb).collect();
+            verbs.sort_unstable();
+            verbs.join(" ")
+        };
+        assert_eq!(found.namespaces().into_iter().collect::<Vec<_>>(), ["foo", "team-a"]);
+        assert_eq!(verbs("foo"), "create delete get list update watch");
+        assert_eq!(verbs("team-a"), "create get get list list update watch watch");
+        assert_eq!(verbs("other"), "");
     }
 }

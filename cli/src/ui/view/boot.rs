@@ -1,5 +1,5 @@
-//! The boot of a node as a time line: when it started, what changed since then, and what was said of it. From
-//! its NodeReport and the Events about it, which have no time for the single steps before k3s runs.
+//! The boot of a node as a time line: when it started, its steps, what changed since then, and what was said of it. From
+//! its NodeReport and the Events about it.
 
 use jiff::Timestamp;
 
@@ -61,6 +61,10 @@ pub fn boot(node: &NodeView, events: &[EventView]) -> Option<Boot> {
         what: format!("{} is {} ({})", one.kind, one.status, one.reason),
         message: one.message,
     });
+    let steps = node.steps.iter().filter_map(|(what, after)| {
+        let at = Timestamp::from_second(started.as_second().checked_add_unsigned(*after)?).ok()?;
+        Some(Moment { at, after: *after, how: Level::Fine, what: what.clone(), message: String::new() })
+    });
     let events = events.iter().filter_map(|event| {
         let at = event.at.filter(|at| is_since(*at))?;
         Some(Moment {
@@ -71,7 +75,7 @@ pub fn boot(node: &NodeView, events: &[EventView]) -> Option<Boot> {
             message: event.message.clone(),
         })
     });
-    let mut moments: Vec<Moment> = conditions.chain(events).collect();
+    let mut moments: Vec<Moment> = steps.chain(conditions).chain(events).collect();
     moments.sort_by_key(|moment| moment.at);
     let left_off = moments.len().saturating_sub(SHOWN);
     moments.truncate(SHOWN);
@@ -144,6 +148,25 @@ mod tests {
         assert_eq!((unchanged, boot.has_clock, boot.left_off), (vec!["StorageHealthy"], true, 0));
         let at: Vec<u32> = boot.moments.iter().map(|one| boot.position(one.after)).collect();
         assert!(at.is_sorted() && at.first() == Some(&0) && at.last() == Some(&1_000), "{at:?}");
+    }
+
+    #[test]
+    fn the_steps_before_k3s_runs_stand_where_they_were() {
+        let steps =
+            [("HostChecked", 21), ("K3sReady", 105), ("Later", 110), ("Never", -1), ("Odd", i64::MAX)];
+        let steps = steps.map(|(step, seconds)| json!({"step": step, "seconds": seconds}));
+        let node = node(&json!({"system": {"bootTime": "2026-01-01T01:00:00Z"}, "boot": steps}));
+        let boot = boot(&node, &[event(Some("2026-01-01T01:00:50Z"), "Starting", false)]).unwrap();
+        let moments: Vec<_> = boot.moments.iter().map(|one| (one.after, one.what.as_str())).collect();
+        assert_eq!(
+            moments,
+            [
+                (21, "The host was checked, and k3s allowed to start"),
+                (50, "Starting"),
+                (105, "k3s was ready"),
+                (110, "Later")
+            ]
+        );
     }
 
     #[test]

@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use weaver_api::conditions::{PAUSED, READY};
-use weaver_diagnostics::finding_text::{clean, clean_lines};
+use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
+
+/// Characters of a reason, and of the first line of a message: anyone who may write a status decides what it says.
+const REASON: usize = 128;
+const MESSAGE: usize = 512;
 
 /// The worst first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -43,6 +47,8 @@ pub struct Summary {
     pub namespace: String,
     pub name: String,
     pub uid: String,
+    /// Changes with each change of the object.
+    pub version: String,
     pub health: Health,
     pub reason: String,
     /// The first line of its message.
@@ -71,8 +77,8 @@ impl Summary {
         let message = ready.map(|ready| ready.message.lines().next().unwrap_or_default());
         Self {
             health,
-            reason: ready.map(|ready| clean(&ready.reason)).unwrap_or_default(),
-            message: message.map(clean).unwrap_or_default(),
+            reason: ready.map(|ready| cut(&ready.reason, REASON)).unwrap_or_default(),
+            message: message.map(|message| cut(message, MESSAGE)).unwrap_or_default(),
             since: ready.map(|ready| ready.last_transition_time.0),
             conditions: conditions.iter().map(view).collect(),
             ..Self::named(metadata)
@@ -83,7 +89,7 @@ impl Summary {
     pub fn unreadable(metadata: &ObjectMeta, why: &str) -> Self {
         Self {
             reason: "NotUnderstood".into(),
-            message: clean(&format!("this version of weaver cannot read it: {why}")),
+            message: cut(&format!("this version of weaver cannot read it: {why}"), MESSAGE),
             ..Self::named(metadata)
         }
     }
@@ -93,6 +99,7 @@ impl Summary {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
+            version: metadata.resource_version.clone().unwrap_or_default(),
             health: Health::Bad,
             reason: String::new(),
             message: String::new(),

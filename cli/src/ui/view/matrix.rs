@@ -1,13 +1,13 @@
-//! ConfigMapSyncs and the namespaces of their copies as a table, of which one part is shown at a time.
+//! Syncs and the namespaces of their copies as a table, of which one part is shown at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::sync::{CopyState, SyncView, TargetView};
+use super::sync::{CopyState, SyncView, TargetView, Unnamed};
 
-/// ConfigMapSyncs of a page.
+/// Syncs of a page.
 pub const ROWS: usize = 50;
 /// Namespaces of a page.
 pub const COLUMNS: usize = 25;
@@ -16,7 +16,7 @@ pub const COLUMNS: usize = 25;
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Selection {
-    /// In namespace, name, source or reason of a ConfigMapSync.
+    /// In namespace, name, source or reason of a sync.
     pub q: String,
     /// In the name of a target namespace.
     pub to: String,
@@ -54,8 +54,18 @@ pub struct Matrix {
 #[derive(Debug)]
 pub struct MatrixRow {
     pub sync: Arc<SyncView>,
-    /// By column; `None` where there is to be no copy, or the status does not show it.
-    pub cells: Vec<Option<TargetView>>,
+    /// By column.
+    pub cells: Vec<Cell>,
+}
+
+/// How a sync's copy in a namespace is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Cell {
+    /// There is to be none.
+    None,
+    Named(TargetView),
+    /// The status is full, and does not name the namespace.
+    Unnamed(Unnamed),
 }
 
 /// What is shown of these.
@@ -85,7 +95,12 @@ pub fn matrix(syncs: &[Arc<SyncView>], selection: &Selection) -> Matrix {
 fn row(sync: &Arc<SyncView>, columns: &[String]) -> MatrixRow {
     let targets: BTreeMap<&str, &TargetView> =
         sync.targets.iter().map(|target| (target.namespace.as_str(), target)).collect();
-    let cells = columns.iter().map(|name| targets.get(name.as_str()).copied().cloned()).collect();
+    let cell = |name: &String| match (targets.get(name.as_str()), sync.unnamed()) {
+        (Some(target), _) => Cell::Named((*target).clone()),
+        (None, Some(unnamed)) => Cell::Unnamed(unnamed),
+        (None, None) => Cell::None,
+    };
+    let cells = columns.iter().map(cell).collect();
     MatrixRow { sync: Arc::clone(sync), cells }
 }
 
@@ -93,7 +108,9 @@ fn is_selected(sync: &SyncView, selection: &Selection) -> bool {
     let summary = &sync.summary;
     let name = format!("{}/{}", summary.namespace, summary.name);
     let is_named = [&name, &sync.source, &summary.reason].iter().any(|text| holds(text, &selection.q));
+    // What a full status leaves out may lead there.
     let leads_there = selection.to.trim().is_empty()
+        || sync.is_truncated
         || sync.targets.iter().any(|target| holds(&target.namespace, &selection.to));
     is_named && leads_there && (selection.problems.is_empty() || sync.has_problem())
 }
@@ -122,6 +139,13 @@ mod tests {
         matrix.rows.iter().map(|row| row.sync.summary.name.as_str()).collect()
     }
 
+    fn state(cell: &Cell) -> Option<CopyState> {
+        match cell {
+            Cell::Named(target) => Some(target.state),
+            Cell::None | Cell::Unnamed(_) => None,
+        }
+    }
+
     fn some() -> Vec<Arc<SyncView>> {
         [
             sync("a", "True", &[("foo", "Synced"), ("bar", "Synced")]),
@@ -137,11 +161,8 @@ mod tests {
         let matrix = matrix(&some(), &Selection::default());
         assert_eq!(names(&matrix), ["b", "a", "c"]);
         assert_eq!(matrix.columns, ["foo", "zoo", "bar"]);
-        let states: Vec<Vec<Option<CopyState>>> = matrix
-            .rows
-            .iter()
-            .map(|row| row.cells.iter().map(|cell| cell.as_ref().map(|target| target.state)).collect())
-            .collect();
+        let states: Vec<Vec<Option<CopyState>>> =
+            matrix.rows.iter().map(|row| row.cells.iter().map(state).collect()).collect();
         assert_eq!(states[0], [Some(CopyState::Failed), Some(CopyState::Conflict), None]);
         assert_eq!(states[2], [None, Some(CopyState::Synced), None]);
     }
@@ -181,6 +202,21 @@ mod tests {
         assert_eq!((rows, columns), (1_000, 128));
         let far = matrix(&all, &Selection { row: usize::MAX, column: usize::MAX, ..Selection::default() });
         assert_eq!((far.row_part.page, far.column_part.page), (19, 5));
+    }
+
+    #[test]
+    fn a_full_status_that_does_not_name_a_namespace_is_not_said_to_leave_it_out() {
+        let namespaces: Vec<String> = (0..128).map(|number| format!("n-{number:03}")).collect();
+        let targets: Vec<(&str, &str)> = namespaces.iter().map(|name| (name.as_str(), "Synced")).collect();
+        let full = SyncView { is_truncated: true, ..sync("full", "True", &targets) };
+        let all = [Arc::new(full), Arc::new(sync("other", "True", &[("n-999", "Synced")]))];
+        let matrix = matrix(&all, &Selection { to: "n-999".into(), ..Selection::default() });
+        assert_eq!(
+            (names(&matrix), matrix.columns.as_slice()),
+            (vec!["full", "other"], &["n-999".to_owned()][..])
+        );
+        assert_eq!(matrix.rows[0].cells, [Cell::Unnamed(Unnamed::SyncedOrNone)]);
+        assert_eq!(state(&matrix.rows[1].cells[0]), Some(CopyState::Synced));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::core::DeserializeGuard;
-use weaver_api::v1beta1::{NodeReport, NodeReportStatus, NodeSystem};
+use weaver_api::v1beta1::{NodeBootStep, NodeReport, NodeReportStatus, NodeServing, NodeSystem};
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text::cut;
 
@@ -13,6 +13,27 @@ use crate::doctor;
 
 /// Characters of a value that are shown.
 const LONGEST: usize = 200;
+/// Names of the API server that are shown.
+const NAMES: usize = 32;
+/// Conditions and steps of a boot that are shown: ours are fewer, and a node decides what its report has.
+const PARTS: usize = 32;
+
+/// The API server's certificate as this node sees it.
+#[derive(Clone, Debug, Default)]
+pub struct ServingView {
+    pub names: Vec<NameView>,
+    pub left_off: usize,
+    /// What expires, and when.
+    pub expires: Vec<(&'static str, Timestamp)>,
+}
+
+/// A name of the API server.
+#[derive(Clone, Debug)]
+pub struct NameView {
+    pub name: String,
+    pub is_configured: bool,
+    pub is_served: bool,
+}
 
 #[derive(Clone, Debug)]
 pub struct NodeView {
@@ -20,6 +41,9 @@ pub struct NodeView {
     /// Title and value.
     pub facts: Vec<(&'static str, String)>,
     pub booted: Option<Timestamp>,
+    /// The steps of the boot, in order: what, and seconds after the kernel started.
+    pub steps: Vec<(String, u64)>,
+    pub serving: ServingView,
     pub conditions: Vec<ConditionView>,
     /// What is known bad or worth a look, the worst first.
     pub findings: Vec<Finding>,
@@ -34,7 +58,9 @@ impl NodeView {
         Self {
             facts: facts(&status),
             booted,
-            conditions: status.conditions.iter().map(view).map(bounded).collect(),
+            steps: status.boot.iter().take(PARTS).filter_map(step).collect(),
+            serving: status.serving.as_ref().map(serving).unwrap_or_default(),
+            conditions: status.conditions.iter().take(PARTS).map(view).map(bounded).collect(),
             findings,
             name,
         }
@@ -46,7 +72,43 @@ impl NodeView {
 }
 
 fn bounded(condition: ConditionView) -> ConditionView {
-    ConditionView { message: cut(&condition.message, LONGEST), ..condition }
+    let ConditionView { kind, status, reason, message, since } = condition;
+    let [kind, status, reason, message] = [kind, status, reason, message].map(|text| cut(&text, LONGEST));
+    ConditionView { kind, status, reason, message, since }
+}
+
+fn step(step: &NodeBootStep) -> Option<(String, u64)> {
+    let words = match step.step.as_str() {
+        "BootFilesApplied" => "weaver.toml was applied",
+        "HostChecked" => "The host was checked, and k3s allowed to start",
+        "K3sStarted" => "k3s was started",
+        "K3sReady" => "k3s was ready",
+        "WebhookReady" => "The conversion webhook was ready",
+        "OperatorReady" => "The gate was open, and the operator ready",
+        other => return Some((cut(other, LONGEST), step.seconds.try_into().ok()?)),
+    };
+    Some((words.to_owned(), step.seconds.try_into().ok()?))
+}
+
+fn serving(serving: &NodeServing) -> ServingView {
+    let expires = [("certificate", &serving.certificate_expires), ("CA", &serving.ca_expires)];
+    ServingView {
+        names: serving
+            .names
+            .iter()
+            .take(NAMES)
+            .map(|name| NameView {
+                name: cut(&name.name, LONGEST),
+                is_configured: name.configured,
+                is_served: name.served,
+            })
+            .collect(),
+        left_off: serving.names.len().saturating_sub(NAMES),
+        expires: expires
+            .iter()
+            .filter_map(|(what, at)| Some((*what, at.as_deref()?.parse().ok()?)))
+            .collect(),
+    }
 }
 
 fn facts(status: &NodeReportStatus) -> Vec<(&'static str, String)> {

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding::{Code, Finding, Severity};
 
 use super::health::{Health, Summary};
 use super::node::NodeView;
-use super::sync::SyncView;
+use super::sync::{SyncKind, SyncView};
 use super::token::TokenView;
 use crate::doctor::seen::Seen;
 
@@ -18,14 +18,20 @@ use crate::doctor::seen::Seen;
 pub struct FindingView {
     pub seen: Seen,
     pub since: Since,
-    /// The page of the resource that it is about: kind, namespace and name.
-    pub about: Option<(AboutKind, String, String)>,
+    pub about: Option<About>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AboutKind {
-    Sync,
-    Token,
+/// What a finding is about, and has a page.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum About {
+    /// One, by its kind, namespace and name.
+    Sync(SyncKind, String, String),
+    Token(String, String),
+    /// Some that have problems.
+    Syncs,
+    Tokens,
+    /// The node of this name.
+    Node(String),
 }
 
 /// Since when it is so.
@@ -133,12 +139,21 @@ fn is_about_readiness(finding: &Finding) -> bool {
 
 fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: Timestamp) -> FindingView {
     let about = about(&seen.finding);
-    let summary = about.as_ref().and_then(|(kind, namespace, name)| {
-        let is_it = |summary: &&Summary| summary.namespace == *namespace && summary.name == *name;
-        match kind {
-            AboutKind::Sync => resources.syncs?.iter().map(|sync| &sync.summary).find(is_it),
-            AboutKind::Token => resources.tokens?.iter().map(|token| &token.summary).find(is_it),
+    let is_it = |summary: &&Summary, namespace: &str, name: &str| {
+        summary.namespace == namespace && summary.name == name
+    };
+    let summary = about.as_ref().and_then(|about| match about {
+        About::Sync(kind, namespace, name) => {
+            let mut syncs =
+                resources.syncs?.iter().filter(|sync| sync.kind == *kind).map(|sync| &sync.summary);
+            syncs.find(|summary| is_it(summary, namespace, name))
         }
+        About::Token(namespace, name) => resources
+            .tokens?
+            .iter()
+            .map(|token| &token.summary)
+            .find(|summary| is_it(summary, namespace, name)),
+        About::Syncs | About::Tokens | About::Node(_) => None,
     });
     let since = summary.and_then(|summary| summary.since).map_or_else(
         || Since::FirstSeen(first_seen.get(&identity(&seen.finding)).copied().unwrap_or(now)),
@@ -147,17 +162,19 @@ fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: 
     FindingView { seen: seen.clone(), since, about }
 }
 
-/// The resource that a finding of doctor is about: it names kind, namespace and name as where it was seen.
-fn about(finding: &Finding) -> Option<(AboutKind, String, String)> {
+/// What a finding of doctor is about: it names kind, namespace and name as where it was seen, or the kind alone.
+fn about(finding: &Finding) -> Option<About> {
     let place = &finding.evidence.first()?.place.file;
-    let (kind, key) = place.split_once(' ')?;
-    let (namespace, name) = key.split_once('/')?;
-    let kind = match kind {
-        "ConfigMapSync" => AboutKind::Sync,
-        "ServiceToken" => AboutKind::Token,
-        _ => return None,
-    };
-    Some((kind, namespace.to_owned(), name.to_owned()))
+    let (kind, key) = place.split_once(' ').unwrap_or((place, ""));
+    let named = key.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+    match (SyncKind::of(kind), kind, named) {
+        (Some(sync), _, Some((namespace, name))) => Some(About::Sync(sync, namespace, name)),
+        (Some(_), _, None) => Some(About::Syncs),
+        (None, "ServiceToken", Some((namespace, name))) => Some(About::Token(namespace, name)),
+        (None, "ServiceToken", None) => Some(About::Tokens),
+        (None, "NodeReport", None) if !key.is_empty() => Some(About::Node(key.to_owned())),
+        _ => None,
+    }
 }
 
 fn tally<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Tally {
@@ -204,9 +221,13 @@ mod tests {
         assert!(found.verdict.ends_with("Other things may follow from it."));
         assert_eq!((found.fine.len(), found.open.len(), found.worst), (1, 3, Severity::Fail));
         assert_eq!(found.open[2].seen.finding.severity(), Severity::Warn);
-        assert_eq!(found.open[2].about, Some((AboutKind::Sync, "team-a".into(), "b".into())));
+        assert_eq!(found.open[2].about, Some(About::Sync(SyncKind::ConfigMap, "team-a".into(), "b".into())));
         assert_eq!(found.open[2].since, Since::Changed("2026-01-01T00:00:00Z".parse().unwrap()));
-        assert_eq!((found.open[1].about.as_ref(), found.open[1].since), (None, Since::FirstSeen(at(5))));
+        let node = About::Node("raspi".into());
+        assert_eq!(
+            (found.open[1].about.as_ref(), found.open[1].since),
+            (Some(&node), Since::FirstSeen(at(5)))
+        );
         assert_eq!(found.syncs, Some(Tally { all: 1, ready: 0, paused: 0 }));
         assert_eq!(found.nodes, Some((1, 0)));
         assert!(of(&all[..2]).verdict.ends_with("but not everything is ready."), "{}", of(&all[..2]).verdict);
@@ -225,5 +246,16 @@ mod tests {
         assert_eq!(second.values().copied().collect::<Vec<_>>(), [at(1)]);
         let other = remember(&second, &one("/g"), at(3));
         assert_eq!(other.values().copied().collect::<Vec<_>>(), [at(3)]);
+    }
+
+    #[test]
+    fn what_a_finding_is_about_is_found_by_where_it_was_seen() {
+        let of = |place: &str| about(&seen(Side::Cluster, Code::SyncNotReady, Severity::Warn, place).finding);
+        let named = |text: &str| ("t".to_owned(), text.to_owned());
+        let (namespace, name) = named("a");
+        assert_eq!(of("ResourceSync t/a"), Some(About::Sync(SyncKind::Resource, namespace, name)));
+        assert_eq!(of("ServiceToken t/a"), Some(About::Token("t".into(), "a".into())));
+        assert_eq!((of("ResourceSync"), of("ServiceToken")), (Some(About::Syncs), Some(About::Tokens)));
+        assert_eq!((of("/etc/hosts"), of("Pod t/a"), of("NodeReport")), (None, None, None));
     }
 }

@@ -1,19 +1,59 @@
-//! A ConfigMapSync on a page.
+//! A ConfigMapSync or a ResourceSync on a page.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
-use weaver_api::v1beta1::{ConfigMapSync, Counts, TargetStatus};
-use weaver_diagnostics::finding_text::{clean, clean_lines};
+use weaver_api::kind::ObjectKind;
+use weaver_api::v1beta1::{
+    ConfigMapSync, ConfigMapSyncSpec, ConfigMapSyncStatus, Counts, ResourceSync, SourceStatus, TargetStatus,
+};
+use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{Health, Summary};
 
+/// Characters of a reason, which anyone who may write the status decides.
+const REASON: usize = 64;
+
+/// The kind of a sync.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SyncKind {
+    ConfigMap,
+    Resource,
+}
+
+impl SyncKind {
+    pub fn of(kind: &str) -> Option<Self> {
+        [Self::ConfigMap, Self::Resource].into_iter().find(|known| known.name() == kind)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMapSync",
+            Self::Resource => "ResourceSync",
+        }
+    }
+
+    /// The first part of the address of its page.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "syncs",
+            Self::Resource => "resources",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct SyncView {
+    pub kind: SyncKind,
     pub summary: Summary,
     /// Kind, namespace and name.
     pub source: String,
     pub source_namespace: String,
+    /// What a ConfigMapSync copies: the kind, and the name of the source unless labels select it.
+    pub copies: Option<(ObjectKind, Option<String>)>,
     pub account: String,
     pub counts: Counts,
+    /// Of a selector: those with a problem first, as the status has them.
+    pub sources: Vec<SourceView>,
     /// Those with a problem first, as the status has them.
     pub targets: Vec<TargetView>,
     /// Are there more targets than the status shows?
@@ -27,6 +67,23 @@ pub struct TargetView {
     pub state: CopyState,
     pub reason: String,
     pub message: String,
+}
+
+/// One source of several.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SourceView {
+    pub name: String,
+    pub synced: i32,
+    pub failed: i32,
+    pub conflicts: i32,
+    pub reason: String,
+    pub message: String,
+}
+
+impl SourceView {
+    pub fn has_problem(&self) -> bool {
+        self.failed > 0 || self.conflicts > 0 || !self.reason.is_empty()
+    }
 }
 
 /// How a copy is, by the status of its ConfigMapSync; the worst first.
@@ -67,46 +124,77 @@ impl CopyState {
 }
 
 impl SyncView {
-    pub fn of(guard: &DeserializeGuard<ConfigMapSync>) -> Self {
+    pub fn of_config_maps(guard: &DeserializeGuard<ConfigMapSync>) -> Self {
         match &guard.0 {
-            Ok(sync) => Self::of_sync(sync),
-            Err(error) => Self {
-                summary: Summary::unreadable(&error.metadata, &error.error),
-                source: String::new(),
-                source_namespace: String::new(),
-                account: String::new(),
-                counts: Counts::default(),
-                targets: Vec::new(),
-                is_truncated: false,
-                is_dry_run: false,
-            },
+            Ok(sync) => {
+                let spec = sync.desired();
+                let source = spec.and_then(|spec| spec.source.as_ref());
+                let kind = source.map(|source| source.kind.as_str());
+                Self {
+                    copies: source.map(|source| (source.kind.into(), source.name.clone())),
+                    ..Self::of(SyncKind::ConfigMap, &sync.metadata, kind, spec, sync.status.as_ref())
+                }
+            }
+            Err(error) => Self::unreadable(SyncKind::ConfigMap, &error.metadata, &error.error),
         }
     }
 
-    fn of_sync(sync: &ConfigMapSync) -> Self {
-        let status = sync.status.clone().unwrap_or_default();
-        let spec = sync.desired();
-        let source = spec.and_then(|spec| spec.source.as_ref()).map(|source| {
-            let part = |part: &Option<String>| part.as_deref().map(clean).unwrap_or_default();
-            match &source.name {
-                Some(name) => format!("{} {}/{}", source.kind, part(&source.namespace), clean(name)),
-                None => format!("{}s in {} by labels", source.kind, part(&source.namespace)),
+    pub fn of_resources(guard: &DeserializeGuard<ResourceSync>) -> Self {
+        match &guard.0 {
+            Ok(sync) => {
+                let spec = sync.desired();
+                let kind = spec.and_then(|spec| spec.source.as_ref()?.kind.as_deref());
+                let spec = spec.cloned().map(ConfigMapSyncSpec::from);
+                Self::of(SyncKind::Resource, &sync.metadata, kind, spec.as_ref(), sync.status.as_ref())
             }
+            Err(error) => Self::unreadable(SyncKind::Resource, &error.metadata, &error.error),
+        }
+    }
+
+    /// The same without what only its own page shows: each of the 128 targets of a thousand may have its message.
+    #[must_use]
+    pub fn brief(mut self) -> Self {
+        self.summary.conditions = Vec::new();
+        self.sources = Vec::new();
+        for target in &mut self.targets {
+            target.message = String::new();
+        }
+        self
+    }
+
+    /// One that this version cannot read, and why.
+    fn unreadable(kind: SyncKind, metadata: &ObjectMeta, why: &str) -> Self {
+        let pending = Self::of(kind, metadata, None, None, None);
+        Self { summary: Summary::unreadable(metadata, why), ..pending }
+    }
+
+    fn of(
+        kind: SyncKind,
+        metadata: &ObjectMeta,
+        copied: Option<&str>,
+        spec: Option<&ConfigMapSyncSpec>,
+        status: Option<&ConfigMapSyncStatus>,
+    ) -> Self {
+        let nothing = ConfigMapSyncStatus::default();
+        let status = status.unwrap_or(&nothing);
+        let source = spec.and_then(|spec| spec.source.as_ref());
+        let text = |part: Option<&str>| part.map(clean).unwrap_or_default();
+        let source_namespace = text(source.and_then(|source| source.namespace.as_deref()));
+        let account = spec.and_then(|spec| spec.service_account.as_ref()?.name.as_deref());
+        let copied = text(copied);
+        let words = source.map(|source| match &source.name {
+            Some(name) => format!("{copied} {source_namespace}/{}", clean(name)),
+            None => format!("{copied} objects in {source_namespace} by labels"),
         });
-        let source_namespace = spec
-            .and_then(|spec| spec.source.as_ref())
-            .and_then(|source| source.namespace.as_deref())
-            .map(clean);
-        let account = spec
-            .and_then(|spec| spec.service_account.as_ref())
-            .and_then(|account| account.name.as_deref())
-            .map(clean);
         Self {
-            summary: Summary::of(&sync.metadata, status.observed_generation, &status.conditions),
-            source: source.unwrap_or_default(),
-            source_namespace: source_namespace.unwrap_or_default(),
-            account: account.unwrap_or_default(),
+            kind,
+            summary: Summary::of(metadata, status.observed_generation, &status.conditions),
+            source: words.unwrap_or_default(),
+            source_namespace,
+            copies: None,
+            account: text(account),
             counts: status.counts.unwrap_or_default(),
+            sources: status.sources.iter().map(source_view).collect(),
             targets: status.targets.iter().map(target).collect(),
             is_truncated: status.truncated
                 && status.counts.is_some_and(|counts| {
@@ -116,10 +204,48 @@ impl SyncView {
         }
     }
 
+    /// Namespace and name.
+    pub fn key(&self) -> (&str, &str) {
+        (&self.summary.namespace, &self.summary.name)
+    }
+
     /// Is there something to look at?
     pub fn has_problem(&self) -> bool {
         !matches!(self.summary.health, Health::Ready | Health::Paused)
             || self.targets.iter().any(|target| target.state.is_problem())
+    }
+
+    /// What is known of a target that the status does not name: those with a problem come first.
+    pub fn unnamed(&self) -> Option<Unnamed> {
+        let last_is_synced = self.targets.last().is_some_and(|last| last.state == CopyState::Synced);
+        self.is_truncated.then_some(if last_is_synced { Unnamed::SyncedOrNone } else { Unnamed::NotKnown })
+    }
+}
+
+/// How the copy is in a namespace that a full status does not name.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Unnamed {
+    NotKnown,
+    SyncedOrNone,
+}
+
+impl Unnamed {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotKnown => "Not named by the status, which is full",
+            Self::SyncedOrNone => "Synced, or no copy: the status is full, and names problems first",
+        }
+    }
+}
+
+fn source_view(source: &SourceStatus) -> SourceView {
+    SourceView {
+        name: clean(&source.name),
+        synced: source.synced,
+        failed: source.failed,
+        conflicts: source.conflicts,
+        reason: cut(&source.reason, REASON),
+        message: clean_lines(source.message.trim_end()),
     }
 }
 
@@ -127,7 +253,7 @@ fn target(target: &TargetStatus) -> TargetView {
     TargetView {
         namespace: clean(&target.namespace),
         state: CopyState::of(&target.state),
-        reason: clean(&target.reason),
+        reason: cut(&target.reason, REASON),
         message: clean_lines(target.message.trim_end()),
     }
 }
@@ -146,7 +272,7 @@ pub(in crate::ui) mod tests {
                 json!({"namespace": namespace, "state": state, "reason": "Why", "message": "m"})
             })
             .collect();
-        SyncView::of(&guard(json!({
+        SyncView::of_config_maps(&guard(json!({
             "metadata": {"name": name, "namespace": "team-a", "generation": 1, "uid": "u"},
             "spec": {"serviceAccount": {"name": "copier"}, "source": {"namespace": "team-a", "name": name},
                      "targets": {"namespaces": ["foo"]}},
@@ -186,12 +312,51 @@ pub(in crate::ui) mod tests {
 
     #[test]
     fn one_without_spec_and_one_that_cannot_be_read_are_shown_too() {
-        let empty = SyncView::of(&guard(json!({"metadata": {"name": "a", "namespace": "t"}})));
+        let empty = SyncView::of_config_maps(&guard(json!({"metadata": {"name": "a", "namespace": "t"}})));
         assert_eq!((empty.source.as_str(), empty.summary.health), ("", Health::Pending));
         let bad =
             guard(json!({"metadata": {"name": "a", "namespace": "t"}, "spec": {"resyncSeconds": "often"}}));
-        let bad = SyncView::of(&bad);
+        let bad = SyncView::of_config_maps(&bad);
         assert_eq!((bad.summary.name.as_str(), bad.summary.health), ("a", Health::Bad));
         assert!(bad.has_problem());
+    }
+
+    #[test]
+    fn a_resource_sync_is_shown_alike_and_each_selected_source_says_why_it_fails() {
+        let object = json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ResourceSync",
+            "metadata": {"name": "policies", "namespace": "team-a", "generation": 1},
+            "spec": {"serviceAccount": {"name": "copier"}, "targets": {"namespaces": ["foo"]},
+                     "source": {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "namespace": "team-a",
+                                "selector": {"matchLabels": {"a": "b"}}}},
+            "status": {"observedGeneration": 1, "sources": [
+                {"name": "deny", "synced": 0, "failed": 1, "conflicts": 0, "reason": "MissingRights", "message": "may not"},
+                {"name": "dns", "synced": 1, "failed": 0, "conflicts": 0}]},
+        });
+        let found = SyncView::of_resources(&serde_json::from_value(object).unwrap());
+        assert_eq!((found.kind, found.kind.path()), (SyncKind::Resource, "resources"));
+        assert_eq!(
+            (found.source.as_str(), found.account.as_str()),
+            ("NetworkPolicy objects in team-a by labels", "copier")
+        );
+        let problems: Vec<_> =
+            found.sources.iter().map(|source| (source.name.as_str(), source.has_problem())).collect();
+        assert_eq!(problems, [("deny", true), ("dns", false)]);
+        assert_eq!(SyncKind::of("ResourceSync"), Some(SyncKind::Resource));
+    }
+
+    #[test]
+    fn what_a_full_status_does_not_name_is_synced_or_no_copy_where_its_last_target_is() {
+        let full = |targets: &[(&str, &str)]| SyncView { is_truncated: true, ..sync("a", "True", targets) };
+        assert_eq!(sync("a", "True", &[("foo", "Synced")]).unnamed(), None);
+        assert_eq!(full(&[("a", "Failed"), ("foo", "Synced")]).unnamed(), Some(Unnamed::SyncedOrNone));
+        assert_eq!(full(&[("foo", "Failed")]).unnamed(), Some(Unnamed::NotKnown));
+    }
+
+    #[test]
+    fn what_is_kept_of_each_has_no_message_of_a_condition_source_or_target() {
+        let brief = sync("a", "False", &[("foo", "Failed")]).brief();
+        assert!(brief.summary.conditions.is_empty() && brief.targets[0].message.is_empty());
+        assert_eq!((brief.targets[0].reason.as_str(), brief.has_problem()), ("Why", true));
     }
 }

@@ -11,6 +11,8 @@ use super::health::Summary;
 pub struct TokenView {
     pub summary: Summary,
     pub secret: String,
+    /// The account that writes the Secret.
+    pub writer: String,
     pub keys: Vec<TokenKey>,
     pub generated: Option<Generated>,
 }
@@ -103,6 +105,7 @@ impl TokenView {
             Err(error) => Self {
                 summary: Summary::unreadable(&error.metadata, &error.error),
                 secret: String::new(),
+                writer: String::new(),
                 keys: Vec::new(),
                 generated: None,
             },
@@ -115,10 +118,15 @@ impl TokenView {
         Self {
             summary: Summary::of(&token.metadata, status.observed_generation, &status.conditions),
             secret: status.secret_name.as_deref().map(clean).unwrap_or_default(),
+            writer: writer(&spec).map(clean).unwrap_or_default(),
             keys: keys(&spec, &status.tokens),
             generated: generated(spec.generate.as_ref(), status.generated.as_ref()),
         }
     }
+}
+
+fn writer(spec: &ServiceTokenSpec) -> Option<&str> {
+    spec.writer.as_ref()?.service_account.as_ref()?.name.as_deref()
 }
 
 /// What is asked for, or is still there of what was.

@@ -1,0 +1,99 @@
+//! What a page asks the API server for, besides what the watches have: one object, its Events, the rights of an account.
+//! Questions only. Nothing is asked for by a name that the API server has not said itself.
+
+use k8s_openapi::api::core::v1;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use tokio::time::timeout;
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
+use weaver_copies::rights::Right;
+use weaver_diagnostics::finding_text::clean;
+use weaver_tenant::Account;
+use weaver_tenant::review::denied;
+
+use super::app::App;
+use super::page::accounts::Reviewed;
+use super::told::patience;
+use super::view::account::AccountView;
+use super::view::event::{History, MOST};
+use super::view::health::Summary;
+use super::view::sync::{SyncKind, SyncView};
+use crate::review;
+
+/// Events of one answer of the API server, and such answers for one object.
+const EVENTS: u32 = 500;
+const ANSWERS: usize = MOST / 500;
+
+/// All of a sync of which only what the lists show is kept.
+pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
+    let Summary { namespace, name, version, .. } = &brief.summary;
+    let key = format!("{} {namespace}/{name} {version}", brief.kind.name());
+    let client = app.live.client.clone();
+    let asked = app.syncs.get(key, async {
+        match brief.kind {
+            SyncKind::ConfigMap => {
+                let api: Api<DeserializeGuard<ConfigMapSync>> = Api::namespaced(client, namespace);
+                api.get(name).await.map(|guard| SyncView::of_config_maps(&guard))
+            }
+            SyncKind::Resource => {
+                let api: Api<DeserializeGuard<ResourceSync>> = Api::namespaced(client, namespace);
+                api.get(name).await.map(|guard| SyncView::of_resources(&guard))
+            }
+        }
+    });
+    in_time(asked).await
+}
+
+/// An answer of the API server, or why there is none.
+async fn in_time<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    match timeout(weaver_client::call::DEADLINE, asked).await {
+        Ok(answer) => answer.map_err(|error| clean(&error.to_string())),
+        Err(_) => Err("the API server gave no answer in time".to_owned()),
+    }
+}
+
+/// The events in this namespace about what is selected, or why they are not known.
+pub async fn said(app: &App, namespace: &str, about: &str) -> Result<History, String> {
+    let api: Api<v1::Event> = Api::namespaced(app.live.client.clone(), namespace);
+    let asked = app.histories.get(format!("{namespace} {about}"), async {
+        let mut history = History::default();
+        let mut params = ListParams::default().fields(about).limit(EVENTS);
+        for _ in 0..ANSWERS {
+            let list = api.list(&params).await?;
+            history.extend(&list.items);
+            // In order of their names, and not of their times.
+            let more = list.metadata.continue_.filter(|more| !more.is_empty());
+            history.is_cut = more.is_some();
+            let Some(more) = more else { break };
+            params = params.continue_token(&more);
+        }
+        Ok(history)
+    });
+    in_time(asked).await
+}
+
+/// What the account may do of what is needed in this namespace: a question, which changes nothing.
+pub async fn reviewed(app: &App, account: &AccountView<'_>, namespace: String) -> Reviewed {
+    let of = Account { namespace: account.namespace.to_owned(), name: account.name.to_owned() };
+    let needed = account.needed(&namespace);
+    let client = &app.live.client;
+    let all = needed.iter().cloned().collect();
+    let asked = timeout(patience(1), denied(all, |right| review::allowed(client, &of, right))).await;
+    let rights = match asked {
+        Ok(Ok(denied)) => {
+            Ok(needed.into_iter().map(|right| (clean(&words(&right)), !denied.contains(&right))).collect())
+        }
+        Ok(Err(error)) => Err(clean(&format!("{error:#}"))),
+        Err(_) => Err("the API server gave no answer in time".to_owned()),
+    };
+    Reviewed { namespace, rights }
+}
+
+/// `get ConfigMap settings`, `create ConfigMaps`.
+fn words(right: &Right) -> String {
+    match &right.object {
+        Some(name) => format!("{} {} {name}", right.verb, right.kind),
+        None => format!("{} {}s", right.verb, right.kind),
+    }
+}

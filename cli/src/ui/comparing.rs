@@ -1,0 +1,80 @@
+//! What `weaver sync explain` says of a ConfigMapSync, and what can be done about missing rights.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use kube::Api;
+use tokio::time::timeout;
+use weaver_api::v1beta1::ConfigMapSync;
+use weaver_client::Objects;
+use weaver_diagnostics::finding_text::clean;
+
+use super::app::{App, shown};
+use super::granting;
+use super::page::grant::Offer;
+use super::page::plan::Held;
+use super::page::sync::{Comparison, compared};
+use super::told::{Told, patience};
+use super::view::health::{Health, Summary};
+use super::view::sync::{SyncKind, SyncView};
+use crate::sync;
+
+pub async fn comparison_page(
+    State(app): State<App>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Response {
+    // Nothing is asked for by a name that the API server has not said itself.
+    let found = app.live.sync(SyncKind::ConfigMap, &namespace, &name);
+    let Some(found) = found else { return app.no_sync(SyncKind::ConfigMap) };
+    let told = Told::default();
+    let patience = patience(usize::try_from(found.counts.desired).unwrap_or_default());
+    let done = timeout(patience, compare(&app, &found, &told)).await;
+    let (role, error, offer) = match done {
+        Ok(Ok((role, offer))) => (role, None, offer),
+        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
+        Err(_) => {
+            let why = format!(
+                "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
+                patience.as_secs()
+            );
+            (None, Some(why), Offer::Nothing)
+        }
+    };
+    let held = if found.is_dry_run {
+        Held::DryRun
+    } else if found.summary.health == Health::Paused {
+        Held::Paused
+    } else {
+        Held::No
+    };
+    let comparison = Comparison { lines: told.lines(), copies: told.copies(), held, role, error, offer };
+    shown(compared(&app.frame(), &namespace, &name, &comparison))
+}
+
+/// As `weaver sync explain` does it; and what can be done about missing rights.
+async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Option<String>, Offer)> {
+    let client = &app.live.client;
+    let Summary { namespace, name, .. } = &found.summary;
+    let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
+    let sync = syncs.read(name).await?;
+    let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line), &|copy| told.show(copy)).await
+    else {
+        return Ok((None, Offer::Nothing));
+    };
+    let missing = sync::name_missing(client, &compared, &|line| told.tell(line)).await;
+    // The status may be older than the lack of a right.
+    let offer = if found.has_problem() || matches!(missing, Ok(Some(_))) {
+        // What is found on the way was said above.
+        granting::offer(client, &compared, &Told::default()).await
+    } else {
+        Offer::Nothing
+    };
+    match missing {
+        Ok(role) => Ok((role, offer)),
+        // Who may not ask about others' rights may still grant.
+        Err(error) if matches!(offer, Offer::Grant) => {
+            told.tell(&format!("{error:#}"));
+            Ok((None, offer))
+        }
+        Err(error) => Err(error),
+    }
+}
