@@ -49,6 +49,13 @@ async fn the_cards_page_is_fit_for_eyes_keyboards_and_screen_readers_and_follows
     publish(root.path()).await;
     let text = browser.shows("N-12").await;
     assert!(text.contains("What helps"), "{text}");
+    browser.shows(" ago").await;
+    let exact = "return Date.parse(document.querySelector('main time').title) > 0";
+    assert_eq!(browser.run(exact).await, true);
+    // One click selects a whole command: a page without https may not write to the clipboard.
+    let selected =
+        "const code = document.querySelector('pre code'); return getComputedStyle(code).userSelect";
+    assert_eq!(browser.run(selected).await, "all");
     for look in LOOKS {
         browser.look(look).await;
         browser.open(&address).await;

@@ -3,6 +3,20 @@
 
 let shown = document.querySelector("main").innerHTML;
 
+// By the card's own clock, which each answer has: that of this machine may be another one. The exact time stays on hover.
+function relate(now) {
+  for (const time of document.querySelectorAll("main time")) {
+    const seconds = Math.max(0, Math.round((now - Date.parse(time.dateTime)) / 1000));
+    if (Number.isNaN(seconds)) {
+      continue;
+    }
+    const units = [["s", 1], ["min", 60], ["h", 3600], ["days", 86400]];
+    const [unit, size] = units.findLast(([, size]) => seconds >= 2 * size) ?? units[0];
+    time.title = time.dateTime;
+    time.textContent = Math.round(seconds / size) + " " + unit + " ago";
+  }
+}
+
 async function look() {
   const live = document.getElementById("live");
   try {
@@ -10,7 +24,9 @@ async function look() {
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     const [main, there] = [next.querySelector("main"), document.querySelector("main")];
     live.textContent = "";
+    const now = Date.parse(answer.headers.get("date"));
     if (!main || main.innerHTML === shown) {
+      relate(now);
       return;
     }
     shown = main.innerHTML;
@@ -22,6 +38,7 @@ async function look() {
     }
     document.title = next.title;
     document.body.dataset.seconds = next.body.dataset.seconds;
+    relate(now);
   } catch {
     live.textContent = "The card does not answer: what is shown may be old.";
   }
@@ -36,4 +53,4 @@ async function follow() {
 }
 
 document.addEventListener("visibilitychange", () => { if (!document.hidden) { look(); } });
-setTimeout(follow, 1000 * Number(document.body.dataset.seconds));
+follow();

@@ -96,7 +96,7 @@ impl Page<'_> {
                     dt { "k3s" }
                     dd { @if blocked { "not started, because of the failures below" } @else { "may run" } }
                 }
-                dt { "Last change" } dd { (self.time_and_trust()) }
+                dt { "Last change" } dd { (self.last_change()) }
             }
             (self.ways_in(&host))
             h2 { "Found" }
@@ -112,6 +112,12 @@ impl Page<'_> {
                 code { "sudo weaver-node-agent check" } }
         };
         whole(&host, Some(if is_settled { LATER } else { SOON }), &content, &footer).into_string()
+    }
+
+    /// The exact time, which the script makes relative by the clock of the card.
+    fn last_change(&self) -> Markup {
+        let second = self.second().to_string();
+        html! { time datetime=(second) { (second) } @if !self.synchronised { " (clock not synchronised)" } }
     }
 
     /// How to reach the node.
@@ -200,7 +206,8 @@ fn first(text: &str, longest: usize) -> String {
 }
 
 fn code_block(text: &str) -> Markup {
-    html! { pre tabindex="0" { code { (text) } } }
+    // No script may write to the clipboard without https: one click selects all of it.
+    html! { pre.command tabindex="0" { code { (text) } } }
 }
 
 /// A page that is looked at again after so many `seconds`; or one that does not change.
@@ -254,7 +261,7 @@ mod tests {
             "<code>raspi</code>, <code>raspi.lan</code>, <code>10.0.0.2</code>.",
             "weaver kubeconfig fetch weaver-admin@raspi.lan<",
             "<dd>may run</dd>",
-            "1970-01-01T00:00:00Z (clock not synchronised)",
+            "<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01T00:00:00Z</time> (clock not synchronised)",
             "data-seconds=\"30\"",
             "Nothing to do.",
             "1 without a fault",

@@ -110,8 +110,12 @@ impl Page<'_> {
         format!("{}: {}", self.report.gate.word(), finding_text::cut(&self.report.reason, LINE))
     }
 
+    pub(super) fn second(&self) -> Timestamp {
+        Timestamp::from_second(self.time.as_second()).unwrap_or(self.time)
+    }
+
     pub(super) fn time_and_trust(&self) -> String {
-        let second = Timestamp::from_second(self.time.as_second()).unwrap_or(self.time);
+        let second = self.second();
         if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
     }
 
