@@ -9,6 +9,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use serde_json::json;
 use weaver_api::{crds, v1alpha1, v1beta1};
 use weaver_installer::{self as installer, accounts};
+use weaver_tests::cli::{drawn, ended, weaver_on};
 use weaver_tests::own::Own;
 use weaver_tests::world::{eventually, given};
 
@@ -268,6 +269,22 @@ async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() 
     assert_eq!(definition(&own, SYNCS).await.metadata.resource_version, version);
     eventually("v1alpha1", || async { old_syncs(&own).get("sync-3").await }).await;
     assert_eq!(old_syncs(&own).get("sync-3").await.unwrap().data["spec"]["testNum"], 5);
+}
+
+/// Two pages of objects: how many are done is counted on a terminal, and nowhere else.
+#[tokio::test]
+async fn a_migration_counts_the_objects_on_a_terminal() {
+    let own = Own::start().await;
+    own.apply("tests/fixtures/upstream-crd.yaml");
+    for number in 0..60 {
+        create_old(&own, &format!("sync-{number}")).await;
+    }
+    own.install().await.unwrap();
+    let (out, drawn) = drawn(weaver_on(&own, &["crd", "migrate"])).await;
+    assert!(drawn.contains(" of 60  ") && drawn.contains(SYNCS), "{drawn:?}");
+    assert!(out.contains("60 objects rewritten, 0 were already") && !out.contains(" of 60"), "{out}");
+    let quiet = ended(weaver_on(&own, &["crd", "migrate"])).await;
+    assert!(quiet.done && quiet.err.is_empty(), "{quiet:?}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::v1beta1::NodeReport;
 use weaver_tests::alone::Alone;
-use weaver_tests::cli::{Said, ended, weaver_on};
+use weaver_tests::cli::{Said, drawn, ended, weaver_on};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
@@ -194,7 +194,8 @@ async fn a_live_operator_deletes_the_copies_and_foreign_objects_stay() {
     let roles: Api<Role> = Api::namespaced(cluster.client(), &cluster.foo);
     let role = json!({"metadata": {"name": "weaver-mint-other"}, "rules": []});
     roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
-    let said = cluster.done(&["uninstall", "--copies", "delete", "--yes"]).await;
+    let (said, drawn) = drawn(cluster.command(&["uninstall", "--copies", "delete", "--yes"])).await;
+    assert!(drawn.contains("asking for their deletion") && !said.contains("asking for"), "{drawn:?}");
     assert!(said.contains("Namespace config-weaver stays") && said.contains("ConfigMap theirs"), "{said}");
     assert!(said.contains(&format!("Role {}/weaver-mint-other stays", cluster.foo)), "{said}");
     assert!(roles.get_opt("weaver-mint-other").await.unwrap().is_some());

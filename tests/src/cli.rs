@@ -9,6 +9,7 @@ use tokio::process::Command;
 use weaver_devstack::server::ServerBinary;
 
 use crate::own::Own;
+use crate::terminal::Terminal;
 use crate::world::given;
 
 /// Runs the server program's `kubectl` with this kubeconfig and nothing else of the user's; `home` is its home
@@ -92,6 +93,17 @@ pub async fn fed(arguments: &[&str], text: &str) -> Said {
 /// Runs a prepared program to its end.
 pub async fn ended(mut command: Command) -> Said {
     said(command.output().await.unwrap())
+}
+
+/// Runs a prepared program, with its standard error on a terminal, to a good end: what it printed, and all that was drawn.
+pub async fn drawn(mut command: Command) -> (String, String) {
+    let (terminal, far) = Terminal::open(24, 120);
+    command.env("TERM", "xterm-256color").stdout(Stdio::piped()).stderr(far.stream());
+    let ended = command.spawn().unwrap().wait_with_output().await.unwrap();
+    drop((command, far));
+    let (_, drawn) = terminal.end();
+    assert!(ended.status.success(), "{drawn}");
+    (String::from_utf8(ended.stdout).unwrap(), drawn)
 }
 
 /// Writes a program that `weaver` runs as the user's editor; `$1` is the file.
