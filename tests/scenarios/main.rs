@@ -10,6 +10,7 @@ mod backup_own_server;
 mod bad_input;
 mod browser;
 mod browser_card;
+mod browser_pictures_own_server;
 mod ca_own_server;
 mod cli_apply;
 mod cli_edit;

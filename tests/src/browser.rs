@@ -30,6 +30,8 @@ use crate::tools;
 const AXE: &str = "axe-core-4.14.1/axe.min.js";
 /// Where pictures of the pages are put, by name and look.
 const SCREENSHOTS: &str = "WEAVER_SCREENSHOTS";
+/// Those of the documentation, each next to the text of its page.
+const PICTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/images");
 /// The key Tab, as `WebDriver` writes it.
 const TAB: &str = "\u{e004}";
 /// Directories of browsers: the number of the process that has it follows.
@@ -298,6 +300,27 @@ impl Browser {
         lines.as_array().unwrap().iter().map(|line| line["message"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// The same for a picture of the documentation, next to which its text is kept: it is of this build as long as the page
+    /// says the same.
+    pub async fn picture(&self, name: &str, replaced: &[(String, &str)]) {
+        self.screenshot(name, replaced).await;
+        let mut text = self.text().await;
+        for (from, to) in replaced {
+            text = text.replace(from, to);
+        }
+        let text = plain(&text);
+        if let Some(directory) = std::env::var_os(SCREENSHOTS).map(PathBuf::from) {
+            std::fs::write(directory.join(format!("{name}.txt")), text).unwrap();
+            return;
+        }
+        let kept = PathBuf::from(PICTURES).join(format!("{name}.txt"));
+        let kept = std::fs::read_to_string(&kept).unwrap_or_default();
+        assert_eq!(
+            text, kept,
+            "docs/images/{name}.png is of another build: run this test with {SCREENSHOTS}=docs/images, and look at it"
+        );
+    }
+
     /// Takes a picture of the page, where someone wants one: with these replacements of what only this run
     /// has, such as the names of its namespaces. The page is not to be used after that.
     pub async fn screenshot(&self, name: &str, replaced: &[(String, &str)]) {
@@ -342,6 +365,25 @@ fn clear() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Without what differs from run to run: numbers, and how long ago something was.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut was_digit = false;
+        for letter in line.chars() {
+            if !(letter.is_ascii_digit() && was_digit) {
+                plain.push(if letter.is_ascii_digit() { '0' } else { letter });
+            }
+            was_digit = letter.is_ascii_digit();
+        }
+        plain.push('\n');
+    }
+    for unit in ["0 min ", "0 h ", "0 days "] {
+        plain = plain.replace(unit, "0 s ");
+    }
+    plain
 }
 
 fn strings(list: &Value) -> Vec<String> {
