@@ -37,7 +37,7 @@ pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
         "flannel-backend" => backend(text),
         "secrets-encryption-provider" => {
             let is_one = text.is_empty() || ["aescbc", "secretbox"].contains(&text);
-            (!is_one).then(|| stops("aescbc or secretbox: k3s does not start with another", "secretbox"))
+            (!is_one).then(|| stops("aescbc or secretbox: k3s does not start with any other value", "secretbox"))
         }
         "node-ip" | "node-external-ip" => {
             let is_address = |part: &str| part.is_empty() || part.parse::<IpAddr>().is_ok();
@@ -47,24 +47,24 @@ pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
             }
             let is_of_no_other =
                 |part: &str| part.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
-            let wanted = "an address of this machine at which other nodes reach it, and none of the loopback";
+            let wanted = "an address of this machine at which other nodes reach it, not a loopback address";
             text.split(',').any(is_of_no_other).then(|| passes(wanted, "192.168.1.5"))
         }
         "etcd-snapshot-schedule-cron" => {
-            let wanted = "five fields of cron, or such as @daily: k3s makes no snapshots by another";
+            let wanted = "five fields of cron, or a word such as @daily: with any other value k3s makes no snapshots";
             (!is_schedule(text)).then(|| passes(wanted, "\"0 */12 * * *\""))
         }
         "server" => {
             let is_url = text.is_empty() || text.starts_with("https://");
             (!is_url)
-                .then(|| stops("a URL with https://: k3s does not start with another", "https://SERVER:6443"))
+                .then(|| stops("a URL with https://: k3s does not start with any other value", "https://SERVER:6443"))
         }
         "disable" => text.split(',').find_map(not_packaged),
         "node-label" => text.split(',').find_map(reserved_label),
         "node-taint" => (!text.split(',').all(is_taint)).then(|| {
             stops(
-                "KEY=VALUE:EFFECT, with NoSchedule, PreferNoSchedule or NoExecute as its effect: the kubelet does not start \
-                 with another",
+                "KEY=VALUE:EFFECT, where EFFECT is NoSchedule, PreferNoSchedule or NoExecute: the kubelet does not start \
+                 with any other value",
                 "[\"dedicated=db:NoSchedule\"]",
             )
         }),
@@ -76,12 +76,12 @@ pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
             };
             (!text.split(',').all(is_network)).then(|| {
                 let example = if flag == "cluster-cidr" { "10.42.0.0/16" } else { "10.43.0.0/16" };
-                stops("a network with its prefix: k3s does not start with another", example)
+                stops("a network with its prefix length: k3s does not start with any other value", example)
             })
         }
         "datastore-endpoint" => (!is_dsn(text)).then(|| {
             stops(
-                "an address that its driver knows: MySQL's is in `tcp(…)`, and k3s does not start with another",
+                "an address in the form of its driver, for MySQL `tcp(HOST:PORT)`: k3s does not start with any other value",
                 "\"mysql://USER:PASSWORD@tcp(HOST:3306)/DATABASE\"",
             )
         }),
@@ -94,12 +94,13 @@ fn backend(text: &str) -> Option<ValueFault> {
     match name {
         "" | "none" | "vxlan" | "host-gw" | "wireguard-native" | "tailscale" => None,
         "ipsec" | "wireguard" => Some(stops(
-            &format!("wireguard-native: k3s has no {name} since v1.27, and does not start with it"),
+            &format!("wireguard-native: k3s has had no {name} since v1.27, and does not start with it"),
             "wireguard-native",
         )),
-        _ => {
-            Some(stops("vxlan, host-gw, wireguard-native or none: k3s does not start with another", "vxlan"))
-        }
+        _ => Some(stops(
+            "vxlan, host-gw, wireguard-native or none: k3s does not start with any other value",
+            "vxlan",
+        )),
     }
 }
 
@@ -161,7 +162,7 @@ fn reserved_label(label: &str) -> Option<ValueFault> {
         ALLOWED.contains(&key) || is_below("node.kubernetes.io") || is_below("kubelet.kubernetes.io");
     (is_reserved && !is_allowed).then(|| {
         stops(
-            "no label of kubernetes.io or k8s.io: the kubelet does not start with one. A role is given later: \
+            "a label outside of kubernetes.io and k8s.io: the kubelet does not start with one of these. Set a role later: \
              `kubectl label node NAME node-role.kubernetes.io/worker=true`",
             "[\"role=worker\"]",
         )
@@ -199,8 +200,12 @@ fn misspelled(part: &str) -> Option<&'static str> {
 
 /// What is switched off by a setting of its own.
 fn not_packaged(part: &str) -> Option<ValueFault> {
+    if ["true", "false"].contains(&part) {
+        let wanted = "names of packaged components, and k3s knows none that is called so";
+        return Some(passes(wanted, "[traefik]"));
+    }
     if let Some(meant) = misspelled(part) {
-        let wanted = format!("packaged components, and {part} is none: is {meant} meant?");
+        let wanted = format!("names of packaged components, and {part} is not one: is {meant} meant?");
         return Some(passes(&wanted, &format!("[{meant}]")));
     }
     let setting = match part {
@@ -212,7 +217,7 @@ fn not_packaged(part: &str) -> Option<ValueFault> {
         "local-path" | "local-path-provisioner" => "disable: [local-storage]",
         _ => return None,
     };
-    let wanted = format!("packaged components, and {part} is none of that name: write `{setting}`");
+    let wanted = format!("names of packaged components, and {part} is not one: write `{setting}`");
     Some(passes(&wanted, "[traefik]"))
 }
 
@@ -278,15 +283,32 @@ mod tests {
             ("server", "10.0.0.2:6443", Some((true, "a URL with https://"))),
             ("server", "http://pi:6443", Some((true, "a URL with https://"))),
             ("server", "https://pi:6443", None),
-            ("disable", "flannel", Some((false, "packaged components, and flannel is none"))),
-            ("disable", "traefik,kube-proxy", Some((false, "packaged components, and kube-proxy"))),
+            ("disable", "flannel", Some((false, "names of packaged components, and flannel is not one"))),
+            ("disable", "traefik,kube-proxy", Some((false, "names of packaged components, and kube-proxy"))),
             ("disable", "traefik,my-manifest", None),
-            ("disable", "treafik", Some((false, "packaged components, and treafik is none: is traefik"))),
-            ("disable", "metric-server", Some((false, "packaged components, and metric-server is none"))),
-            ("disable", "local_storage", Some((false, "packaged components, and local_storage is none"))),
+            ("disable", "true", Some((false, "names of packaged components, and k3s knows none"))),
+            (
+                "disable",
+                "treafik",
+                Some((false, "names of packaged components, and treafik is not one: is traefik")),
+            ),
+            (
+                "disable",
+                "metric-server",
+                Some((false, "names of packaged components, and metric-server is not one")),
+            ),
+            (
+                "disable",
+                "local_storage",
+                Some((false, "names of packaged components, and local_storage is not one")),
+            ),
             ("disable", "traefik2,ccm,coredns", None),
-            ("node-label", "node-role.kubernetes.io/worker=true", Some((true, "no label of kubernetes.io"))),
-            ("node-label", "a=b,x.k8s.io/y=z", Some((true, "no label of kubernetes.io"))),
+            (
+                "node-label",
+                "node-role.kubernetes.io/worker=true",
+                Some((true, "a label outside of kubernetes.io")),
+            ),
+            ("node-label", "a=b,x.k8s.io/y=z", Some((true, "a label outside of kubernetes.io"))),
             ("node-label", "node.kubernetes.io/speed=slow", None),
             ("node-label", "topology.kubernetes.io/zone=attic", None),
             ("node-label", "example.com/role=db", None),
@@ -295,18 +317,18 @@ mod tests {
             ("node-taint", "dedicated=x:noschedule", Some((true, "KEY=VALUE:EFFECT"))),
             ("node-taint", "CriticalAddonsOnly=true:NoExecute", None),
             ("node-taint", "dedicated:NoSchedule", None),
-            ("cluster-cidr", "10.42.0.0", Some((true, "a network with its prefix"))),
+            ("cluster-cidr", "10.42.0.0", Some((true, "a network with its prefix length"))),
             ("service-cidr", "10.43.0.0/16,2001:db8::/112", None),
             (
                 "datastore-endpoint",
                 "mysql://k3s:hunter2@192.168.1.9:3306/k3s",
-                Some((true, "an address that")),
+                Some((true, "an address in the form")),
             ),
             ("datastore-endpoint", "mysql://k3s:a@b/c@tcp(192.168.1.9:3306)/k3s", None),
             ("datastore-endpoint", "mysql://root@unix(/run/mysqld/mysqld.sock)/k3s", None),
             ("datastore-endpoint", "mysql://", None),
             ("datastore-endpoint", "mysql://k3s:hunter2@tcp/k3s", None),
-            ("datastore-endpoint", "mysql://k3s:hunter2@tcp(h:3306)", Some((true, "an address that"))),
+            ("datastore-endpoint", "mysql://k3s:hunter2@tcp(h:3306)", Some((true, "an address in the form"))),
             ("datastore-endpoint", "postgres://u:p@h:5432/k3s", None),
             ("token", "hunter2", None),
         ] {

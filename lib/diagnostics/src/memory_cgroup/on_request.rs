@@ -10,21 +10,22 @@ use crate::next_boot::BootFile;
 pub(super) fn told(facts: &CgroupFacts, mut finding: Finding) -> Finding {
     match &facts.next.on_request {
         Some(BootFile::Read(file)) => {
-            let is_lost = match memory_setting(lines(&file.text)[0]) {
-                MemorySetting::On(_) => false,
-                MemorySetting::Off(_) => true,
-                MemorySetting::Unset => {
-                    knows_cgroup_enable(facts.kernel_release.as_deref()) && needs_enable(facts)
+            let setting = memory_setting(lines(&file.text)[0]);
+            let (how, seen) = match &setting {
+                MemorySetting::On(_) => return finding,
+                MemorySetting::Off(parameter) => ("turns it off", parameter.text),
+                MemorySetting::Unset
+                    if knows_cgroup_enable(facts.kernel_release.as_deref()) && needs_enable(facts) =>
+                {
+                    ("does not enable it", "no cgroup_enable=memory")
                 }
+                MemorySetting::Unset => return finding,
             };
-            if !is_lost {
-                return finding;
-            }
             finding.message = format!(
-                "{}; a start by `reboot '0 tryboot'` would be without it: {} does not enable it",
+                "{}; a start by `reboot '0 tryboot'` would be without it: {} {how}",
                 finding.message, file.path
             );
-            let seen = "taken by `reboot '0 tryboot'` only; no cgroup_enable=memory";
+            let seen = format!("only `reboot '0 tryboot'` takes this file: {seen}");
             finding.saw(Place::line(&file.path, 1), seen)
         }
         // The other half of an A/B system: it is there on each of them, and news only where this half is changed.
@@ -67,16 +68,23 @@ mod tests {
     #[test]
     fn what_a_start_on_request_would_take_is_said_and_no_fault() {
         let read = |text: &str| BootFile::Read(TextFile::new("/boot/firmware/cmdline-try.txt", text));
-        for (text, is_reported) in
-            [("root=b\n", true), ("root=b cgroup_enable=memory cgroup_disable=memory\n", true), (ON, false)]
-        {
+        for (text, want) in [
+            ("root=b\n", Some(("does not enable it", "no cgroup_enable=memory"))),
+            (
+                "root=b cgroup_enable=memory cgroup_disable=memory\n",
+                Some(("turns it off", "cgroup_disable=memory")),
+            ),
+            (ON, None),
+        ] {
             let found = findings(&facts(read(text), true));
             assert_eq!((found.len(), found[0].code), (1, Code::MemoryCgroupOk), "{text}");
-            assert_eq!(found[0].message.contains("0 tryboot"), is_reported, "{text}: {}", found[0].message);
-            assert_eq!(
-                found[0].evidence.iter().any(|e| e.place.file.ends_with("cmdline-try.txt")),
-                is_reported
-            );
+            let told = found[0].message.split_once("0 tryboot").map(|(_, told)| told);
+            assert_eq!(told.is_some(), want.is_some(), "{text}: {}", found[0].message);
+            let seen = found[0].evidence.iter().find(|seen| seen.place.file.ends_with("cmdline-try.txt"));
+            assert_eq!(seen.is_some(), want.is_some(), "{text}");
+            if let (Some(told), Some(seen), Some((how, what))) = (told, seen, want) {
+                assert!(told.ends_with(how) && seen.saw.ends_with(what), "{told}: {}", seen.saw);
+            }
             assert!(found[0].remedy.is_none());
         }
     }
