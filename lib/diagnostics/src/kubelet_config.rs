@@ -4,6 +4,8 @@
 //! k3s copies the first into the second; the kubelet reads what ends in `.conf` there and refuses what is no
 //! `KubeletConfiguration`, which ends k3s.
 
+mod types;
+
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
@@ -136,6 +138,9 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             }
         }
     }
+    for (node, what, remedy) in types::faults(&root, &|node| is_quoted(&file.text, node)) {
+        findings.push(fault(node, &format!("{what}, and the kubelet does not start with it"), remedy));
+    }
     let percent =
         |name: &str| root.get(name).and_then(|node| Some((node, node.as_str()?.parse::<u32>().ok()?)));
     if let (Some((_, high)), Some((node, low))) =
@@ -154,6 +159,12 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             .push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both").milder(Severity::Warn));
     }
     findings
+}
+
+fn is_quoted(text: &str, node: &YamlNode) -> bool {
+    let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    let start = || text.lines().nth(at(node.line)?)?.chars().nth(at(node.column)?);
+    matches!(start(), Some('"' | '\''))
 }
 
 /// The fields of a `KubeletConfiguration`.
@@ -253,6 +264,11 @@ mod tests {
                 format!("{HEAD}imageGCHighThresholdPercent: 60\nimageGCLowThresholdPercent: 70\n"),
                 Code::KubeletConfigFault,
                 "/k.conf:4:29: the low threshold is not below",
+            ),
+            (
+                format!("{HEAD}maxPods: \"60\"\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:3:10: `maxPods` is no number, and the kubelet does not start with it",
             ),
             (format!("{HEAD}max-pods: 50\n"), Code::KubeletConfigFault, "/k.conf:3:1: `max-pods` is a flag"),
             (

@@ -67,7 +67,9 @@ impl FromStr for ServerUrl {
             None if port.is_empty() => None,
             None => return Err(UrlError::NoAuthority),
         };
-        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        // What is to be filled in, in a guide: `https://<SERVER>:6443`.
+        let is_of_no_host = |c: char| c.is_whitespace() || c.is_control() || "<>{}|\\^`\"$".contains(c);
+        if host.is_empty() || host.contains(is_of_no_host) {
             return Err(UrlError::NoAuthority);
         }
         Ok(Self { host: host.to_owned(), port, rest: rest.to_owned() })
@@ -193,6 +195,8 @@ mod tests {
             ("https://u:p@pi:6443", UserInfo),
             ("https://", NoAuthority),
             ("https://:6443", NoAuthority),
+            ("https://<SERVER>:6443", NoAuthority),
+            ("https://${IP}:6443", NoAuthority),
             ("https://pi:", NoAuthority),
             ("https://pi:0", NoAuthority),
             ("https://pi:65536", NoAuthority),

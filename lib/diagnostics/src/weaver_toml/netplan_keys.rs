@@ -43,6 +43,23 @@ const HYPHENED: [&str; 8] = [
     "routing-policy",
     "link-local",
 ];
+/// Keys of an interface in every version of netplan, near which others are misspelled.
+const KNOWN: [&str; 14] = [
+    "addresses",
+    "dhcp4",
+    "dhcp6",
+    "routes",
+    "nameservers",
+    "optional",
+    "access-points",
+    "gateway4",
+    "gateway6",
+    "macaddress",
+    "set-name",
+    "renderer",
+    "interfaces",
+    "regulatory-domain",
+];
 const KEY_MANAGEMENT: [&str; 8] =
     ["none", "psk", "psk-sha256", "sae", "eap", "eap-sha256", "eap-suite-b-192", "802.1x"];
 
@@ -129,6 +146,9 @@ impl<'n> Found<'n> {
             } else if name != hyphened && HYPHENED.contains(&hyphened.as_str()) {
                 let what = format!("netplan has no `{name}`, and refuses the file");
                 self.add(key, what, format!("write `{hyphened}`"));
+            } else if let Some(meant) = misspelled(name) {
+                let what = format!("netplan has no `{name}`, and refuses the file");
+                self.add(key, what, format!("write `{meant}`"));
             } else if name == "access-points" && kind != "wifis" {
                 let what = format!("`{kind}` have no `access-points`, so netplan refuses the file");
                 self.add(key, what, "write the interface below `wifis`");
@@ -208,6 +228,10 @@ impl<'n> Found<'n> {
         }
         for route in body.get("routes").map_or(&[][..], YamlNode::items) {
             let via = route.get("via");
+            if via.is_some() && route.get("to").is_none() && !route.entries().is_empty() {
+                let what = "a route has no `to`, and netplan refuses the file";
+                self.add(route, what, "write `to: default` next to `via`");
+            }
             let address = via.and_then(|via| via.as_str()?.parse::<IpAddr>().ok());
             let Some((via, address)) = via.zip(address) else { continue };
             if route.get("on-link").is_none_or(|node| node.as_str() != Some("true")) {
@@ -302,6 +326,13 @@ impl<'n> Found<'n> {
             }
         }
     }
+}
+
+/// The key that was meant: a letter too few or too many, or two the wrong way round.
+fn misspelled(name: &str) -> Option<&'static str> {
+    let is_near = |known: &&str| name != *known && strsim::damerau_levenshtein(name, known) == 1;
+    let is_known = KNOWN.contains(&name);
+    KNOWN.into_iter().find(|known| !is_known && is_near(known))
 }
 
 /// Whether an address is in the network of another one.

@@ -45,6 +45,9 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
         let what = format!("{first} and {second} both have a default route with the same metric");
         found.fault(at, &what, "keep one, or give the second a larger `metric` in `routes`");
     }
+    if found.findings.is_empty() && !wifi_is_ours {
+        found.without_addresses(network);
+    }
     found.findings
 }
 
@@ -81,6 +84,31 @@ impl Found<'_> {
                 self.fault(version, what, "write `version: 2`, without quotes");
             }
             _ => {}
+        }
+    }
+
+    /// Interfaces, and none of them with an address: no one finds the card.
+    fn without_addresses(&mut self, network: &YamlNode) {
+        let is_version_2 = network.get("version").and_then(YamlNode::as_str) == Some("2");
+        let bodies = || network.entries().iter().filter_map(|(key, kind)| Some((key.as_str()?, kind)));
+        let interfaces =
+            || bodies().filter(|(key, _)| KINDS.contains(key)).flat_map(|(_, kind)| kind.entries());
+        let is_on = |node: &YamlNode| !matches!(node.as_str(), Some("false" | "no" | "off" | "n"));
+        let has_address = |body: &YamlNode| {
+            ["dhcp4", "dhcp6"].iter().any(|key| body.get(key).is_some_and(is_on))
+                || body.get("addresses").is_some_and(|list| !list.items().is_empty())
+        };
+        // Other kinds have addresses too, and are not looked into.
+        let has_others = bodies().any(|(key, _)| ["bonds", "tunnels", "vrfs", "modems"].contains(&key));
+        if !is_version_2 || has_others || interfaces().any(|(_, body)| has_address(body)) {
+            return;
+        }
+        if let Some((name, _)) = interfaces().next() {
+            self.fault(
+                name,
+                "no interface of this file gets an address, so the card is in no network",
+                "write `dhcp4: true` below it, or `addresses` with `routes`",
+            );
         }
     }
 
@@ -262,6 +290,10 @@ mod tests {
                 "/n:1:58: without quotes YAML reads the Wi-Fi's password",
             ),
             ("network:\n  ethernets: {end0: {dhcp4: true}}\n", "/n:2:3: it has no `version`"),
+            (
+                "ethernets: {end0: {optional: true}, end1: {dhcp4: false}}\n",
+                "/n:1:13: no interface of this file gets an address",
+            ),
             ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: `version` is a string"),
             ("network: [\n", "/n:"),
             (
@@ -290,11 +322,11 @@ mod tests {
         for text in [
             "",
             include_str!("../../../../tests/fixtures/imager/wifi/network-config"),
-            "wifis: {wlan0: {regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
+            "wifis: {wlan0: {dhcp4: true, regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
             "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
             "network: {config: disabled}\n",
             "network:\n  version: 1\n  config: [{type: physical, name: eth0, subnets: [{type: dhcp}]}]\n",
-            "wifis:\n  wlan0:\n    regulatory-domain: \"NO\"\n    access-points:\n      \"0123\": {password: '01234567'}\n      \
+            "wifis:\n  wlan0:\n    dhcp4: true\n    regulatory-domain: \"NO\"\n    access-points:\n      \"0123\": {password: '01234567'}\n      \
              0123 attic: {password: 12345678}\n      0123,x: {password: 08154711}\n      cellar: {password: hunter2x}\n",
         ] {
             assert_eq!(found(text), Vec::<String>::new(), "{text}");

@@ -26,6 +26,15 @@ fn what_netplan_refuses_or_takes_otherwise() {
             "ethernets: {e: {set_name: a}}",
             "1:17: netplan has no `set_name`, and refuses the file | write `set-name`",
         ),
+        (
+            "ethernets: {e: {dhpc4: true}}",
+            "1:17: netplan has no `dhpc4`, and refuses the file | write `dhcp4`",
+        ),
+        ("ethernets: {e: {adresses: []}}", "1:17: netplan has no `adresses`"),
+        (
+            "ethernets: {e: {addresses: [10.0.0.2/24], routes: [{via: 10.0.0.1}]}}",
+            "1:52: a route has no `to`, and netplan refuses the file",
+        ),
         ("ethernets: {e: {access-points: {}}}", "1:17: `ethernets` have no `access-points`"),
         (
             "wifis: {w: {access-points: {}, routes: [{to: default, via: ROUTER}]}}",
