@@ -210,10 +210,11 @@ macro_rules! host_rows {
             links: ["https://github.com/raspberrypi/linux/issues/3070"],
         }
         WifiRefused = "H-27" "wifi-refused" Fail {
-            title: "The Wi-Fi network refuses the passphrase.",
-            cause: "The passphrase is wrong, or the access point accepts only WPA3, which the Wi-Fi chip does not support.",
-            remedy: "correct `password` in section [wifi] of weaver.toml and reboot; on a host without weaver.toml, \
-                correct it in NetworkManager or netplan",
+            title: "The node does not get into its Wi-Fi network.",
+            cause: "The passphrase is wrong, no network of that name is in reach, the radio is switched off until a \
+                country is set, or the access point accepts only WPA3, which the Wi-Fi chip does not support.",
+            remedy: "correct section [wifi] of weaver.toml and reboot; on a host without weaver.toml, correct it in \
+                NetworkManager or netplan",
             commands: [
                 "sudo nano /boot/firmware/weaver.toml",
                 "sudo nmcli --ask device wifi connect SSID",

@@ -1,7 +1,7 @@
 //! What the kernel says of the card and of disks.
 
 use super::context::Context;
-use super::details::Details;
+use super::details::{Details, is_plain};
 use super::disks::{self, Bus};
 use crate::finding::Remedy;
 
@@ -127,6 +127,11 @@ pub(super) fn usb_controller(_: &str) -> Details {
         )
 }
 
+/// Of a board; on a laptop a dock that is unplugged takes its controller along.
+pub(super) fn usb_controller_died(line: &str) -> Option<Details> {
+    line.contains("xhci_hcd ").then(|| usb_controller(line))
+}
+
 /// An SSD of its own connector: the disk does not wake up from saving power, or its cable is bad.
 pub(super) fn nvme_down(_: &str) -> Details {
     Details::message("the NVMe disk no longer answers").remedy(
@@ -159,12 +164,48 @@ pub(super) fn end_io(line: &str, context: &Context) -> Option<Details> {
 /// The number of an error that the card gave.
 pub(super) fn error_number(line: &str) -> Option<Details> {
     let device = line.find("mmcblk").map(|at| &line[at..])?;
-    let (device, rest) = device.split_once(": error -")?;
+    let (device, rest) = device.split_once(": error -").or_else(|| device.split_once(": unknown error -"))?;
     let is_device = device.len() <= 9 && device.bytes().all(|c| c.is_ascii_alphanumeric());
     let number = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
     // 123: there is no card any more.
     (is_device && !number.is_empty() && number != "123")
         .then(|| Details::message(format!("the card {device} did not answer (error -{number})")))
+}
+
+/// The card did not answer a command of the driver: `mmcblk0: timed out sending r/w cmd command, card status 0x900`
+pub(super) fn no_response(line: &str) -> Option<Details> {
+    disks::device(line)
+        .filter(|device| device.starts_with("mmcblk") && line.contains("card status"))
+        .map(|device| Details::message(format!("the card {device} did not answer")))
+}
+
+/// ext4 that could not write what a program had handed over; a disk that is full says the same, by its number.
+pub(super) fn data_lost(line: &str, context: &Context) -> Option<Details> {
+    let is_full = ["with error 28", "error -28"].iter().any(|number| line.contains(number));
+    (!is_full).then(|| of_a_card(line, context))?
+}
+
+/// btrfs counts the errors of each of its disks.
+pub(super) fn of_btrfs(line: &str, context: &Context) -> Option<Details> {
+    line.contains(" errs: ").then(|| of_a_card(line, context))?
+}
+
+/// A file system that the check at the start did not dare to repair.
+pub(super) fn unrepaired(line: &str) -> Option<Details> {
+    let before = line.get(..line.to_ascii_lowercase().find("unexpected inconsistency")?)?;
+    let name = before.trim_end_matches([':', ' ']).rsplit(' ').next().filter(|name| is_plain(name))?;
+    // A volume of a pod is at a device of its own.
+    (!name.contains("/longhorn/") && !name.contains("/mapper/") && !name.ends_with(".img")).then(|| {
+        Details::message(format!("the file system on {name} has errors that the check at the start did not repair"))
+            .remedy(
+                Remedy::new(
+                    "save what you need, then have it repaired while it is not mounted: the root file system at the next start; \
+                     if errors come back, replace the card or disk",
+                )
+                .command("# at the end of the single line in /boot/firmware/cmdline.txt, for one start: fsck.mode=force fsck.repair=yes")
+                .command("sudo reboot"),
+            )
+    })
 }
 
 /// On boards with Wi-Fi the second host is its chip.
@@ -210,6 +251,20 @@ pub(super) fn wifi_unknown(_: &str) -> Details {
         .command("sudo nmcli device wifi list --rescan yes")
         .command("sudo iw reg get"),
     )
+}
+
+/// A radio that is switched off, as Raspberry Pi OS does until the country is known: a node with a cable needs none.
+pub(super) fn wifi_off(_: &str) -> Details {
+    Details::message("the Wi-Fi is switched off (rfkill), as Raspberry Pi OS does until its country is set")
+        .remedy(
+            Remedy::new(
+                "nothing, if the node uses a cable. Else set the country: `country` in section [wifi] of weaver.toml, or with the \
+                 first command; then switch the radio on",
+            )
+            .command("sudo raspi-config nonint do_wifi_country DE")
+            .command("sudo rfkill unblock wifi"),
+        )
+        .hint()
 }
 
 /// The card takes several commands at once and loses some.

@@ -6,19 +6,27 @@ use super::disks::{self, Disks};
 
 /// Lines that tell something of later ones have one of these.
 pub(super) fn needles() -> impl Iterator<Item = &'static str> {
-    disks::NEEDLES.iter().copied().chain(["memory control group subsystem"]).chain(K3S)
+    disks::NEEDLES.iter().copied().chain(["memory control group subsystem"]).chain(K3S).chain(BOOT)
 }
 
 /// What k3s says at each start: where it lacks the controller, it says that too.
 const K3S: [&str; 3] = ["starting k3s v", "k3s is up and running", "to join node to cluster: k3s"];
 
+/// How the log of another start of the machine begins: the kernel's first lines, and what journalctl puts before them.
+const BOOT: [&str; 4] = ["booting linux on physical cpu", "linux version ", "-- boot ", "-- reboot --"];
+
+/// How long something stays counted that means nothing once. Where no times are known, a log is one story.
+const COUNTED: u64 = 24 * 3600 * 1_000_000;
+
 /// What is known of a log from the lines before. A new one knows nothing.
 #[derive(Debug, Default)]
 pub struct Context {
     disks: Disks,
-    /// How often something was said that means nothing once, by the text that tells of it.
-    times: BTreeMap<&'static str, u32>,
+    /// How often something was said that means nothing once, by the text that tells of it, and when last.
+    times: BTreeMap<&'static str, (u32, u64)>,
     line: u64,
+    /// Microseconds, where the caller knows them.
+    now: u64,
     /// The line by which the kernel turned the memory controller off, unless it turned it on again: Raspberry Pi's
     /// firmware has both on its command line.
     memory_off: Option<(u64, String)>,
@@ -37,7 +45,17 @@ impl Context {
         self.disks.next_line();
     }
 
+    /// The time of the next line, in microseconds.
+    pub(crate) fn at(&mut self, now: u64) {
+        self.now = now;
+    }
+
     pub(super) fn learn(&mut self, line: &str) {
+        if is_boot(line) {
+            // What an earlier start said tells nothing of this one.
+            *self = Self { line: self.line, now: self.now, ..Self::default() };
+            return;
+        }
         self.disks.learn(line);
         if line.contains("cgroup: Disabling memory control group subsystem") {
             self.memory_off = Some((self.line, line.to_owned()));
@@ -56,8 +74,20 @@ impl Context {
 
     /// Counts what `needle` tells of, and returns how often it was said.
     pub(super) fn count(&mut self, needle: &'static str) -> u32 {
-        let times = self.times.entry(needle).or_default();
-        *times = times.saturating_add(1);
+        let (times, last) = self.times.entry(needle).or_default();
+        if self.now.saturating_sub(*last) > COUNTED {
+            *times = 0;
+        }
+        (*times, *last) = (times.saturating_add(1), self.now);
         *times
     }
+}
+
+/// Of the kernel's log or of the journal: `/proc/version` begins like it, and is no start.
+fn is_boot(line: &str) -> bool {
+    let body = disks::body(line);
+    body.len() < line.len()
+        && ["Booting Linux on physical CPU", "Linux version "].iter().any(|first| body.starts_with(first))
+        || line.starts_with("-- Boot ")
+        || line.starts_with("-- Reboot --")
 }

@@ -8,9 +8,40 @@ pub(super) fn controller(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let named = after(&lower, "failed to find ", &[' '])
         .or_else(|| after(&lower, "missing required cgroups: ", &['"']))
-        .or_else(|| after(&lower, "cgroup subsystem not mounted: [", &[']']))?;
+        .or_else(|| after(&lower, "cgroup subsystem not mounted: [", &[']']))
+        .or_else(|| after(&lower, "missing controllers: ", &['"']))?;
     (!named.contains("memory"))
         .then(|| Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())))
+}
+
+/// The kubelet's cgroup lacks this controller, and has others: where it lacks all, no one hands them down.
+pub(super) fn memory_alone(line: &str) -> Option<Details> {
+    (missing_controllers(line)? == "memory").then(Details::default)
+}
+
+pub(super) fn no_controllers(line: &str) -> Option<Details> {
+    let missing = missing_controllers(line)?;
+    (missing.contains("memory") && missing.contains("cpu")).then(|| {
+        Details::message(
+            "the cgroup of the pods has none of its controllers: the one above it does not hand them down",
+        )
+    })
+}
+
+fn missing_controllers(line: &str) -> Option<&str> {
+    after(line, "missing controllers: ", &['"', '\n']).map(str::trim)
+}
+
+/// runc and crun in front of a container with a limit, which the kernel cannot keep.
+pub(super) fn of_a_container(line: &str) -> Option<Details> {
+    // Who looks at a container that has just ended finds its files gone, too.
+    let is_of_a_runtime =
+        ["OCI runtime", "procHooks", "runc ", "crun: "].iter().any(|who| line.contains(who));
+    is_of_a_runtime.then(|| {
+        Details::message(
+            "a container with a memory limit does not start: the kernel's memory controller is off",
+        )
+    })
 }
 
 pub(super) fn memory_controller(line: &str) -> Option<Details> {
@@ -136,12 +167,13 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
 
 /// The kernel turns the board off at this.
 pub(super) fn too_hot(line: &str) -> Option<Details> {
-    line.contains("thermal").then(|| {
-        Details::message("the board overheated and the kernel shut it down").remedy(
-            Remedy::new("cool it: use a heat sink or a fan, and an open case")
-                .command("vcgencmd measure_temp"),
-        )
-    })
+    line.contains("thermal").then(|| shut_down_hot(line))
+}
+
+pub(super) fn shut_down_hot(_: &str) -> Details {
+    Details::message("the board overheated and the kernel shut it down").remedy(
+        Remedy::new("cool it: use a heat sink or a fan, and an open case").command("vcgencmd measure_temp"),
+    )
 }
 
 /// A port that the board turns off for a moment; some say it once when they are plugged in.
@@ -197,6 +229,23 @@ pub(super) fn unit_out_of_memory(line: &str) -> Details {
     Details::message(format!("a process of {} was killed because memory ran out", unit.unwrap_or("a unit")))
 }
 
+/// systemd-oomd in the journal: `Killed /system.slice/k3s.service due to memory pressure for /system.slice being …`
+pub(super) fn ended_by_oomd(line: &str) -> Option<Details> {
+    let cgroup = after(line, "Killed /", &[' '])?;
+    let unit = cgroup.rsplit('/').next().filter(|unit| is_plain(unit))?;
+    Some(Details::message(format!("systemd-oomd ended {unit} because memory was running out")))
+}
+
+/// `sending SIGTERM to process 1290 uid 0 "k3s-server": badness 800, VmRSS 612 MiB`
+pub(super) fn ended_by_earlyoom(line: &str) -> Option<Details> {
+    let (_, rest) = line.split_once(" to process ")?;
+    let name = after(rest, " \"", &['"'])?;
+    rest.contains("badness ").then(|| {
+        let name: String = name.chars().filter(|c| is_plain(&c.to_string())).collect();
+        Details::message(format!("earlyoom ended {name} because memory was running out"))
+    })
+}
+
 /// As the kubelet says it of a container: in a status, in a list of pods.
 pub(super) fn container_out_of_memory(line: &str) -> Option<Details> {
     let is_status = line.contains("eason")
@@ -219,7 +268,7 @@ pub(super) fn read_only(line: &str) -> Option<Details> {
     // A volume of a pod may be mounted so on purpose.
     let is_volume = line.contains("/volumes/") || line.contains("/volume-subpaths/");
     let is_ours =
-        ["/var/lib/rancher/", "/var/lib/kubelet/", "/etc/rancher/"].iter().any(|place| line.contains(place));
+        ["/var/lib/rancher", "/var/lib/kubelet", "/etc/rancher"].iter().any(|place| line.contains(place));
     (is_ours && !is_volume).then(Details::default)
 }
 
@@ -229,7 +278,11 @@ pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
 }
 
 pub(super) fn evicting(line: &str) -> Option<Details> {
-    line.to_ascii_lowercase().contains("attempting to reclaim").then(Details::default)
+    let lower = line.to_ascii_lowercase();
+    ["attempting to reclaim", "must evict pod(s) to reclaim"]
+        .iter()
+        .any(|words| lower.contains(words))
+        .then(Details::default)
 }
 
 /// The kernel's last word on a process that it ended.
@@ -276,4 +329,60 @@ pub(super) fn damaged_list(line: &str) -> Option<Details> {
     let name = after(line, "file for package '", &['\''])?;
     (line.contains("missing final newline") || line.contains("contains empty filename"))
         .then(|| Details::message(format!("dpkg's list of the files of {name} is damaged")))
+}
+
+/// dpkg's record of what is installed, and the changes that it had not taken over yet.
+pub(super) fn damaged_status(line: &str) -> Option<Details> {
+    let file = after(line, "parsing file '", &['\'']).filter(|file| is_plain(file))?;
+    let told = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
+    Some(if file.starts_with("/var/lib/dpkg/updates/") {
+        told.remedy(
+            Remedy::new("move the file away, and have dpkg finish what it had begun")
+                .command(format!("sudo mv {file} /root/"))
+                .command("sudo dpkg --configure -a"),
+        )
+    } else {
+        told.remedy(
+            Remedy::new("put back the copy that Debian keeps of each day; what was installed since then is installed again")
+                .command("ls -lt /var/backups/dpkg.status*")
+                .command("sudo cp -a /var/lib/dpkg/status /root/status.damaged")
+                .command("sudo cp /var/backups/dpkg.status.0 /var/lib/dpkg/status"),
+        )
+    })
+}
+
+/// containerd without the file system that its snapshotter uses.
+pub(super) fn no_overlay(line: &str) -> Option<Details> {
+    line.contains("no such device").then(|| {
+        Details::message("the kernel cannot mount the file system of containers: its module is missing")
+            .remedy(
+                Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
+                    .command("sudo modprobe overlay")
+                    .command("sudo reboot"),
+            )
+    })
+}
+
+/// netplan's own word for them.
+pub(super) fn two_routes(_: &str) -> Details {
+    Details::message(
+        "two interfaces have a default route of the same metric, and netplan keeps only one of them",
+    )
+    .remedy(
+        Remedy::new("remove one of the routes, or give one of them a higher `metric`")
+            .command("sudo grep -rnE 'gateway4|to: (default|0.0.0.0/0)|metric' /etc/netplan")
+            .command("sudo netplan try"),
+    )
+}
+
+/// cloud-init's word for a card that was set up in another board.
+pub(super) fn other_board(_: &str) -> Details {
+    Details::message("network-config names an interface by a hardware address that this board does not have").remedy(
+        Remedy::new(
+            "name the interface instead (`eth0`, `wlan0`), or write the address of this board; cloud-init reads the file \
+             at the next start once its state is removed",
+        )
+        .command("ip -brief link")
+        .command("sudo cloud-init clean"),
+    )
 }

@@ -273,6 +273,15 @@ pub(super) fn waiting(line: &str) -> Option<Details> {
     })
 }
 
+/// A program for x86-64 that Docker Desktop or QEMU was to run.
+pub(super) fn emulated(line: &str) -> Option<Details> {
+    ["rosetta error: ", "qemu-x86_64"].iter().any(|who| line.contains(who)).then(|| {
+        Details::message(
+            "a program in the image is built for x86-64, and the image has not the files that it needs here",
+        )
+    })
+}
+
 /// k3s itself, on a board whose processor is older than the one it is built for.
 pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
     line.contains("k3s").then(|| {

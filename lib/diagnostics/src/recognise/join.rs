@@ -59,6 +59,13 @@ pub(super) fn silent(line: &str) -> Option<Details> {
     Some(Details::message(format!("the server {server} does not answer this node: {why}")))
 }
 
+/// The agent's wait for the server; at first each one is refused.
+pub(super) fn not_ready(line: &str) -> Option<Details> {
+    let server = server(line, "not ready: Get \"https://")?;
+    let why = why(line).filter(|why| *why != "connection refused")?;
+    Some(Details::message(format!("the server {server} does not answer this node: {why}")))
+}
+
 /// The server's own name, or the load balancer where it has accepted and the server did not answer.
 pub(super) fn no_answer(line: &str) -> Option<Details> {
     // `Failed to validate connection to cluster at …` names it better.

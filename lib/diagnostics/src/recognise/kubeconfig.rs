@@ -1,6 +1,7 @@
 //! What kubectl says of a kubeconfig that it cannot use.
 
 use super::details::{Details, after, is_plain};
+use super::servers::is_of_a_client;
 use crate::finding::Remedy;
 
 /// A file that a kubeconfig names.
@@ -59,4 +60,61 @@ pub(super) fn exposed(line: &str) -> Details {
     };
     Details::message(format!("other users of this machine can read {file}, which has the credentials"))
         .remedy(Remedy::new("remove the permissions of other users").command(format!("chmod 600 {file}")))
+}
+
+/// An entry that is named by `--cluster` or `--user`.
+fn entry_gone(line: &str, before: &str) -> Option<Details> {
+    let name = after(line, before, &['"'])?;
+    (line.contains(&format!("{before}{name}\" does not exist")) && is_plain(name)).then(|| no_context(name))
+}
+
+pub(super) fn cluster_gone(line: &str) -> Option<Details> {
+    entry_gone(line, "error: cluster \"")
+}
+
+pub(super) fn user_gone(line: &str) -> Option<Details> {
+    entry_gone(line, "auth info \"")
+}
+
+/// What kubectl had inside until 1.25, and programs that speak an interface of before.
+pub(super) fn old_plugin(_: &str) -> Details {
+    Details::message("the kubeconfig gets its credentials in a way that this kubectl no longer knows").remedy(
+        Remedy::new(
+            "have the program of that cluster write its entry again; a kubeconfig of k3s needs no such program, so the context \
+             may be that of another cluster",
+        )
+        .command("kubectl config get-contexts")
+        .command("kubectl config use-context NAME"),
+    )
+}
+
+/// Python's library, which needs parts that kubectl can do without.
+pub(super) fn of_python(line: &str) -> Details {
+    let name = after(line, "object with name ", &[' ', '\n']).filter(|name| is_plain(name));
+    let lacks = || Details::message("the kubeconfig lacks a part that Python's client needs");
+    name.map_or_else(lacks, no_context)
+}
+
+/// kubectl speaks of its own files so; a server says the same of its.
+fn is_of_kubectl(line: &str) -> bool {
+    line.trim_start().starts_with("error: tls: ") || is_of_a_client(line)
+}
+
+pub(super) fn key_of_another(line: &str) -> Option<Details> {
+    is_of_kubectl(line).then(|| {
+        Details::message("client certificate and key of the kubeconfig do not belong together").remedy(
+            Remedy::new(
+                "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace both",
+            ),
+        )
+    })
+}
+
+pub(super) fn no_pem(line: &str) -> Option<Details> {
+    is_of_kubectl(line).then(|| {
+        Details::message("the kubeconfig has a certificate or a key that is none: a part is missing, or it is encoded twice")
+            .remedy(Remedy::new(
+                "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
+            ))
+    })
 }

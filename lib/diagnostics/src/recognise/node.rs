@@ -120,8 +120,7 @@ fn of_k3s(details: Details) -> Details {
 /// crictl asks each known place in turn unless it is told one. The kubelet's cadvisor looks at the same places at each
 /// start, and who starts waits for them.
 pub(super) fn no_endpoint(line: &str) -> Option<Details> {
-    let socket = OTHER_SOCKETS.iter().find(|socket| line.contains(*socket))?;
-    let is_of_a_client = [
+    const CLIENTS: &[&str] = &[
         "remote_runtime.go",
         "remote_image.go",
         "FATA[",
@@ -129,11 +128,37 @@ pub(super) fn no_endpoint(line: &str) -> Option<Details> {
         "level=fatal",
         "validate service connection",
         "ctr: ",
-    ]
-    .iter()
-    .any(|words| line.contains(words));
-    (is_of_a_client && !line.contains("aiting for"))
-        .then(|| of_k3s(Details::message(format!("no container runtime listens at {socket}"))))
+        "nerdctl",
+    ];
+    let socket = OTHER_SOCKETS.iter().find(|socket| line.contains(*socket))?;
+    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
+    if has(&["aiting for", "container factory", "factory.go"]) {
+        return None;
+    }
+    let told = Details::message(format!("no container runtime listens at {socket}"));
+    if has(CLIENTS) {
+        return Some(of_k3s(told));
+    }
+    // An agent that looks at containers, whose own settings name the socket.
+    Some(
+        told.hint().remedy(
+            Remedy::new(
+                "if the program is to look at the containers of k3s, give it k3s' socket in its settings, and root's rights",
+            )
+            .command("sudo ls -l /run/k3s/containerd/containerd.sock"),
+        ),
+    )
+}
+
+/// crictl and nerdctl that wait for an answer until they give up.
+pub(super) fn no_answer_at(line: &str) -> Option<Details> {
+    let socket = OTHER_SOCKETS.iter().find(|socket| line.contains(*socket))?;
+    Some(of_k3s(Details::message(format!("no container runtime answers at {socket}"))))
+}
+
+/// nerdctl that was started without root.
+pub(super) fn rootless(_: &str) -> Details {
+    of_k3s(Details::message("without root, nerdctl looks for a containerd of your own, which is not there"))
 }
 
 pub(super) fn only_root(line: &str) -> Option<Details> {

@@ -157,6 +157,7 @@ const BARE: &[&str] = &[
     "self signed certificate",
     "certificate has expired",
     "client error (connect): invalid peer",
+    "the remote certificate is invalid",
     "error trying to connect: invalid peer",
 ];
 

@@ -141,9 +141,16 @@ pub(super) fn is_of_a_client(line: &str) -> bool {
     .any(|words| line.contains(words))
 }
 
+/// A program that is typed by hand and ends with the error of client-go: `error: Get "https://pi:6443/api": …`
+fn is_bare_error(line: &str) -> bool {
+    let line = line.trim_start();
+    ["error: Get \"https://", "Error: Get \"https://"].iter().any(|start| line.starts_with(start))
+        && asks_the_api_server(line)
+}
+
 /// A client that waits for the API server until it gives up.
 pub(super) fn silent(line: &str) -> Option<Details> {
-    if !is_of_a_client(line) {
+    if !is_of_a_client(line) && !is_bare_error(line) {
         return None;
     }
     if line.contains("proxyconnect ") {
@@ -169,7 +176,7 @@ pub(super) fn silent(line: &str) -> Option<Details> {
 
 /// Nothing answers, as client libraries say it.
 pub(super) fn refused_to_client(line: &str) -> Option<Details> {
-    if !is_of_a_client(line) {
+    if !is_of_a_client(line) && !is_bare_error(line) {
         return None;
     }
     let server = after(line, "dial tcp ", &[' ']).map(|server| server.trim_end_matches(':'));

@@ -33,6 +33,16 @@ pub(super) fn etcd(line: &str) -> Option<Details> {
     })
 }
 
+/// By how much etcd was late to tell the other servers that it leads: they elect another one after a second.
+pub(super) fn heartbeat(line: &str) -> Option<Details> {
+    let late = seconds(after(line, "\"exceeded-duration\":\"", &['"'])?)?;
+    (late >= LEASE / 2.0).then(|| {
+        Details::message(format!(
+            "etcd was {late:.0} s late with its heartbeat, because the disk or the board is too slow"
+        ))
+    })
+}
+
 /// A lease that a part of k3s wants and does not get, in words that stand there once at each start.
 pub(super) fn lock(line: &str) -> Option<Details> {
     let is_silent =

@@ -5,7 +5,7 @@ use crate::finding::{RESTART_K3S, Remedy};
 
 /// SQLite's words are those of each program that has it inside.
 pub(super) fn of_kine(line: &str) -> Option<Details> {
-    ["kine", "preparing server", "error in txn", "range on /registry/", "k3s[", " k3s: "]
+    ["kine", "preparing server", "error in txn", "range on /registry/", "Compact failed", "k3s[", " k3s: "]
         .iter()
         .any(|words| line.contains(words))
         .then(Details::default)
@@ -63,6 +63,19 @@ pub(super) fn not_its_address(line: &str) -> Option<Details> {
             .command("sudo grep -rnE 'bind-address|node-ip|advertise-address' /etc/rancher/k3s /etc/systemd/system/k3s*.service"),
         )
     })
+}
+
+/// The network policies of k3s look for the address that the node says it has.
+pub(super) fn node_ip_gone(_: &str) -> Details {
+    Details::message("`node-ip`, or the address that this node registered with, is on none of its interfaces").remedy(
+        Remedy::new(
+            "correct or remove `node-ip`, or reserve the old address in the router; where the address comes late, as that of a \
+             VPN, have k3s start after it",
+        )
+        .command("ip -brief address")
+        .command("sudo grep -rnE 'node-ip|flannel-iface' /etc/rancher/k3s /etc/systemd/system/k3s*.service")
+        .command(RESTART_K3S),
+    )
 }
 
 /// A program of k3s that systemd may not start.
@@ -126,8 +139,9 @@ pub(super) fn wrong_type(line: &str) -> Option<Details> {
 /// A file without which k3s does not start.
 pub(super) fn unreadable(line: &str) -> Option<Details> {
     let why = ["permission denied", "input/output error"].into_iter().find(|why| line.contains(why))?;
-    let file =
-        after(line, "open ", &[':', ' ', '"']).filter(|file| file.starts_with('/') && is_plain(file))?;
+    let file = after(line, "open ", &[':', ' ', '"'])
+        .or_else(|| after(line, "mkdir ", &[':', ' ', '"']))
+        .filter(|file| file.starts_with('/') && is_plain(file))?;
     (is_fatal(line) && !line.contains("/volumes/")).then(|| {
         let told = Details::message(format!("k3s cannot read {file}: {why}"));
         if why == "permission denied" {

@@ -121,6 +121,9 @@ fn others(text: &str) -> Option<NameMismatch> {
         "no certificate subject alternative name matches",
         "num=62:",
         "The name in the certificate does not match",
+        "certificate name does not match input",
+        "SEC_E_WRONG_PRINCIPAL",
+        "RemoteCertificateNameMismatch",
     ]
     .iter()
     .any(|words| text.contains(words))
@@ -339,6 +342,7 @@ pub(super) fn is_early(lower: &str) -> bool {
         || lower.contains("certificate not yet valid")
         || lower.contains("not yet valid certificate")
         || lower.contains("notyetvalid")
+        || lower.contains("notvalidyet")
         || lower.contains("certificate is not yet valid") && !lower.contains("has expired")
 }
 

@@ -114,6 +114,7 @@ impl KernelLog {
         {
             seen.is_mended = true;
         }
+        self.context.at(at);
         let told = self.judge(text)?;
         self.count(told, at)
     }

@@ -9,7 +9,8 @@ use crate::recognise::{Disks, blocked_task, device, is_number, whole};
 pub(super) fn trouble(code: Code, text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
     match code {
         Code::UnderVoltage => {
-            let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            let lower = text.to_ascii_lowercase();
+            let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
             let trouble = match text {
                 _ if has(&["throttled", "temperature"]) => Trouble::Heat,
                 _ if has(&["over-current"]) => Trouble::OverCurrent,
@@ -29,7 +30,7 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
         let disk = disks.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
         return is_number(host).then_some((Trouble::DiskReset, disk));
     }
-    if text.contains("assume dead") {
+    if text.contains("assume dead") || text.contains("HC died") {
         return Some((Trouble::UsbStopped, String::new()));
     }
     // The controller of an NVMe disk, which is no disk by its name.
@@ -57,14 +58,24 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
         (Trouble::CardQueue, slots.card(device))
     } else if lower.contains("remounting filesystem read-only") {
         (Trouble::ReadOnly, device)
-    } else if lower.contains("ext4-fs error") {
+    } else if ["ext4-fs error", "btrfs error", "error loading journal", "unexpected inconsistency"]
+        .iter()
+        .any(|words| lower.contains(words))
+    {
         (Trouble::FileSystem, device)
-    } else if device.starts_with("mmc") && !lower.contains("i/o error") {
+    } else if device.starts_with("mmc") && !is_of_data(&lower) {
         (Trouble::CardSilent, slots.card(whole(device)))
     } else {
         (Trouble::Io, whole(device))
     };
     Some((trouble, device.to_owned()))
+}
+
+/// Data that a program or the file system did not get from the disk or onto it.
+fn is_of_data(lower: &str) -> bool {
+    ["i/o error", "io errors", "delayed block allocation failed", "potential data loss"]
+        .iter()
+        .any(|words| lower.contains(words))
 }
 
 /// A USB port with a disk that was reset. The kernel says so of every device, so this is no wording of the recogniser.

@@ -19,6 +19,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             says("is a not a member of the etcd cluster"),
             judged("bind: cannot assign requested address", start::not_its_address),
+            tells("failed to find interface with specified node ip", start::node_ip_gone),
         ],
     ),
     (
@@ -40,6 +41,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("ca cert validation failed: get ", join::no_answer),
             repeated("failed to get ca certs: get \"https://127.0.0.1:", 3, join::no_answer_here),
             repeated("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
+            repeated("server is not ready: get \"https://", 2, join::not_ready),
             judged("failed to connect to proxy", join::tunnel_silent),
             repeated("remotedialer proxy error\" error=\"dial tcp ", 3, join::tunnel_refused),
         ],
@@ -73,7 +75,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::K3sFileUnreadable,
         &[
             judged("/etc/rancher/", start::unreadable),
-            judged("/var/lib/rancher/", start::unreadable),
+            judged("/var/lib/rancher", start::unreadable),
             judged("failed at step exec spawning ", start::not_executable),
         ],
     ),
@@ -124,6 +126,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("failed to recover v3 backend from snapshot"),
             says("freepages: failed to get all reachable pages"),
             says("page expected to be: "),
+            says("was the raft log corrupted, truncated, or lost"),
             judged("io: load closed segment ", start::of_dqlite),
         ],
     ),
@@ -186,6 +189,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("slow sql", slow::database),
             judged("apply request took too long", slow::etcd),
             judged("slow fdatasync", slow::etcd),
+            judged("failed to send out heartbeat on time", slow::heartbeat),
             says("etcdserver: leader changed"),
             says("etcdserver: request timed out"),
             judged("not yet ready to handle request", slow::not_ready),

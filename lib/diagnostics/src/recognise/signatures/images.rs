@@ -16,6 +16,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("does not match the specified platform"),
             says("does not match the detected host platform"),
             says("does not match the expected platform"),
+            judged("ld-linux-x86-64.so.2", images::emulated),
             judged("code=dumped, signal=ill", images::k3s_of_another),
             judged("code=dumped, status=4/ill", images::k3s_of_another),
         ],
@@ -51,6 +52,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("403 forbidden", images::denied),
             judged("unauthorized: authentication required", images::denied),
             judged("insufficient_scope: authorization failed", images::denied),
+            says("invalid status code from registry 401"),
+            says("invalid status code from registry 403"),
         ],
     ),
     (

@@ -76,3 +76,18 @@ fn each_trouble_of_power_and_of_buses_has_its_own_words() {
     // Once or twice is a plug that moved.
     assert_eq!(found(&read(&[over, over]), 200), []);
 }
+
+#[test]
+fn what_means_nothing_once_means_nothing_once_a_month() {
+    let month = 30 * DAY / SECOND;
+    let (over, queue) = ("usb usb2-port1: over-current change", "mmc0: running CQE recovery");
+    let mut log = read(&[over, queue]);
+    for months in 1..6 {
+        take(&mut log, months * month, &[over, queue]);
+        assert_eq!(found(&log, months * month + 2), [], "after {months} months");
+    }
+    take(&mut log, 6 * month + 60, &[queue]);
+    assert_eq!(found(&log, 6 * month + 61), []);
+    take(&mut log, 6 * month + 120, &[queue]);
+    assert_eq!(found(&log, 6 * month + 121).len(), 1, "twice on one day");
+}
