@@ -15,6 +15,7 @@ mod merge;
 mod pipes;
 #[cfg(unix)]
 mod registry;
+mod reported;
 mod support;
 #[cfg(unix)]
 mod support_bundle;
