@@ -52,7 +52,10 @@ fn what_netplan_refuses_or_takes_otherwise() {
         ("ethernets: {e: {addresses: 10.0.0.2/24}}", "1:28: `addresses` is a single value"),
         ("ethernets: {e: {nameservers: [1.1.1.1]}}", "1:30: `nameservers` is a list"),
         ("ethernets: {e: {dhcp4: maybe}}", "1:24: `dhcp4` is neither true nor false"),
-        ("wifis: {w: {access-points: {}}, w: {access-points: {}}}", "1:9: the same key stands further down"),
+        (
+            "wifis: {w: {access-points: {}}, w: {access-points: {}}}",
+            "1:9: the same key is repeated further down",
+        ),
         (
             &format!("wifis: {{w: {{access-points: {{{long}: {{}}}}}}}}"),
             "1:29: the Wi-Fi's name has more than 32",
