@@ -12,14 +12,13 @@ pub(super) fn told(facts: &CgroupFacts, mut finding: Finding) -> Finding {
         Some(BootFile::Read(file)) => {
             let setting = memory_setting(lines(&file.text)[0]);
             let (how, seen) = match &setting {
-                MemorySetting::On(_) => return finding,
                 MemorySetting::Off(parameter) => ("turns it off", parameter.text),
                 MemorySetting::Unset
                     if knows_cgroup_enable(facts.kernel_release.as_deref()) && needs_enable(facts) =>
                 {
                     ("does not enable it", "no cgroup_enable=memory")
                 }
-                MemorySetting::Unset => return finding,
+                MemorySetting::On(_) | MemorySetting::Unset => return finding,
             };
             finding.message = format!(
                 "{}; a start by `reboot '0 tryboot'` would be without it: {} {how}",

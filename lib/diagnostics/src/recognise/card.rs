@@ -195,7 +195,8 @@ pub(super) fn unrepaired(line: &str) -> Option<Details> {
     let before = line.get(..line.to_ascii_lowercase().find("unexpected inconsistency")?)?;
     let name = before.trim_end_matches([':', ' ']).rsplit(' ').next().filter(|name| is_plain(name))?;
     // A volume of a pod is at a device of its own.
-    (!name.contains("/longhorn/") && !name.contains("/mapper/") && !name.ends_with(".img")).then(|| {
+    let is_volume = ["/longhorn/", "/mapper/", ".img"].iter().any(|part| name.contains(part));
+    (!is_volume).then(|| {
         Details::message(format!("the file system on {name} has errors that the check at the start did not repair"))
             .remedy(
                 Remedy::new(
