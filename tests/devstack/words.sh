@@ -4,17 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# What others call so: serde and syn (visit_…), the user `nobody`.
-others='visit_[a-z0-9]|Visit(or)?\b|syn::|"visit"|runuser -u nobody|"nobody"\)'
-found=0
-while IFS='|' read -r word instead; do
-  hits=$(git grep -niE "(^|[^[:alpha:]])($word)($|[^[:alpha:]])" -- . ':!CHANGELOG.md' ':!deploy/crds/released' ':!*.lock' ':!tests/devstack/words.sh' |
-    grep -vE "$others" || :)
-  [[ -n $hits ]] || continue
-  found=1
-  printf '%s\n' "$hits" | sed "s|\$|  <- write: $instead|" >&2
-done << 'END'
-visits?|reconciliation
+# A word, and what to write instead.
+list='visits?|reconciliation
 leftovers?|stale copy, orphan
 setbacks?|backoff
 lanes?|limit, permit
@@ -38,8 +29,23 @@ told apart|distinguished
 spots?|object key, target
 who types|user
 a person|a user
-the person|the user
-END
+the person|the user'
+# What others call so: serde and syn (visit_…), the user `nobody`.
+others='visit_[a-z0-9]|Visit(or)?\b|syn::|"visit"|runuser -u nobody|"nobody"\)'
+
+# each WORDS: these, and no part of a longer one.
+each() { echo "(^|[^[:alpha:]])($1)($|[^[:alpha:]])"; }
+
+# The tree is read once, for all of them, and by bytes, which takes a tenth of the time.
+all=$(LC_ALL=C git grep -niE "$(each "$(cut -d '|' -f 1 <<< "$list" | paste -sd '|')")" -- \
+  . ':!CHANGELOG.md' ':!deploy/crds/released' ':!*.lock' ':!tests/devstack/words.sh' | LC_ALL=C grep -vE "$others" || :)
+found=0
+while IFS='|' read -r word instead; do
+  hits=$(LC_ALL=C grep -iE "$(each "$word")" <<< "$all" || :)
+  [[ -n $hits ]] || continue
+  found=1
+  printf '%s\n' "$hits" | sed "s|\$|  <- write: $instead|" >&2
+done <<< "$list"
 
 # Rows of a table cannot be broken, nor can generated files be edited.
 width=$(sed -n 's/^max_line_length = //p' .editorconfig)
