@@ -35,6 +35,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, BuildError};
 
@@ -48,19 +49,25 @@ pub(crate) use disks::{Disks, device, is_number, whole};
 pub(crate) use host::blocked_task;
 pub use tls::NameMismatch;
 
+#[derive(Clone)]
 pub struct Recogniser {
     needles: AhoCorasick,
     /// What the needles belong to, in their order.
-    wordings: Vec<(Code, &'static Wording)>,
+    wordings: Arc<[(Code, &'static Wording)]>,
 }
 
 impl Recogniser {
-    /// Ready for lines.
+    /// Ready for lines. The signatures are compiled at the first call in a process and shared by all.
     ///
     /// # Errors
     /// If the signatures are too many for one search, which does not depend on what is searched.
     pub fn new() -> Result<Self, BuildError> {
-        let wordings: Vec<_> = signatures::wordings().collect();
+        static COMPILED: LazyLock<Result<Recogniser, BuildError>> = LazyLock::new(Recogniser::compile);
+        COMPILED.clone()
+    }
+
+    fn compile() -> Result<Self, BuildError> {
+        let wordings: Arc<[_]> = signatures::wordings().collect();
         let needles = wordings.iter().map(|(_, wording)| wording.needle).chain(context::needles());
         // One table (a DFA) reads a fifth faster, and takes four MiB.
         let needles = AhoCorasick::builder().dense_depth(4).ascii_case_insensitive(true).build(needles)?;
