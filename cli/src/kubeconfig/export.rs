@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::finding::{K3S_STATUS, RESTART_K3S, Severity};
+use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
 use weaver_diagnostics::kubeconfig_export::lint::lint;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, K3S_KUBECONFIG, Source};
@@ -164,16 +165,17 @@ async fn prove(
         })),
         Outcome::Dates(why) => Err(refusal(format!(
             "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it \
-             is right, \
-             k3s renews its certificate with `sudo systemctl restart k3s`"
+             is right, k3s renews its certificate with `{}`",
+            typed_at(&RESTART_K3S, arguments.k3d.as_deref())
         ))),
         Outcome::Untrusted(why) => Err(refusal(format!(
             "the certificate at {endpoint} is not signed by the CA in {file}: {why}; name the kubeconfig of \
              the cluster that answers there with --kubeconfig, or the right server with --api-address"
         ))),
         Outcome::Unreachable(why) => bail!(
-            "{endpoint} sent no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, \
-             or name the API server with --api-address HOST:PORT"
+            "{endpoint} sent no certificate, so nothing is proven: {why}; look at `{}`, \
+             or name the API server with --api-address HOST:PORT",
+            typed_at(&K3S_STATUS, arguments.k3d.as_deref())
         ),
     }
 }

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::process::Command;
+use weaver_diagnostics::finding::RESTART_K3S;
+use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
 use weaver_diagnostics::san::ServingName;
@@ -132,7 +134,7 @@ pub async fn fetch(arguments: &Fetch, target: &Target) -> anyhow::Result<()> {
     };
     is_as_asked(&source, &name).map_err(|why| refusal(format!("{} {why}", text.path)))?;
     let document = source.export(&wanted).map_err(refusal)?;
-    let note = reached(&source, &name).await?;
+    let note = reached(&source, &name, arguments.k3d.as_deref()).await?;
     merged(&path, &document, &context, Merging { switch: arguments.switch, force: arguments.force })?;
     if let Some(note) = note {
         note!("note: {note}");
@@ -190,7 +192,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
 }
 
 /// Does the name lead to that cluster from here? A note where that is not known.
-async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<String>> {
+async fn reached(source: &Source, name: &ServingName, k3d: Option<&str>) -> anyhow::Result<Option<String>> {
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
     let endpoint = source.server.authority();
     let seen = handshake::prove(&endpoint, anchors, name).await;
@@ -209,7 +211,8 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
         Outcome::Dates(why) => Ok(Some(format!(
             "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
              machine {why}, and kubectl refuses it until that is fixed: compare `timedatectl` here and on \
-             the node; if both clocks are right, type on the node:\n    sudo systemctl restart k3s"
+             the node; if both clocks are right, type on the node:\n    {}",
+            typed_at(&RESTART_K3S, k3d)
         ))),
     }
 }

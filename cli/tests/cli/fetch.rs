@@ -353,6 +353,10 @@ fn wrong_dates_are_a_note_where_nothing_else_is_wrong_with_the_server() {
         assert!(said.contains(want.unwrap_or_else(|want| want)), "{what}: {said}");
         if want.is_ok() {
             assert!(said.contains("`timedatectl` here and on the node"), "{what}: {said}");
+            assert!(said.contains("sudo systemctl restart k3s"), "{what}: {said}");
+            let (_, said) = scene.fetch(&["pi@localhost", "--k3d", "edge"]);
+            assert!(said.contains("k3d cluster stop edge && k3d cluster start edge"), "{what}: {said}");
+            assert!(!said.contains("systemctl"), "{what}: {said}");
         }
     }
 }

@@ -187,6 +187,13 @@ fn log(cluster: &str) -> String {
     format!("docker logs --tail 50 k3d-{cluster}-server-0 2>&1 | weaver explain")
 }
 
+/// A command as it is typed where k3s runs: in this cluster of k3d, else on the host.
+#[must_use]
+pub fn typed_at(command: &Command, cluster: Option<&str>) -> String {
+    let Some(cluster) = cluster else { return command.to_string() };
+    typed_there(command, cluster).iter().map(ToString::to_string).collect::<Vec<_>>().join(" && ")
+}
+
 /// A command as it is typed there, where k3s is no unit of this machine.
 fn typed_there(command: &Command, cluster: &str) -> Vec<Command> {
     let Command::Unit { does, .. } = command else { return vec![command.clone()] };
@@ -232,6 +239,17 @@ mod tests {
             let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
             assert_eq!(codes(&found), want, "{:?}", all[0]);
         }
+    }
+
+    #[test]
+    fn what_is_typed_at_k3s_follows_where_it_runs() {
+        use crate::finding::{K3S_STATUS, RESTART_K3S};
+        assert_eq!(typed_at(&RESTART_K3S, None), "sudo systemctl restart k3s");
+        assert_eq!(typed_at(&RESTART_K3S, Some("edge")), "k3d cluster stop edge && k3d cluster start edge");
+        assert_eq!(
+            typed_at(&K3S_STATUS, Some("edge")),
+            "docker logs --tail 50 k3d-edge-server-0 2>&1 | weaver explain"
+        );
     }
 
     #[test]
