@@ -51,6 +51,7 @@ impl Engine {
         real: impl Fn(&Path) -> PathBuf,
     ) -> Result<Option<Self>, EngineError> {
         let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let runtime_dir = runtime_dir.or_else(|| sockets::of_sudo(&std::env::var("SUDO_UID").ok()?));
         let desktop = sockets::HERE.desktop.and_then(|below| Some(crate::platform::home()?.join(below)));
         let found = sockets::socket(&sockets::HERE, docker_host, runtime_dir.as_deref(), desktop, |path| {
             real(path).exists()

@@ -36,6 +36,12 @@ const WINDOWS: Sockets = Sockets {
 };
 pub const HERE: Sockets = if cfg!(windows) { WINDOWS } else { UNIX };
 
+/// The runtime directory of the user who typed `sudo`, which takes the variable that names it away.
+pub fn of_sudo(uid: &str) -> Option<PathBuf> {
+    let uid: u32 = uid.parse().ok().filter(|uid| *uid != 0)?;
+    Some(format!("/run/user/{uid}").into())
+}
+
 /// Where the engine listens, by what exists.
 pub fn socket(
     sockets: &Sockets,
@@ -100,6 +106,12 @@ mod tests {
         let desktop = PathBuf::from("/Users/me/.docker/run/docker.sock");
         let found = socket(&UNIX, None, None, Some(desktop.clone()), |path| path == desktop);
         assert_eq!(found.unwrap().as_deref(), Some(&*desktop));
+    }
+
+    #[test]
+    fn the_rootless_engine_of_who_typed_sudo_is_found() {
+        assert_eq!(of_sudo("1000"), Some("/run/user/1000".into()));
+        assert_eq!([of_sudo("0"), of_sudo(""), of_sudo("../tmp")], [None, None, None]);
     }
 
     fn is_found(sockets: &Sockets, host: Option<&str>, there: &[&str], want: Result<Option<&str>, &str>) {
