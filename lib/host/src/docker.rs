@@ -152,7 +152,8 @@ impl Engine {
         let filters = HashMap::from([
             ("type".to_owned(), list(&["container"])),
             ("label".to_owned(), list(&["app=k3d"])),
-            ("event".to_owned(), list(&["create", "start", "die", "destroy"])),
+            // The last two are podman's words for the two before.
+            ("event".to_owned(), list(&["create", "start", "die", "destroy", "died", "remove"])),
         ]);
         let options = EventsOptions { filters: Some(filters), ..EventsOptions::default() };
         if !matches!(self.docker.events(Some(options)).next().await, Some(Ok(_))) {
