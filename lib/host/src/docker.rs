@@ -216,12 +216,16 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
         Some(Gateway { ip, prefix: prefix.unwrap_or(alone) })
     });
     let arguments = inspected.args.unwrap_or_default();
+    // Of the same moment as the ports: one that ends in between runs in the list, and has no ports any more.
+    let now = inspected.state.and_then(|state| state.status).map(|state| state.to_string());
+    let state = now.filter(|state| !state.is_empty()).or(listed.state.map(|state| state.to_string()));
+    let state = state.unwrap_or_default();
     Some(Container {
         flags: flags(&name, &arguments),
         name,
         cluster,
         role,
-        state: listed.state.map(|state| state.to_string()).unwrap_or_default(),
+        state,
         status: listed.status.unwrap_or_default(),
         restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
         published: published(settings.ports.unwrap_or_default()),
@@ -293,6 +297,15 @@ mod tests {
         assert_eq!(container.gateway, Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }));
         assert_eq!(container.flags.iter().map(|flag| flag.value.as_str()).collect::<Vec<_>>(), ["raspi"]);
         assert!(!format!("{container:?}").contains("hunter2"), "{container:?}");
+    }
+
+    #[test]
+    fn the_state_is_that_of_the_moment_of_the_ports() {
+        let (listed, inspected) = shown();
+        assert_eq!(container(listed.clone(), inspected.clone()).unwrap().state, "running");
+        let state = serde_json::from_value(json!({"Status": "exited"})).unwrap();
+        let ended = ContainerInspectResponse { state: Some(state), ..inspected };
+        assert_eq!(container(listed, ended).unwrap().state, "exited");
     }
 
     #[test]
