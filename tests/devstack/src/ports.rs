@@ -30,8 +30,8 @@ pub fn first_free(first: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (first..=u16::MAX).find(|port| is_free(*port))
 }
 
-/// A free port for a disposable server. Different processes begin to look at
-/// different places, so that two at once rarely meet.
+/// A free port for a disposable server, and the next one, where the API server behind k3s' own listens. Different
+/// processes begin to look at different places, so that two at once rarely meet.
 ///
 /// # Errors
 /// When not one port of the range is free.
@@ -40,7 +40,7 @@ pub fn disposable() -> Result<u16> {
     let first = u16::try_from(seed() % u64::from(size)).unwrap_or_default();
     (0..size)
         .map(|step| DISPOSABLE.start + (first + step) % size)
-        .find(|port| is_free(*port))
+        .find(|port| is_free(*port) && is_free(*port + 1))
         .ok_or_else(|| anyhow!("no free port between {} and {}", DISPOSABLE.start, DISPOSABLE.end))
 }
 

@@ -14,11 +14,15 @@ use crate::kubectl::Kubectl;
 use crate::launch::{Launch, Lifetime, Started, path_with};
 use crate::layout::Layout;
 use crate::notices::Notices;
-use crate::{files, logs, ports, server_files};
+use crate::{files, logs, ports, process, server_files};
 
 /// How long a server may take to become ready; on two busy cores a cold start
 /// was seen to take a tenth of it.
 pub const START_LIMIT: Duration = Duration::from_mins(2);
+
+/// What k3s logs when it begins to refuse names that are not configured: the filter, and the cache that it reads.
+const NAMES_ARE_HELD: [&str; 2] =
+    ["Starting dynamiclistener CN filter node controller", "Starting /v1, Kind=Node controller"];
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -99,7 +103,7 @@ impl Server {
     /// When it does not become ready, with the last lines of its log.
     pub fn start(binary: &ServerBinary, options: ServerOptions) -> Result<Self> {
         let mut server = Self::launch(binary, options)?;
-        server.wait_ready(START_LIMIT)?;
+        server.wait_served()?;
         Ok(server)
     }
 
@@ -169,7 +173,19 @@ impl Server {
     /// As [`Self::start`].
     pub fn restart_after_stop(&mut self) -> Result<()> {
         self.start_again()?;
-        self.wait_ready(START_LIMIT)
+        self.wait_served()
+    }
+
+    /// Ready, and with the names that it stays with: until its controllers run, k3s adds each name that a client
+    /// asks for to its certificate.
+    fn wait_served(&mut self) -> Result<()> {
+        self.wait_ready(START_LIMIT)?;
+        let holds = |log: String| NAMES_ARE_HELD.iter().all(|line| log.contains(line));
+        let is_held = || std::fs::read_to_string(self.log_path()).is_ok_and(holds);
+        if self.binary.origin == Origin::Testbed || process::poll(START_LIMIT, is_held) {
+            return Ok(());
+        }
+        bail!("k3s does not say in its log that it refuses names ({NAMES_ARE_HELD:?}); {}", self.explain())
     }
 
     /// Starts it after [`Self::stop`], and does not wait.
