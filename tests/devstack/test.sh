@@ -86,6 +86,16 @@ documentation() {
   step "documentation" book
 }
 
+# They take ports of this machine, and need root.
+real_k3d() {
+  if [[ -z ${K3D-} ]]; then
+    echo "== tests on a real k3d: not run; K3D=DIR names a directory with docker.sock and k3d"
+    return
+  fi
+  step "tests on the k3d of $K3D" "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
+    "$nextest" nextest run --locked --workspace --run-ignored only -E 'test(/real_k3d/)'
+}
+
 needs=(rust cc cross go curl lint image)
 case ${1-all} in
   all | tools) needs+=(browser) ;;
@@ -105,6 +115,7 @@ case ${1-all} in
     # An example with tests of its own is built as these only.
     step "examples built" cargo build --locked --workspace --examples
     step "examples in the documentation" cargo test --locked --quiet -p weaver-api -p weaver-client -p weaver-tenant --doc
+    real_k3d
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
     exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \

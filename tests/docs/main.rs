@@ -14,4 +14,5 @@ mod host_files;
 mod links;
 mod page;
 mod pages_on_a_server;
+mod real_k3d;
 mod workflows;

@@ -95,7 +95,7 @@ fn is_line(shown: &str, found: &str) -> bool {
     rest.ends_with(last)
 }
 
-fn is_output(shown: &[String], found: &[&str]) -> bool {
+pub fn is_output(shown: &[String], found: &[&str]) -> bool {
     match shown.split_first() {
         None => found.is_empty(),
         Some((line, rest)) if line == "…" => (0..=found.len()).any(|at| is_output(rest, &found[at..])),

@@ -8,5 +8,6 @@ mod gate;
 mod k3d;
 mod names;
 mod node_report;
+mod real_k3d;
 mod slow;
 mod upgrade;

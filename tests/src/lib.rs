@@ -18,6 +18,7 @@ pub mod generated;
 pub mod helm;
 #[cfg(test)]
 mod house;
+pub mod k3d;
 pub mod kubelet;
 pub mod memory;
 pub mod metrics;
