@@ -2,7 +2,8 @@
 //! in two namespaces that are made for it.
 //!
 //! Guarantee: whatever it ends with, the resource is gone, without an operator too, and the namespaces are being
-//! deleted; one that is cut off leaves them to the next. Failure: what did not happen in time, with the operator's own words of the resource.
+//! deleted; one that is cut off leaves them to the next. Failure: what did not happen in time, with the operator's own
+//! words of the resource.
 
 use std::time::Duration;
 

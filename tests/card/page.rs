@@ -35,7 +35,8 @@ fn shown(machine: &Machine, property: &str) -> String {
     machine.run(&format!("systemctl show --value -p {property} {SERVICE}")).unwrap().trim().to_owned()
 }
 
-/// The time until the first byte of the API server's own shortest answer, after the handshake, as curl on the card has it.
+/// The time until the first byte of the API server's own shortest answer, after the handshake, as curl on the card
+/// has it.
 fn livez(machine: &Machine) -> anyhow::Result<Duration> {
     let asked =
         "curl -sk -o /dev/null -w '%{time_appconnect} %{time_starttransfer}' https://127.0.0.1:6443/livez";

@@ -266,7 +266,7 @@ async fn a_right_that_was_taken_away_is_given_back_by_clicks_from_the_overview()
     world.finish().await;
 }
 
-/// Two findings of one kind: what a person has opened stays open when the page is loaded again.
+/// Two findings of one kind: what a user has opened stays open when the page is loaded again.
 #[tokio::test]
 async fn what_was_opened_stays_open_when_something_changes() {
     let world = World::new("browser-opened").await;

@@ -344,7 +344,7 @@ async fn a_right_that_is_missing_can_be_granted_although_the_status_does_not_say
     world.finish().await;
 }
 
-/// The API server is asked only where a person asks, in a namespace that it has named itself.
+/// The API server is asked only where a user asks, in a namespace that it has named itself.
 #[tokio::test]
 async fn what_an_account_may_do_is_asked_for_one_namespace_at_a_time() {
     let world = World::new("ui-rights").await;

@@ -95,7 +95,8 @@ pub async fn ended(mut command: Command) -> Said {
     said(command.output().await.unwrap())
 }
 
-/// Runs a prepared program, with its standard error on a terminal, to a good end: what it printed, and all that was drawn.
+/// Runs a prepared program, with its standard error on a terminal, to a good end: what it printed, and all that was
+/// drawn.
 pub async fn drawn(mut command: Command) -> (String, String) {
     let (terminal, far) = Terminal::open(24, 120);
     command.env("TERM", "xterm-256color").stdout(Stdio::piped()).stderr(far.stream());

@@ -24,8 +24,8 @@ fn opener(system: &str) -> (&'static str, &'static [&'static str]) {
     }
 }
 
-/// Is there a desktop? On other systems there always is; without one, `xdg-open` would take the terminal for a browser of
-/// text.
+/// Is there a desktop? On other systems there always is; without one, `xdg-open` would take the terminal for a
+/// browser of text.
 fn is_desktop(system: &str, variable: impl Fn(&str) -> Option<OsString>) -> bool {
     ["macos", "windows"].contains(&system)
         || ["DISPLAY", "WAYLAND_DISPLAY"]

@@ -1,5 +1,5 @@
-//! Answers of the API server that are a few seconds old: a page that is loaded again with each change of anything does not
-//! ask each time.
+//! Answers of the API server that are a few seconds old: a page that is loaded again with each change of anything
+//! does not ask each time.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -112,7 +112,8 @@ pub fn granted(
     granted: &Granted,
 ) -> Markup {
     let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
-    let title = if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
+    let title =
+        if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
     let content = html! {
         @match granted {
             Granted::InPart(error) => {

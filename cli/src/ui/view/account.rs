@@ -1,5 +1,5 @@
-//! Who copies from where to where: the syncs by the account whose rights they use, and the ServiceTokens by the account that
-//! writes their Secret, as a table of accounts and namespaces, of which one part is shown at a time.
+//! Who copies from where to where: the syncs by the account whose rights they use, and the ServiceTokens by the
+//! account that writes their Secret, as a table of accounts and namespaces, of which one part is shown at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

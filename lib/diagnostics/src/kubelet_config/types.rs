@@ -1,4 +1,5 @@
-//! Values of a `KubeletConfiguration` that are of another type than the field: the kubelet ends with "cannot unmarshal". Pure.
+//! Values of a `KubeletConfiguration` that are of another type than the field: the kubelet ends with "cannot
+//! unmarshal". Pure.
 
 use crate::yaml_node::{Value, YamlNode};
 
