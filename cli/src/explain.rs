@@ -121,7 +121,7 @@ pub fn recognise(
     source: &str,
     mut each: impl FnMut(Finding) -> Result<()>,
 ) -> Result<u64> {
-    let recogniser = Recogniser::new().context("the signatures")?;
+    let recogniser = Recogniser::for_logs().context("the signatures")?;
     let (mut piece, mut last, mut line, mut log) = (Vec::new(), (0, Vec::new()), 1, Log::default());
     loop {
         piece.clear();

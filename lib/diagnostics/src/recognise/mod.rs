@@ -37,7 +37,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use aho_corasick::{AhoCorasick, BuildError};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 
 use crate::finding::{Code, Finding, Place, Severity};
 use crate::tokens::without_tokens;
@@ -62,16 +62,25 @@ impl Recogniser {
     /// # Errors
     /// If the signatures are too many for one search, which does not depend on what is searched.
     pub fn new() -> Result<Self, BuildError> {
-        static COMPILED: LazyLock<Result<Recogniser, BuildError>> = LazyLock::new(Recogniser::compile);
+        static COMPILED: LazyLock<Result<Recogniser, BuildError>> =
+            LazyLock::new(|| Recogniser::compile(AhoCorasickKind::ContiguousNFA));
         COMPILED.clone()
     }
 
-    fn compile() -> Result<Self, BuildError> {
+    /// The same for whole logs: it reads faster, and takes some MiB more.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_logs() -> Result<Self, BuildError> {
+        Self::compile(AhoCorasickKind::DFA)
+    }
+
+    fn compile(kind: AhoCorasickKind) -> Result<Self, BuildError> {
         let wordings: Arc<[_]> = signatures::wordings().collect();
         let needles = wordings.iter().map(|(_, wording)| wording.needle).chain(context::needles());
-        // One table (a DFA) reads a fifth faster, and takes four MiB.
-        let needles = AhoCorasick::builder().dense_depth(4).ascii_case_insensitive(true).build(needles)?;
-        Ok(Self { needles, wordings })
+        let mut search = AhoCorasick::builder();
+        search.kind(Some(kind)).dense_depth(4).ascii_case_insensitive(true);
+        Ok(Self { needles: search.build(needles)?, wordings })
     }
 
     /// What is wrong, if the line alone tells. `place` is that of the line.
