@@ -6,8 +6,6 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use toml_edit::TableLike;
-
 use super::{
     RoleSetting, SecretSetting,
     fault::{Faults, Mistake, shown},
@@ -26,7 +24,6 @@ pub(super) struct Surroundings<'a, 't> {
     pub api_names: &'a [String],
     pub token: &'a SecretSetting,
     pub token_at: Option<&'a Range<usize>>,
-    pub options: Option<&'t dyn TableLike>,
 }
 
 pub(super) fn read(
@@ -80,12 +77,6 @@ fn goes_with(
             "`names` is for a server, an agent serves no API",
             remedy,
         );
-    }
-    for key in ["server", "server+"] {
-        if let Some((name, _)) = surroundings.options.and_then(|options| options.get_key_value(key)) {
-            let message = format!("the option {} is not set here", shown(key));
-            faults.add_at(name.span().as_ref(), message, "write `server` below [k3s]");
-        }
     }
     match surroundings.token {
         SecretSetting::None if k3s.place_of("token").is_none() => {

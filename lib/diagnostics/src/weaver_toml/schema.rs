@@ -50,7 +50,6 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         api_names: &api_names,
         token: &token,
         token_at: token_at.as_ref(),
-        options,
     };
     let role = role::read(&k3s, &surroundings, faults);
     let config = Config {
