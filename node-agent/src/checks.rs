@@ -207,9 +207,10 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             let proof = serving::judge(&endpoint, &seen, &causes);
             findings.extend(proof.findings);
             proven = proof.proven && !names_are_open;
-            match seen.first() {
-                Some((_, seen)) => served = seen.served.clone(),
-                None => (served, certificate) = probe::served(api_address, anchors).await?,
+            if let Some((_, seen)) = seen.first() {
+                served = seen.served.clone();
+            } else {
+                (served, certificate) = probe::served(api_address, anchors).await?;
             }
             if !names_are_open {
                 let stale = name_repair::stale(&served, &effective, &own);

@@ -14,7 +14,12 @@ use weaver_api::conditions::{
 use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
 use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 
-use crate::{boot_steps, facts::node::NodeFacts, publish::page::evidence_counts, rounding::rounded};
+use crate::{
+    boot_steps,
+    facts::node::{NodeFacts, ServingSeen},
+    publish::page::evidence_counts,
+    rounding::rounded,
+};
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
@@ -91,7 +96,11 @@ pub fn status(
         k3s_version,
         agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         boot_medium: facts.boot_medium.map(str::to_owned),
-        serving: facts.serving.clone().or_else(|| before.serving.clone()).filter(|_| !facts.joins),
+        serving: match &facts.serving {
+            ServingSeen::Nothing => before.serving.clone(),
+            ServingSeen::Certificate(seen) => Some(seen.clone()),
+            ServingSeen::Elsewhere => None,
+        },
         boot: boot_steps::kept(before, system.as_ref(), &facts.boot),
         system,
         conditions: fold(&NODE_ORDER, &before.conditions, &verdicts, None, now),

@@ -14,6 +14,17 @@ use crate::{
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 pub(crate) const BLOCK_DEVICES: &str = "/sys/class/block";
 
+/// What was seen of the API server's certificate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ServingSeen {
+    /// Nothing: what was known before stands.
+    #[default]
+    Nothing,
+    Certificate(NodeServing),
+    /// The API server is another node's.
+    Elsewhere,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The board, as its device tree names it.
@@ -26,12 +37,10 @@ pub struct NodeFacts {
     pub boot_medium: Option<&'static str>,
     /// What was measured; `None` where nothing can be.
     pub system: Option<NodeSystem>,
-    /// What the API server shows; `None` where no certificate was seen.
-    pub serving: Option<NodeServing>,
+    /// What the API server shows.
+    pub serving: ServingSeen,
     /// The steps of this boot, as systemd has them now.
     pub boot: Vec<NodeBootStep>,
-    /// Whether another node's API server is its own.
-    pub joins: bool,
     /// Whether someone has set the clock.
     pub clock_is_set: bool,
     /// Whether it is known what is mounted.

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     boot_steps,
-    facts::node::{self, NodeFacts},
+    facts::node::{self, NodeFacts, ServingSeen},
     host::Host,
     node_verdicts::{self, News},
     systemctl::Systemctl,
@@ -156,11 +156,6 @@ async fn publish(
         (reader.node_name(), facts, reader.reporter(), reader.joins())
     });
     let (name, facts, access, joins) = read.await.context("reading the node's facts")?;
-    let boot = match systemctl {
-        Some(systemctl) => boot_steps::seen(systemctl, host.role()).await,
-        None => Vec::new(),
-    };
-    let facts = NodeFacts { serving: status.serving(), boot, joins, ..facts };
     let name = name.context("the node has no name: neither node-name nor a host name")?;
     let client = if let Some(client) = &memory.client {
         client.clone()
@@ -173,6 +168,16 @@ async fn publish(
     let reports: Api<NodeReport> = Api::all(client.clone());
     let observed = observed(&reports, &name, memory).await?;
     status.set_node(&name);
+    let boot = match systemctl {
+        Some(systemctl) => boot_steps::seen(systemctl, host.role()).await,
+        None => Vec::new(),
+    };
+    let serving = match status.serving() {
+        _ if joins => ServingSeen::Elsewhere,
+        None => ServingSeen::Nothing,
+        Some(seen) => ServingSeen::Certificate(seen),
+    };
+    let facts = NodeFacts { serving, boot, ..facts };
     let before = observed.status.clone().unwrap_or_default();
     let now = Time(jiff::Timestamp::now());
     let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
