@@ -1,4 +1,5 @@
-# shellcheck shell=sh Rust and Go as prerequisites.sh puts them into the cache, ahead of the machine's own: sourced,
+# shellcheck shell=sh
+# Rust and Go as prerequisites.sh puts them into the cache, ahead of the machine's own: sourced,
 # from the top of the work tree, by whatever runs them. There is nothing in these directories where the machine's own
 # do. WEAVER_TOOLS=system leaves them out.
 rust_version=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)

@@ -255,7 +255,7 @@ fn deployment(name: &str) -> String {
     let kubectl = "kubectl -n kube-system";
     format!(
         "{kubectl} create deployment {name} --image=none.example.com/tool
-        trap '{kubectl} delete deployment {name}' EXIT\n"
+        trap '{kubectl} delete deployment {name} > /dev/null' EXIT\n"
     )
 }
 

@@ -7,7 +7,7 @@ mod own_server {
     use weaver_tests::agent::{Scene, pid, send};
     use weaver_tests::world::client_of;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_copy_is_made_read_and_removed_and_nothing_stays_without_an_operator_either() {

@@ -38,6 +38,17 @@ mod own_server {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// The report has this name of the API server, and dates of its certificates that are to come.
+    fn serves(report: &Value, name: &str, configured: bool, served: bool) {
+        let serving = &report["status"]["serving"];
+        for date in ["certificateExpires", "caExpires"] {
+            let expires: Timestamp = serving[date].as_str().unwrap().parse().unwrap();
+            assert!(expires > Timestamp::now(), "{serving:#}");
+        }
+        let name = json!({"name": name, "configured": configured, "served": served});
+        assert!(serving["names"].as_array().unwrap().contains(&name), "{serving:#}");
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_fault_comes_and_goes_in_report_labels_events_and_metrics() {
         let scene = Scene::start();
@@ -59,14 +70,7 @@ mod own_server {
         assert!(first["status"]["kernel"].as_str().unwrap().contains('.'), "{first:#}");
         assert!(first["status"]["k3sVersion"].as_str().unwrap().starts_with("v1."), "{first:#}");
         assert_eq!(first["status"]["conditions"].as_array().unwrap().len(), 5);
-        let serving = &first["status"]["serving"];
-        let now = Timestamp::now();
-        for date in ["certificateExpires", "caExpires"] {
-            let expires: Timestamp = serving[date].as_str().unwrap().parse().unwrap();
-            assert!(expires > now, "{serving:#}");
-        }
-        let localhost = json!({"name": "localhost", "configured": false, "served": true});
-        assert!(serving["names"].as_array().unwrap().contains(&localhost), "{serving:#}");
+        serves(&first, "localhost", false, true);
         let shown = scene.kubectl(&["get", "nr", NAME, "--no-headers"]);
         assert!(shown.contains("True"), "{shown}");
 
@@ -84,10 +88,8 @@ mod own_server {
         let names = condition(&bad, "ServingNamesCovered");
         assert_eq!(names["reason"], "NameNotServed");
         assert!(names["message"].as_str().unwrap().contains("bux.example"), "{names:#}");
-        let asked = json!({"name": "bux.example", "configured": true, "served": false});
-        let shown = &bad["status"]["serving"];
-        assert!(shown["names"].as_array().unwrap().contains(&asked), "{shown:#}");
-        assert_eq!(shown["caExpires"], serving["caExpires"]);
+        serves(&bad, "bux.example", true, false);
+        assert_eq!(bad["status"]["serving"]["caExpires"], first["status"]["serving"]["caExpires"]);
         let findings = bad["status"]["findings"].as_array().unwrap();
         let finding = findings.iter().find(|finding| finding["code"] == "T-02").unwrap();
         assert!(finding["remedy"].as_str().unwrap().contains("\n$ sudo weaver-node-agent repair names"));

@@ -289,6 +289,8 @@ async fn what_was_opened_stays_open_when_something_changes() {
     })
     .await;
     let open = "return [...document.querySelectorAll('article details')].map((one) => one.open)";
-    assert_eq!(browser.run(open).await, json!([true, false]));
+    let open = browser.run(open).await;
+    let open: Vec<bool> = open.as_array().unwrap().iter().map(|one| one.as_bool().unwrap()).collect();
+    assert!(open[0] && !open[1..].contains(&true), "{open:?}");
     world.finish().await;
 }

@@ -136,7 +136,10 @@ async fn a_tenant_sees_its_namespace_and_whatever_page_is_opened_nothing_is_writ
     let page = own.page(&format!("syncs/{team}/sync/compare")).await;
     assert!(page.contains("could not be read with your rights"), "{page}");
     let page = own.page(&format!("syncs/{team}/sync/grant")).await;
-    assert!(page.contains("Your own rights do not suffice") && !page.contains("<form"), "{page}");
+    assert!(
+        page.contains("Your own rights do not allow you to grant it") && !page.contains("<form"),
+        "{page}"
+    );
     assert!(page.contains(&format!("create roles.rbac.authorization.k8s.io in namespace {foo}")), "{page}");
     let page = own.shows("", "Checked ").await;
     assert!(page.contains("1 of 1 ready") && !page.contains("listing ConfigMapSyncs"), "{page}");
@@ -200,7 +203,7 @@ async fn the_pages_have_what_a_person_may_not_read_in_a_secret_nowhere() {
         if path.ends_with("compare") {
             assert!(
                 page.contains("changed: </span></span> <code>data.key</code>")
-                    && page.contains("Of a Secret no page shows"),
+                    && page.contains("No page shows a value of a Secret"),
                 "{page}"
             );
         }
@@ -262,7 +265,7 @@ async fn who_administers_both_namespaces_grants_by_the_page_and_no_one_grants_mo
     // What cannot be granted, since it is not known where, or since the spec is wrong.
     for (targets, words) in [
         (json!({"patterns": [world.name("*")]}), "nothing was granted: which namespaces"),
-        (json!({"namespaces": [baz]}), "Your own rights do not suffice"),
+        (json!({"namespaces": [baz]}), "Your own rights do not allow you to grant it"),
     ] {
         let mut spec = world.spec(&team, &[&foo]);
         spec["targets"] = targets;

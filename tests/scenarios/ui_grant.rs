@@ -43,7 +43,10 @@ async fn who_may_escalate_and_bind_grants_without_holding_the_rights() {
     let ui = as_person(&world, &team, &bar, some, Hooks::none()).await;
     let path = format!("syncs/{team}/sync/grant");
     let page = ui.page(&path).await;
-    assert!(page.contains("Your own rights do not suffice") && !page.contains("<form"), "{page}");
+    assert!(
+        page.contains("Your own rights do not allow you to grant it") && !page.contains("<form"),
+        "{page}"
+    );
 
     let all = roles(&["get", "create", "patch", "escalate", "bind"]);
     let ui = as_person(&world, &team, &bar, all, Hooks::none()).await;

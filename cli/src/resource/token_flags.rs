@@ -171,7 +171,7 @@ mod tests {
             ("many=bot", "not a number of accounts"),
             ("3=bot,label=user", "not label=KEY=TEMPLATE"),
             ("3=bot,expires=soon", "not a number of seconds"),
-            ("3=bot,start=9", "none of key=TEMPLATE"),
+            ("3=bot,start=9", "not one of key=TEMPLATE"),
         ] {
             assert!(generate(wrong).unwrap_err().contains(words), "{wrong}");
         }

@@ -57,7 +57,7 @@ impl App {
         if has_tokens {
             kinds.push(known("ServiceTokens", &tokens));
         }
-        (troubles(&kinds), kinds.iter().all(|kind| kind.is_known))
+        (troubles(&kinds), kinds.iter().all(|kind| kind.was_listed))
     }
 
     /// That a page or an object is not there.
@@ -85,7 +85,7 @@ impl App {
 }
 
 fn known<'a, T>(what: &'a str, snapshot: &'a Snapshot<T>) -> Known<'a> {
-    Known { what, error: snapshot.error.as_deref(), is_known: snapshot.objects.is_some() }
+    Known { what, error: snapshot.error.as_deref(), was_listed: snapshot.objects.is_some() }
 }
 
 pub fn html(status: StatusCode, page: Markup) -> Response {

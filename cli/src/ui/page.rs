@@ -226,30 +226,30 @@ fn badge(class: &str, words: &str) -> Markup {
 pub struct Known<'a> {
     pub what: &'a str,
     pub error: Option<&'a str>,
-    pub is_known: bool,
+    pub was_listed: bool,
 }
 
 /// That what follows may be old, or that nothing is known.
 pub fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
-    troubles(&[Known { what, error, is_known }])
+    troubles(&[Known { what, error, was_listed: is_known }])
 }
 
 /// The same of several kinds that a page shows.
 pub fn troubles(kinds: &[Known<'_>]) -> Markup {
     html! {
-        @for Known { what, error, is_known } in kinds {
+        @for Known { what, error, was_listed } in kinds {
             @if let Some(error) = error {
                 p.trouble role="alert" {
-                    @if *is_known { "The watch of " (what) " failed and is retried; what follows may be old: " }
+                    @if *was_listed { "The watch of " (what) " failed and is retried; what follows may be old: " }
                     @else { "The " (what) " could not be listed with your rights: " }
                     (error)
                 }
             }
         }
-        @if kinds.iter().any(|kind| !kind.is_known && kind.error.is_some()) {
+        @if kinds.iter().any(|kind| !kind.was_listed && kind.error.is_some()) {
             p { "To see one namespace: end this program with Ctrl-C, and type" }
             (code_block("weaver ui -n NAMESPACE"))
-        } @else if kinds.iter().any(|kind| !kind.is_known) {
+        } @else if kinds.iter().any(|kind| !kind.was_listed) {
             p.empty { "Asking the API server…" }
         }
     }

@@ -166,9 +166,12 @@ pub fn account<'a>(
     all(syncs, tokens).into_iter().find(|account| account.namespace == namespace && account.name == name)
 }
 
+/// What uses an account.
+type Users<'a> = (Vec<&'a SyncView>, Vec<&'a TokenView>);
+
 /// In order of their names.
 fn all<'a>(syncs: &'a [Arc<SyncView>], tokens: &'a [Arc<TokenView>]) -> Vec<AccountView<'a>> {
-    let mut of: BTreeMap<(&str, &str), (Vec<&SyncView>, Vec<&TokenView>)> = BTreeMap::new();
+    let mut of: BTreeMap<(&str, &str), Users<'_>> = BTreeMap::new();
     // Without an account nothing is copied, and no Secret is written.
     for sync in syncs.iter().filter(|sync| !sync.account.is_empty()) {
         of.entry((&sync.summary.namespace, &sync.account)).or_default().0.push(sync);

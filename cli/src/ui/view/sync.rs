@@ -158,6 +158,9 @@ impl SyncView {
         self.sources = Vec::new();
         for target in &mut self.targets {
             target.message = String::new();
+            if target.reason == target.state.words() {
+                target.reason = String::new();
+            }
         }
         self
     }

@@ -44,9 +44,8 @@ fn a_key_takes_what_its_type_says_and_nothing_else() {
     for key in KEYS {
         // The other keys of the section are there, since some need each other.
         let with = |value: &str| {
-            let line = |one: &&Key| match one.name == key.name {
-                true => format!("{} = {value}", key.name),
-                false => whole(one.example),
+            let line = |one: &&Key| {
+                if one.name == key.name { format!("{} = {value}", key.name) } else { whole(one.example) }
             };
             let lines: Vec<_> = of_section(key.section).iter().map(line).collect();
             is_read(key.section, &lines)
