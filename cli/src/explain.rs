@@ -107,7 +107,8 @@ fn is_wide(piece: &[u8]) -> bool {
 /// Tells what is recognised in `input`, each thing once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
     let mut seen = Seen { output, counts: BTreeMap::new() };
-    let lines = recognise(input, source, |finding| seen.tell(&finding))?;
+    let recogniser = Recogniser::for_logs().context("the signatures")?;
+    let lines = recognise(&recogniser, input, source, |finding| seen.tell(&finding))?;
     seen.sum_up(lines);
     Ok(())
 }
@@ -117,11 +118,11 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
 /// # Errors
 /// It cannot be read, or the receiver fails.
 pub fn recognise(
+    recogniser: &Recogniser,
     input: &mut impl BufRead,
     source: &str,
     mut each: impl FnMut(Finding) -> Result<()>,
 ) -> Result<u64> {
-    let recogniser = Recogniser::for_logs().context("the signatures")?;
     let (mut piece, mut last, mut line, mut log) = (Vec::new(), (0, Vec::new()), 1, Log::default());
     loop {
         piece.clear();

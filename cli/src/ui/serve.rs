@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Form, Path, Query, Request, State};
@@ -20,6 +21,7 @@ use maud::html;
 use serde::Deserialize;
 use tokio::time::sleep;
 use weaver_diagnostics::finding_text::clean;
+use weaver_diagnostics::recognise::Recogniser;
 use weaver_host::http_server::Caller;
 use weaver_host::page_style::{ICON, STYLE};
 
@@ -40,6 +42,7 @@ const LONGEST: usize = 512 << 10;
 const CALM: Duration = Duration::from_millis(500);
 /// After that long a page is made again although nothing has changed: times are relative.
 const TICK: Duration = Duration::from_secs(30);
+
 /// Everything comes from this program, and nothing is in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -271,11 +274,14 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
         return app.failed(StatusCode::BAD_REQUEST, Tab::Explain, "Not understood", &why);
     };
     let (mut findings, mut known) = (Vec::new(), BTreeSet::new());
-    let read = recognise(&mut text.as_bytes(), "your text", |finding| {
-        if known.insert((finding.code, finding.message.clone())) {
-            findings.push(finding);
-        }
-        Ok(())
+    // The form that is compiled once in a process: a text is short.
+    let read = Recogniser::new().context("the signatures").and_then(|signatures| {
+        recognise(&signatures, &mut text.as_bytes(), "your text", |finding| {
+            if known.insert((finding.code, finding.message.clone())) {
+                findings.push(finding);
+            }
+            Ok(())
+        })
     });
     match read {
         Ok(lines) => {
