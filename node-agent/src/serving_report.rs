@@ -1,11 +1,12 @@
 //! What the `NodeReport` says of the API server's certificate. Pure.
 
+use jiff::Timestamp;
 use weaver_api::v1beta1::{NodeServing, NodeServingName};
 use weaver_diagnostics::finding_text::clean;
 use weaver_diagnostics::serving::Outcome;
+use weaver_host::key_pair::{validity, validity_of};
 
 use crate::checks::Check;
-use crate::facts::certificate_dates::{dates, first};
 
 /// Names that the definition takes.
 const MOST: usize = 128;
@@ -33,11 +34,11 @@ pub(crate) fn of(check: &Check) -> Option<NodeServing> {
         }
     }
     names.truncate(MOST);
-    let expires = |certificate| dates(certificate).map(|(_, expires)| expires.to_string());
+    let expires = |(_, expires): (Timestamp, Timestamp)| expires.to_string();
     Some(NodeServing {
         names,
-        certificate_expires: expires(certificate),
-        ca_expires: check.server_ca.as_deref().and_then(first).as_ref().and_then(expires),
+        certificate_expires: validity_of(certificate).map(expires),
+        ca_expires: check.server_ca.as_deref().and_then(|pem| validity(pem.as_bytes())).map(expires),
     })
 }
 

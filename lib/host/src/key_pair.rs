@@ -133,8 +133,13 @@ impl fmt::Debug for Pair {
 /// From when to when the first certificate of a PEM text is valid; `None` where there is none to read.
 #[must_use]
 pub fn validity(pem: &[u8]) -> Option<(Timestamp, Timestamp)> {
-    let first = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
-    let (_, parsed) = X509Certificate::from_der(&first).ok()?;
+    validity_of(&CertificateDer::pem_slice_iter(pem).next()?.ok()?)
+}
+
+/// The same of a certificate.
+#[must_use]
+pub fn validity_of(certificate: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let at = |seconds, beyond| Timestamp::from_second(seconds).unwrap_or(beyond);
     let (begins, ends) = (parsed.validity().not_before, parsed.validity().not_after);
     Some((at(begins.timestamp(), Timestamp::MIN), at(ends.timestamp(), Timestamp::MAX)))

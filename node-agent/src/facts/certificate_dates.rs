@@ -1,37 +1,26 @@
-//! The dates of certificates: a CA of later is a fact for the judgement of the served names.
+//! When k3s' CA begins: a fact for the judgement of the served names.
 
 use std::path::Path;
 
 use jiff::Timestamp;
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use weaver_diagnostics::future_ca::FutureCa;
-use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
+use weaver_host::key_pair::validity;
 
 use crate::clock_wait::is_synchronised;
 use crate::host_root::HostRoot;
 
 /// The CA, if it begins later than now; `None` also where it cannot be read, which others report.
 pub fn future_ca(root: &HostRoot, server_ca: &Path, now: Timestamp) -> Option<FutureCa> {
-    let certificate = first(&root.read_if_possible(server_ca)?.text)?;
-    let begins = dates(&certificate).map(|(begins, _)| begins).filter(|begins| *begins > now)?;
+    let (begins, _) = validity(root.read_if_possible(server_ca)?.text.as_bytes())?;
+    if begins <= now {
+        return None;
+    }
     Some(FutureCa {
         file: server_ca.display().to_string(),
         begins: begins.to_string(),
         server: server_ca.ancestors().nth(2)?.display().to_string(),
         clock_is_set: is_synchronised(root),
     })
-}
-
-/// The first certificate of a file.
-pub(crate) fn first(pem: &str) -> Option<CertificateDer<'static>> {
-    CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok()
-}
-
-/// When a certificate begins, and when it expires.
-pub(crate) fn dates(certificate: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let at = |date: ASN1Time| Timestamp::from_second(date.timestamp()).ok();
-    at(parsed.validity().not_before).zip(at(parsed.validity().not_after))
 }
 
 #[cfg(test)]
