@@ -1,12 +1,17 @@
 //! What a page asks the API server for, besides what the watches have: one object, its Events, the rights of an account.
 //! Questions only. Nothing is asked for by a name that the API server has not said itself.
 
+use std::fmt::Display;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1;
-use kube::Api;
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
+use kube::{Api, Client};
 use tokio::time::timeout;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
+use weaver_client::Objects;
+use weaver_client::call::DEADLINE;
 use weaver_copies::rights::Right;
 use weaver_diagnostics::finding_text::clean;
 use weaver_tenant::Account;
@@ -23,7 +28,7 @@ use crate::review;
 
 /// Events of one answer of the API server, and such answers for one object.
 const EVENTS: u32 = 500;
-const ANSWERS: usize = MOST / 500;
+const ANSWERS: u32 = MOST / EVENTS;
 
 /// All of a sync of which only what the lists show is kept.
 pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
@@ -42,15 +47,24 @@ pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
             }
         }
     });
-    in_time(asked).await
+    in_time(DEADLINE, asked).await
 }
 
 /// An answer of the API server, or why there is none.
-async fn in_time<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-    match timeout(weaver_client::call::DEADLINE, asked).await {
-        Ok(answer) => answer.map_err(|error| clean(&error.to_string())),
+async fn in_time<T, E: Display>(
+    limit: Duration,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match timeout(limit, asked).await {
+        Ok(answer) => answer.map_err(|error| clean(&format!("{error:#}"))),
         Err(_) => Err("the API server gave no answer in time".to_owned()),
     }
+}
+
+/// A ConfigMapSync as it is now.
+pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<ConfigMapSync> {
+    let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
+    Ok(syncs.read(name).await?)
 }
 
 /// The events in this namespace about what is selected, or why they are not known.
@@ -68,9 +82,9 @@ pub async fn said(app: &App, namespace: &str, about: &str) -> Result<History, St
             let Some(more) = more else { break };
             params = params.continue_token(&more);
         }
-        Ok(history)
+        Ok::<_, kube::Error>(history)
     });
-    in_time(asked).await
+    in_time(DEADLINE, asked).await
 }
 
 /// What the account may do of what is needed in this namespace: a question, which changes nothing.
@@ -79,14 +93,10 @@ pub async fn reviewed(app: &App, account: &AccountView<'_>, namespace: String) -
     let needed = account.needed(&namespace);
     let client = &app.live.client;
     let all = needed.iter().cloned().collect();
-    let asked = timeout(patience(1), denied(all, |right| review::allowed(client, &of, right))).await;
-    let rights = match asked {
-        Ok(Ok(denied)) => {
-            Ok(needed.into_iter().map(|right| (clean(&words(&right)), !denied.contains(&right))).collect())
-        }
-        Ok(Err(error)) => Err(clean(&format!("{error:#}"))),
-        Err(_) => Err("the API server gave no answer in time".to_owned()),
-    };
+    let denied = in_time(patience(1), denied(all, |right| review::allowed(client, &of, right))).await;
+    let rights = denied.map(|denied| {
+        needed.into_iter().map(|right| (clean(&words(&right)), !denied.contains(&right))).collect()
+    });
     Reviewed { namespace, rights }
 }
 

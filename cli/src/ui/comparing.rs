@@ -2,31 +2,27 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use kube::Api;
 use tokio::time::timeout;
-use weaver_api::v1beta1::ConfigMapSync;
-use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, shown};
-use super::granting;
 use super::page::grant::Offer;
 use super::page::plan::Held;
 use super::page::sync::{Comparison, compared};
-use super::told::{Told, patience};
+use super::told::Told;
 use super::view::health::{Health, Summary};
 use super::view::sync::{SyncKind, SyncView};
+use super::{asking, granting};
 use crate::sync;
 
 pub async fn comparison_page(
     State(app): State<App>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
-    // Nothing is asked for by a name that the API server has not said itself.
-    let found = app.live.sync(SyncKind::ConfigMap, &namespace, &name);
-    let Some(found) = found else { return app.no_sync(SyncKind::ConfigMap) };
+    let Some((found, patience)) = app.live.config_map_sync(&namespace, &name) else {
+        return app.no_sync(SyncKind::ConfigMap);
+    };
     let told = Told::default();
-    let patience = patience(usize::try_from(found.counts.desired).unwrap_or_default());
     let done = timeout(patience, compare(&app, &found, &told)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
@@ -54,8 +50,7 @@ pub async fn comparison_page(
 async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Option<String>, Offer)> {
     let client = &app.live.client;
     let Summary { namespace, name, .. } = &found.summary;
-    let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
-    let sync = syncs.read(name).await?;
+    let sync = asking::config_map_sync(client, namespace, name).await?;
     let Some(compared) = sync::compare(client, &sync, &|line| told.tell(line), &|copy| told.show(copy)).await
     else {
         return Ok((None, Offer::Nothing));

@@ -9,17 +9,15 @@ use kube::Client;
 use maud::html;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
-use weaver_api::v1beta1::ConfigMapSync;
-use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, html as answer, shown};
 use super::confirm::{Agreed, VALID};
-use super::own_rights;
 use super::page::Tab;
 use super::page::grant::{self as page, Granted, Offer, Proposal};
 use super::told::{Told, patience};
 use super::view::sync::SyncKind;
+use super::{asking, own_rights};
 use crate::grant::{self, Part};
 use crate::sync::{self, Compared};
 
@@ -48,11 +46,10 @@ pub async fn confirmation_page(
     State(app): State<App>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
-    // Nothing is asked for by a name that the API server has not said itself.
-    let found = app.live.sync(SyncKind::ConfigMap, &namespace, &name);
-    let Some(found) = found else { return app.no_sync(SyncKind::ConfigMap) };
+    let Some((_, limit)) = app.live.config_map_sync(&namespace, &name) else {
+        return app.no_sync(SyncKind::ConfigMap);
+    };
     let told = Told::default();
-    let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
     let proposal = match timeout(limit, propose(&app, &namespace, &name, &told)).await {
         Ok(Ok(proposal)) => proposal,
         Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
@@ -81,9 +78,7 @@ async fn propose(app: &App, namespace: &str, name: &str, told: &Told) -> anyhow:
 
 /// As `weaver sync explain --grant` finds it; `None` where the spec breaks a rule.
 async fn lack(client: &Client, namespace: &str, name: &str, told: &Told) -> anyhow::Result<Option<Lack>> {
-    let syncs: Objects<ConfigMapSync> =
-        Objects::new(kube::Api::namespaced(client.clone(), namespace), "weaver");
-    let sync = syncs.read(name).await?;
+    let sync = asking::config_map_sync(client, namespace, name).await?;
     let Some(read) = sync::read(client, &sync, &|line| told.tell(line)).await else { return Ok(None) };
     let parts = sync::lacking(client, &read, &|line| told.tell(line)).await?;
     Ok(Some(Lack { account: read.account.to_string(), parts }))

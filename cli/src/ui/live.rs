@@ -18,6 +18,7 @@ use weaver_api::v1beta1::NodeReport;
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::backoff::Backoff;
 
+use super::told::patience;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
 use super::view::snapshot::Snapshot;
@@ -99,6 +100,14 @@ impl Live {
 
     pub fn sync(&self, kind: SyncKind, namespace: &str, name: &str) -> Option<Arc<SyncView>> {
         self.of(kind).borrow().get(namespace, name)
+    }
+
+    /// A ConfigMapSync, and how long it may take to ask about each of its targets. Nothing is asked for by a name that
+    /// the API server has not said itself.
+    pub fn config_map_sync(&self, namespace: &str, name: &str) -> Option<(Arc<SyncView>, Duration)> {
+        let found = self.sync(SyncKind::ConfigMap, namespace, name)?;
+        let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
+        Some((found, limit))
     }
 
     /// Those of both kinds as far as they are known, in order of their names; `None` where neither is.
