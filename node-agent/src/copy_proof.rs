@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -69,12 +69,8 @@ async fn copied(client: &Client, wait: Duration) -> anyhow::Result<()> {
     let until = Instant::now() + wait;
     let copies: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACES[1]);
     let value = Timestamp::now().to_string();
-    let mut applied = Err(anyhow!("not tried yet"));
+    let mut applied = apply_all(client, &value).await;
     loop {
-        // Again where an API server has just started, or the namespace of the last proof is still being deleted.
-        if applied.is_err() {
-            applied = apply_all(client, &value).await;
-        }
         let copy = deadline("the copy", copies.get_opt(NAME)).await.ok().flatten();
         let seen = copy.and_then(|copy| copy.data?.remove("at"));
         if seen.is_some_and(|seen| seen == value) {
@@ -86,6 +82,10 @@ async fn copied(client: &Client, wait: Duration) -> anyhow::Result<()> {
             bail!("the operator has copied nothing within {} s: {said}", wait.as_secs());
         }
         sleep(POLL).await;
+        // An API server may have just started, or the namespace of the last proof still be deleted.
+        if applied.is_err() {
+            applied = apply_all(client, &value).await;
+        }
     }
 }
 
