@@ -211,6 +211,9 @@ async fn a_kind_that_comes_changes_its_version_and_goes_is_found_without_a_resta
         let refused = syncs(&world, &team).patch("sync", &PatchParams::default(), &source).await.unwrap_err();
         assert!(refused.to_string().contains("spec.source.kind"), "{refused}");
     }
+    let without = Patch::Merge(json!({"spec": null}));
+    let refused = syncs(&world, &team).patch("sync", &PatchParams::default(), &without).await.unwrap_err();
+    assert!(refused.to_string().contains("spec: Required"), "{refused}");
     spec["source"]["apiVersion"] = json!(of("v2"));
     sync(&world, &team, "sync", spec).await;
     condition(&world, &team, "sync", "Ready", "True", "Synced").await;

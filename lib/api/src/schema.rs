@@ -86,6 +86,10 @@ const NULLABLE: [(&str, &str, &[&str]); 2] = [
     ("resourcesyncs", "v1beta1", &["spec", "targets", "name"]),
 ];
 
+/// The kinds, by plural name, of which no object is without spec: v1alpha1 allows that, and a released version keeps
+/// what it accepts. Or a spec that is taken away and written again would change what must stay.
+const WITH_SPEC: [&str; 1] = ["resourcesyncs"];
+
 /// The definition as it is meant, where the derive cannot be told: `null` only in [`NULLABLE`] fields, no
 /// default for what is required, each paragraph of a description on one line.
 pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -93,6 +97,9 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
         let root = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
         let Some(root) = root else { continue };
         finish(root);
+        if WITH_SPEC.contains(&&*crd.spec.names.plural) {
+            root.required = Some(vec!["spec".to_owned()]);
+        }
         root.x_kubernetes_validations = round_trip_kept(root).map(|rule| vec![rule]);
         for (plural, name, path) in NULLABLE {
             if plural == crd.spec.names.plural && name == version.name {

@@ -5,8 +5,8 @@
 //! what is required here, and one that cannot be read must not blind a watch. [`crate::validate`] says what is
 //! wrong with it.
 //!
-//! There is no `required` and no rule at the root of an object: below an unchanged `spec` both are ratcheted,
-//! so that a status, a label or a finalizer can still be written.
+//! There is no rule at the root of an object, and no `required` but for the spec of a kind that never was without
+//! one: below an unchanged `spec` both are ratcheted, so that a status, a label or a finalizer can still be written.
 
 mod config_map_sync;
 mod generate;
