@@ -231,8 +231,6 @@ async fn a_kind_that_comes_changes_its_version_and_goes_is_found_without_a_resta
     let again = Patch::Merge(json!({"metadata": {"annotations": {"weaver.example.com/sync-now": "2"}}}));
     syncs(&world, &team).patch("sync", &PatchParams::default(), &again).await.unwrap();
     condition(&world, &team, "sync", "Ready", "False", "KindNotServed").await;
-    let orphans = Patch::Merge(json!({"spec": {"deletionPolicy": "Orphan"}}));
-    syncs(&world, &team).patch("sync", &PatchParams::default(), &orphans).await.unwrap();
     delete(&world, &team, "sync").await;
     world.finish().await;
 }

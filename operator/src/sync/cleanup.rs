@@ -51,7 +51,7 @@ use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::sources::SpecSource;
 
-/// After what time a refusal is final: some tries for rights that are just being restored.
+/// After what time a refusal is final: some tries for rights, or a kind, that are just being restored.
 const REFUSAL_STANDS: Duration = Duration::from_secs(10);
 
 /// Most bytes that are said of what is left, to the log.
@@ -308,7 +308,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
                 return Pass::Hindered(status.message);
             }
-            Err(error) => return Pass::Failed(error.to_string()),
+            Err(error) => return unanswered(&error),
         }
         state.search = Search::Done(tenant.uid.clone());
     }
@@ -366,6 +366,12 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     }
 }
 
+/// A call that failed. Someone can mend a conversion webhook of the copied kind, and need not.
+fn unanswered(error: &CallError) -> Pass {
+    let words = error.to_string();
+    if error.is_failed_conversion() { Pass::Hindered(words) } else { Pass::Failed(words) }
+}
+
 /// The kind of the copies, at a version at which they are served; or how the pass ends without it.
 async fn kind_of<K: Declares>(
     context: &Context<K>,
@@ -380,7 +386,8 @@ async fn kind_of<K: Declares>(
         Err(NoKind::Never(_)) => Err(Pass::Clean(BTreeSet::new())),
         Err(NoKind::Unknown(error)) => Err(Pass::Failed(error.to_string())),
         Err(NoKind::NotServed(name) | NoKind::OtherVersions(name, _)) => {
-            Err(Pass::Hindered(format!("the API server serves no {} of {}", name.kind, name.api_version())))
+            // Its objects go with a definition, so there is nothing to wait for but one that is just being made again.
+            Err(Pass::Refused(format!("the API server serves no {} of {}", name.kind, name.api_version())))
         }
     }
 }

@@ -373,6 +373,8 @@ pub async fn remove(
             Err(CallError::Conflict(_)) => continue,
             Err(CallError::Forbidden(status)) => Hindrance::Forbidden(status),
             Err(CallError::Rejected(status)) => Hindrance::Rejected(status.message),
+            // That of another's kind: it may stay so.
+            Err(error) if error.is_failed_conversion() => Hindrance::Rejected(error.to_string()),
             Err(error) => Hindrance::Failed(error.to_string()),
         };
         return Err(Kept { why, marked });
