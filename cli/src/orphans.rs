@@ -3,9 +3,13 @@
 //! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were
 //! gone. What it leaves behind keeps its marks, and here they are read. Each write names the state that was
 //! listed: what has changed since is left alone.
+//!
+//! Controllers pass labels and annotations on to what they make, ours too where their own object is a copy. What is
+//! passed on is no copy and is never touched ([`Marked::is_passed_on`]).
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Subcommand;
@@ -13,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
@@ -115,6 +120,12 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
         }
         Verb::Delete { which } => {
             let orphans = chosen(&client, &which).await?;
+            if let Some(orphan) = orphans.iter().find(|orphan| !orphan.copy.says_whose()) {
+                bail!(
+                    "{orphan} does not say whose copy it was: look at it, then delete it with `kubectl delete`, or have \
+                     `weaver orphans adopt {orphan}` make it an ordinary object; nothing was deleted"
+                );
+            }
             if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.copy.meta)) {
                 bail!(
                     "{orphan} existed before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
@@ -149,27 +160,66 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
 
 async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
     let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
-    let mut orphans = Vec::new();
-    let mut unlisted = 0;
+    let found = all_marked(client, scope.namespace.as_deref()).await?.into_iter();
+    let orphan = |copy: Marked| {
+        let living = if copy.place.kind.is_of_config_map_sync() { &syncs } else { &resources };
+        living.orphan(copy)
+    };
+    Ok(found.filter_map(orphan).collect())
+}
+
+/// Time for a list of a kind: where the conversion webhook of its definition is dead, there is no answer, or a late one.
+pub const LIST: Duration = Duration::from_secs(10);
+
+/// Objects of all kinds that are copied with our label, in one namespace or in all. Which kinds could not be listed is
+/// said.
+///
+/// # Errors
+/// ConfigMaps or Secrets cannot be listed, for another reason than a missing right.
+pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Marked>> {
+    let (mut marks, mut unlisted) = (Vec::new(), 0);
     for kind in copied_kinds::all(client).await {
-        let living = if kind.is_of_config_map_sync() { &syncs } else { &resources };
-        match marked(client, kind, scope.namespace.as_deref()).await {
-            Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
+        let Ok(found) = timeout(LIST, marked(client, kind, namespace)).await else {
+            note!("{} could not be listed within {} s, and are left out", kind.several(), LIST.as_secs());
+            continue;
+        };
+        match found {
+            Ok(found) => marks.extend(found),
             // Few may list every kind.
             Err(kube::Error::Api(status)) if status.is_forbidden() && !kind.is_of_config_map_sync() => {
                 unlisted += 1;
             }
-            // Who may not read Secrets may still want to see the rest.
-            Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                note!("{} could not be listed: {}", kind.several(), status.message);
+            // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
+            Err(kube::Error::Api(status)) if status.is_forbidden() || !kind.is_of_config_map_sync() => {
+                note!("{} could not be listed, and are left out: {}", kind.several(), status.message);
             }
             Err(error) => return Err(error).with_context(|| format!("listing {}", kind.several())),
         }
     }
     if unlisted > 0 {
-        note!("{unlisted} more kinds could not be listed with your rights: their orphans are not shown");
+        note!("{unlisted} more kinds could not be listed with your rights, and are left out");
     }
-    Ok(orphans)
+    Ok(marks)
+}
+
+impl Marked {
+    /// Did a controller pass our marks on to this object? It is owned by what made it, or names a source of another kind: a
+    /// copy of ours has no such owner, and its source is of its own kind.
+    pub fn is_passed_on(&self) -> bool {
+        let Self { place, meta } = self;
+        let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
+        let kind = place.kind.to_string();
+        let is_of_another = |source: &String| source.split('/').next() != Some(&*kind);
+        let is_controlled =
+            meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+        is_controlled || source.is_some_and(is_of_another)
+    }
+
+    /// Do label and annotation name one and the same resource, as those of each copy do?
+    fn says_whose(&self) -> bool {
+        let label = self.meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
+        Owner::of(&self.meta).is_some_and(|owner| Some(&owner.uid) == label)
+    }
 }
 
 /// The resources of this kind that there are.
@@ -216,7 +266,7 @@ impl Living {
     /// was restored from one of its copies is no copy.
     fn orphan(&self, copy: Marked) -> Option<Orphan> {
         let meta = &copy.meta;
-        if is_own_source(copy.place.kind, meta) {
+        if is_own_source(copy.place.kind, meta) || copy.is_passed_on() {
             return None;
         }
         let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL))?;
@@ -294,6 +344,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_controller_made_of_a_copy_is_no_orphan_and_what_says_little_is_not_deleted() {
+        let marked = |owners: Value, source: &str, sync: &str| {
+            let meta: ObjectMeta = serde_json::from_value(json!({
+                "namespace": "foo", "name": "tls", "labels": {"weaver.example.com/sync-uid": "u0"},
+                "annotations": {"weaver.example.com/sync": sync, "weaver.example.com/source": source},
+                "ownerReferences": owners,
+            }))
+            .unwrap();
+            Marked { place: ObjectKey::of(ObjectKind::SECRET, &meta).unwrap(), meta }
+        };
+        let owner = |controller: bool| {
+            json!([{"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "name": "tls", "uid": "c",
+                    "controller": controller}])
+        };
+        let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
+        for (owners, source, expected) in [
+            (json!([]), "Secret/team-a/tls", true),
+            (owner(false), "Secret/team-a/tls", true),
+            (owner(true), "Secret/team-a/tls", false),
+            (json!([]), "Certificate/team-a/tls", false),
+        ] {
+            let copy = marked(owners.clone(), source, "team-a/sync/u0");
+            assert_eq!(living.orphan(copy).is_some(), expected, "{owners} {source}");
+        }
+        for (sync, expected) in [("team-a/sync/u0", true), ("team-a/sync/u9", false), ("", false)] {
+            assert_eq!(marked(json!([]), "Secret/team-a/tls", sync).says_whose(), expected, "{sync}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_annotation_is_obeyed_forges_a_line_or_a_column(
@@ -301,7 +381,7 @@ mod tests {
         ) {
             let meta: ObjectMeta = serde_json::from_value(json!({
                 "namespace": "foo", "name": "settings", "labels": {"weaver.example.com/sync-uid": "u0"},
-                "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": text},
+                "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": format!("ConfigMap/{text}")},
             }))
             .unwrap();
             let place = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();

@@ -19,7 +19,6 @@ use weaver_installer::{accounts, deletions, nodes};
 
 use super::part::Part;
 use super::{definitions, namespace};
-use crate::copied_kinds;
 use crate::orphans;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
@@ -189,12 +188,7 @@ pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
 
 /// How many objects carry our label.
 pub async fn copies(client: &Client) -> anyhow::Result<usize> {
-    let mut count = 0;
-    for kind in copied_kinds::all(client).await {
-        let found = orphans::marked(client, kind, None).await;
-        count += found.with_context(|| format!("listing copies: {}", kind.several()))?.len();
-    }
-    Ok(count)
+    Ok(orphans::all_marked(client, None).await?.len())
 }
 
 /// That some stay, if some do.
