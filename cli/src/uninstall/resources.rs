@@ -8,23 +8,27 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
-use weaver_api::v1beta1::{ConfigMapSync, Source};
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync};
 use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::plan::{StaleCopy, stale_copy};
+use weaver_copies::sources::SpecSource;
 use weaver_host::progress::Progress;
 
 use super::found::{Copies, Found, leader};
 use super::part::{LOOK, is_gone};
+use crate::copied_kinds;
 use crate::orphans::{self, Marked};
 use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
@@ -101,24 +105,15 @@ async fn release(
     if held.is_empty() {
         return Ok(());
     }
-    let mut marked = Vec::new();
-    if copies == Copies::Delete {
-        for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
-            let found = orphans::marked(client, kind, None).await;
-            marked.extend(found.with_context(|| format!("listing copies: {}", kind.several()))?);
-        }
-    }
+    let marked = match copies {
+        Copies::Delete => copies_of(client, &held).await?,
+        Copies::Keep => Vec::new(),
+    };
     for (kind, object) in held {
-        if *kind == Kind::Resource && copies == Copies::Delete {
-            say(format_args!(
-                "{}: its copies stay, since no operator runs that knows their kind",
-                kind.place(object)
-            ));
-        }
         // Without `marked` there is nothing to clean up.
-        if *kind == Kind::Sync
+        if *kind != Kind::Token
             && copies == Copies::Delete
-            && !clean_up(client, object, &marked, trouble).await
+            && !clean_up(client, *kind, object, &marked, trouble).await
         {
             continue;
         }
@@ -143,6 +138,25 @@ async fn release(
     Ok(())
 }
 
+/// Objects with our label, of the kinds that these copy.
+async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::Result<Vec<Marked>> {
+    let of = |wanted: Kind| held.iter().filter(move |(kind, _)| *kind == wanted);
+    let named: Vec<ObjectKind> =
+        of(Kind::Resource).filter_map(|(_, object)| Some(source_of_any_kind(object).ok()?.kind)).collect();
+    let mut kinds = if named.is_empty() { Vec::new() } else { copied_kinds::all(client).await };
+    kinds.retain(|kind| named.iter().any(|named| named.is_same(*kind)));
+    if of(Kind::Sync).next().is_some() {
+        kinds.extend(ObjectKind::OF_CONFIG_MAP_SYNC);
+    }
+    let mut marked = Vec::new();
+    for kind in kinds {
+        let found = timeout(orphans::LIST, orphans::marked(client, kind, None)).await;
+        let words = || format!("listing copies: {}; `--copies keep` leaves all of them", kind.several());
+        marked.extend(found.with_context(words)?.with_context(words)?);
+    }
+    Ok(marked)
+}
+
 /// The finalizers but for ours and the upstream operator's; `None` if neither is among them.
 fn without_ours(object: &DynamicObject) -> Option<Vec<String>> {
     let all = object.finalizers();
@@ -150,17 +164,19 @@ fn without_ours(object: &DynamicObject) -> Option<Vec<String>> {
     (others.len() < all.len()).then(|| others.into_iter().map(str::to_owned).collect())
 }
 
-/// Removes the copies of a deleted ConfigMapSync that are among `marked`; was all of it done?
+/// Removes the copies of a deleted resource of this kind that are among `marked`; was all of it done?
 async fn clean_up(
     client: &Client,
+    kind: Kind,
     sync: &DynamicObject,
     marked: &[Marked],
     trouble: &mut BTreeSet<String>,
 ) -> bool {
-    let source = match source(sync) {
+    let found = if kind == Kind::Resource { source_of_any_kind(sync) } else { source(sync) };
+    let source = match found {
         Ok(source) => source,
         Err(why) => {
-            say(format_args!("{}: its copies stay: {why}", Kind::Sync.place(sync)));
+            say(format_args!("{}: its copies stay: {why}", kind.place(sync)));
             return true;
         }
     };
@@ -190,23 +206,52 @@ async fn clean_up(
 }
 
 /// Would the operator remove it?
-fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
-    stale_copy(owner, &source.into(), copy.place.kind, &copy.meta) == StaleCopy::Ours
+fn is_copy_of(owner: &Owner, source: &SpecSource, copy: &Marked) -> bool {
+    // A ConfigMapSync may have copied the other one of its two kinds.
+    let kind = copy.place.kind;
+    let is_its =
+        kind.is_same(source.kind) || [kind, source.kind].iter().all(|one| one.is_of_config_map_sync());
+    is_its && !copy.is_passed_on() && stale_copy(owner, source, kind, &copy.meta) == StaleCopy::Ours
 }
 
 /// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
-fn source(sync: &DynamicObject) -> Result<Source, String> {
-    let sync: ConfigMapSync = serde_json::to_value(sync)
+fn source(sync: &DynamicObject) -> Result<SpecSource, String> {
+    let sync: ConfigMapSync = parsed(sync)?;
+    let spec = goes_with(&sync.metadata, sync.desired())?;
+    Ok(SpecSource::from(&spec.source.clone().unwrap_or_default()))
+}
+
+/// The same of a ResourceSync.
+fn source_of_any_kind(sync: &DynamicObject) -> Result<SpecSource, String> {
+    let sync: ResourceSync = parsed(sync)?;
+    let asked = sync.desired().cloned().map(ConfigMapSyncSpec::from);
+    let spec = goes_with(&sync.metadata, asked.as_ref())?;
+    let named = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
+    let version = named.api_version.unwrap_or_default();
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    // What it is called in paths is not asked for.
+    let kind = ObjectKind::served(group, version, &named.kind.unwrap_or_default(), "");
+    Ok(SpecSource::of(kind, &spec.source.clone().unwrap_or_default()))
+}
+
+fn parsed<K: DeserializeOwned>(sync: &DynamicObject) -> Result<K, String> {
+    serde_json::to_value(sync)
         .and_then(serde_json::from_value)
-        .map_err(|odd| format!("it cannot be parsed: {odd}"))?;
-    if convert::lost(&sync.metadata).is_some() {
+        .map_err(|odd| format!("it cannot be parsed: {odd}"))
+}
+
+/// The spec, if the copies go with the resource; or why they stay.
+fn goes_with<'a>(
+    meta: &ObjectMeta,
+    spec: Option<&'a ConfigMapSyncSpec>,
+) -> Result<&'a ConfigMapSyncSpec, String> {
+    if convert::lost(meta).is_some() {
         return Err("its spec was lost in an earlier conversion".into());
     }
-    if let Some(by) = leaves_copies(&sync.metadata, sync.desired()) {
+    if let Some(by) = leaves_copies(meta, spec) {
         return Err(by.into());
     }
-    let spec = sync.desired().ok_or("its spec is lost, and may have said to keep them")?;
-    Ok(spec.source.clone().unwrap_or_default())
+    spec.ok_or_else(|| "its spec is lost, and may have said to keep them".into())
 }
 
 /// Waits until no Secret is owned by a ServiceToken. Once their kind is unknown, the garbage collector cannot
@@ -237,6 +282,7 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
+    use weaver_api::v1beta1::Source;
 
     use super::*;
 
@@ -281,6 +327,32 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_a_resource_sync_are_of_the_kind_that_it_names() {
+        let sync: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ResourceSync",
+            "metadata": {"name": "sync", "namespace": "team-a", "uid": "u1"},
+            "spec": {"source": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "team-a", "name": "web"}},
+        }))
+        .unwrap();
+        let source = source_of_any_kind(&sync).unwrap();
+        let owner = Owner { namespace: "team-a".into(), name: "sync".into(), uid: "u1".into() };
+        for (group, kind, expected) in
+            [("apps", "Deployment", true), ("", "Deployment", false), ("apps", "ReplicaSet", false)]
+        {
+            let kind = ObjectKind::served(group, "v1", kind, "x");
+            let meta = ObjectMeta {
+                namespace: Some("foo".into()),
+                name: Some("web".into()),
+                labels: Some(owner.labels()),
+                annotations: Some(owner.annotations("Deployment.apps/team-a/web")),
+                ..ObjectMeta::default()
+            };
+            let place = weaver_copies::object::ObjectKey::of(kind, &meta).unwrap();
+            assert_eq!(is_copy_of(&owner, &source, &Marked { place, meta }), expected, "{kind}");
+        }
+    }
+
+    #[test]
     fn a_copy_is_one_whose_marks_name_the_resource() {
         let owner =
             |uid: &str, name: &str| Owner { namespace: "team-a".into(), name: name.into(), uid: uid.into() };
@@ -296,10 +368,12 @@ mod tests {
             Marked { place, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");
-        let source = |namespace: &str| Source {
-            namespace: Some(namespace.into()),
-            name: Some("settings".into()),
-            ..Source::default()
+        let source = |namespace: &str| {
+            SpecSource::from(&Source {
+                namespace: Some(namespace.into()),
+                name: Some("settings".into()),
+                ..Source::default()
+            })
         };
         let is_copy = |copy: &Marked| is_copy_of(&asking, &source("team-a"), copy);
         assert!(is_copy(&copy(&asking, away)));
