@@ -8,7 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{PartialObjectMeta, Status};
 use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::info;
+use weaver_api::kind::ObjectKind;
 use weaver_api::marks::Owner;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
@@ -184,6 +186,7 @@ async fn inspect(
     namespace: &str,
     refused: Option<String>,
 ) -> Result<Next, CallError> {
+    let _whole = whole(desired.kind).await;
     let found = lookup(copies.get(&desired.name)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
         (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
@@ -200,6 +203,15 @@ async fn inspect(
         (CopyStep::Update(..), Some(words)) => Next::Ended(TargetState::Rejected(words)),
         (next, _) => Next::Step(next, found.as_ref().map(staying_on).unwrap_or_default()),
     })
+}
+
+/// Objects of any kind that are held whole at once, in all reconciliations: in memory one takes many times its JSON.
+static WHOLE: Semaphore = Semaphore::const_new(32);
+
+/// Waits until an object of `kind` may be read whole. ConfigMaps and Secrets are not much larger than their JSON.
+pub async fn whole(kind: ObjectKind) -> Option<SemaphorePermit<'static>> {
+    // It is never closed.
+    if kind.is_of_config_map_sync() { None } else { WHOLE.acquire().await.ok() }
 }
 
 /// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It

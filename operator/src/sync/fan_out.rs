@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
+use weaver_api::kind::ObjectKind;
 
 use super::Context;
 use super::declared::Declares;
@@ -85,7 +86,7 @@ pub async fn fan_out<K: Declares>(
                 (namespace, outcome)
             }
         })
-        .buffer_unordered(CONCURRENCY);
+        .buffer_unordered(concurrency(job.copy.kind));
     let done = Progress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
 
     let mut outcomes = BTreeMap::new();
@@ -103,6 +104,12 @@ pub async fn fan_out<K: Declares>(
     state.resume_at = next.map(|namespace| ResumeAt { source: job.source.to_owned(), namespace });
     let is_whole = state.resume_at.is_none();
     (outcomes, is_whole)
+}
+
+/// Of other kinds each object may be read whole, and few may be at once ([`execute::whole`]): one tenant leaves
+/// others some.
+fn concurrency(kind: ObjectKind) -> usize {
+    if kind.is_of_config_map_sync() { CONCURRENCY } else { CONCURRENCY / 2 }
 }
 
 /// What is known of the copy at `place` from now on.

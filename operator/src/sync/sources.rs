@@ -12,6 +12,7 @@ use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
+use super::execute::whole;
 use super::outcome::{SourceState, Unlisted};
 use super::pages::each_page;
 use weaver_copies::content::Content;
@@ -98,6 +99,7 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
         return nothing(SourceState::NameTooLong(copy_name.len()));
     }
     let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
+    let _whole = whole(place.kind).await;
     match lookup(sources.get(&place.name)).await {
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
             nothing(SourceState::AccountToken)
