@@ -156,12 +156,12 @@ enum Verb {
     /// Exit status: 0 written; 1 not written; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     SupportBundle(support_bundle::SupportBundle),
-    /// Create, show and explain ConfigMapSyncs, which copy one object into other namespaces
+    /// Create, show and explain ConfigMapSyncs, which copy objects into other namespaces
     Sync {
         #[command(subcommand)]
         verb: sync::Verb,
     },
-    /// Show and change ResourceSyncs, which copy objects of any kind; `weaver apply` creates them
+    /// Show and change ResourceSyncs, which copy objects of any kind; `weaver sync` creates and explains them
     Resource {
         #[command(subcommand)]
         verb: resource::Verb,

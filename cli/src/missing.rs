@@ -10,7 +10,7 @@ use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::validate::ValidSync;
 use weaver_api::{OPERATOR_NAMESPACE, pattern};
 use weaver_copies::namespace::{Traits, selects};
-use weaver_copies::rights::{Right, for_source, for_target};
+use weaver_copies::rights::{Right, for_sources, for_target};
 use weaver_tenant::Account;
 use weaver_tenant::review::denied;
 
@@ -207,7 +207,7 @@ impl Targets {
 }
 
 fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
-    let source = for_source(spec.source_kind, &spec.source_namespace, spec.source_name());
+    let source = for_sources(spec);
     let targets = targets.iter().flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
 }

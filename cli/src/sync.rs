@@ -1,22 +1,24 @@
-//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, by the rights of the user.
+//! `weaver sync`: ConfigMapSyncs; and `explain`, why one of these or a ResourceSync is as it is, by the rights of
+//! the user.
 //!
 //! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for,
 //! and of content only the names of keys are shown.
 
+pub mod asking;
 pub mod copies;
 pub mod planned;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Subcommand;
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
+use kube::core::DynamicObject;
 use serde_json::json;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
-use weaver_api::v1beta1::ConfigMapSync;
-use weaver_api::validate::{ValidSync, validate};
+use weaver_api::validate::ValidSync;
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
@@ -26,17 +28,18 @@ use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
 use crate::{connection, grant};
+use asking::Asking;
 use planned::{PlannedCopy, Show};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Create a ConfigMapSync from flags or from a manifest; never overwrites one
-    Create(sync_flags::SyncFlags),
+    /// Create a ConfigMapSync, or with --kind a ResourceSync, from flags or from a manifest; never overwrites one
+    Create(Box<sync_flags::SyncFlags>),
     #[command(flatten)]
     Resource(resource::Verb),
     /// Compare desired and actual copies, and name missing rights
     Explain {
-        /// Name of the ConfigMapSync
+        /// Name of the ConfigMapSync or ResourceSync
         name: String,
         /// Namespace (default: that of the kubeconfig's context)
         #[arg(short, long)]
@@ -63,61 +66,56 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &namespace);
-    let sync =
-        syncs.get_opt(name).await.with_context(|| format!("reading ConfigMapSync {namespace}/{name}"))?;
-    let sync = sync.ok_or_else(|| anyhow!("there is no ConfigMapSync {namespace}/{name}"))?;
-    for condition in sync.status.iter().flat_map(|status| &status.conditions) {
-        let first = condition.message.lines().next().unwrap_or_default();
-        say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
-    }
-    // What is found on the way is part of the answer.
-    let tell: Tell<'_> = &|line: &str| say(line);
-    let show_copy: Show<'_> = &|copy: PlannedCopy| say(copy);
-    let Some(compared) = compare(&client, &sync, tell, show_copy).await else { return Ok(()) };
-    if let Some(yes) = grants {
-        return mend(&client, &compared, name, yes, tell).await;
-    }
-    if let Some(role) = name_missing(&client, &compared, tell).await? {
-        show(role);
+    for asking in Asking::find(&client, &namespace, name).await? {
+        for condition in &asking.conditions {
+            let first = condition.message.lines().next().unwrap_or_default();
+            say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
+        }
+        // What is found on the way is part of the answer.
+        let tell: Tell<'_> = &|line: &str| say(line);
+        let show_copy: Show<'_> = &|copy: PlannedCopy| say(copy);
+        let Some(compared) = compare(&client, &asking, tell, show_copy).await else { continue };
+        match grants {
+            Some(yes) => mend(&client, &compared, name, yes, tell).await?,
+            None => {
+                if let Some(role) = name_missing(&client, &compared, tell).await? {
+                    show(role);
+                }
+            }
+        }
     }
     Ok(())
 }
 
-/// A ConfigMapSync of which it was said what there is.
+/// A resource of which it was said what there is.
 pub struct Compared {
     pub account: Account,
+    pub kind: Kind,
     spec: ValidSync,
     targets: Targets,
 }
 
 /// Says what there is, with the rights of the user, and shows what is to be done with each copy; `None`
 /// where the spec breaks a rule, which is said instead.
-pub async fn compare(
-    client: &Client,
-    sync: &ConfigMapSync,
-    tell: Tell<'_>,
-    show: Show<'_>,
-) -> Option<Compared> {
-    let compared = read(client, sync, tell).await?;
-    copies::Comparison { client, sync, spec: &compared.spec, targets: &compared.targets, tell, show }
+pub async fn compare(client: &Client, asking: &Asking, tell: Tell<'_>, show: Show<'_>) -> Option<Compared> {
+    let compared = read(client, asking, tell).await?;
+    copies::Comparison { client, asking, spec: &compared.spec, targets: &compared.targets, tell, show }
         .run()
         .await;
     Some(compared)
 }
 
 /// What it asks for; `None` where the spec breaks a rule, which is said instead.
-pub async fn read(client: &Client, sync: &ConfigMapSync, tell: Tell<'_>) -> Option<Compared> {
-    match validate(sync.desired()) {
+pub async fn read(client: &Client, asking: &Asking, tell: Tell<'_>) -> Option<Compared> {
+    match &asking.spec {
         Ok(spec) => {
-            let namespace = sync.namespace().unwrap_or_default();
-            let account = Account { namespace, name: spec.account.clone() };
-            let targets = missing::targets(client, &account.namespace, &spec, tell).await;
-            Some(Compared { account, spec, targets })
+            let account = Account { namespace: asking.owner().namespace, name: spec.account.clone() };
+            let targets = missing::targets(client, &account.namespace, spec, tell).await;
+            Some(Compared { account, kind: asking.kind, spec: spec.clone(), targets })
         }
         Err(faults) => {
             for fault in faults {
-                tell(&fault.to_string());
+                tell(fault);
             }
             None
         }
@@ -133,7 +131,7 @@ pub async fn name_missing(
     compared: &Compared,
     tell: Tell<'_>,
 ) -> anyhow::Result<Option<String>> {
-    let Compared { account, spec, targets } = compared;
+    let Compared { account, spec, targets, .. } = compared;
     let asked = targets.all.iter().take(EXPLAINED).cloned().collect();
     let Missing { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
     let there = part_of(targets.all.len());
@@ -173,17 +171,17 @@ fn part_of(targets: usize) -> String {
 /// # Errors
 /// The selected namespaces are not known, or the API server cannot be asked.
 pub async fn lacking(client: &Client, compared: &Compared, tell: Tell<'_>) -> anyhow::Result<Vec<Part>> {
-    let Compared { account, spec, targets } = compared;
+    let Compared { account, spec, targets, .. } = compared;
     let missing = missing::to_grant(client, account, spec, targets, tell).await?;
     grant::lacking(client, account, &missing).await
 }
 
-/// Has the operator retry the ConfigMapSync at once.
+/// Has the operator retry the resource at once.
 ///
 /// # Errors
 /// The API server refuses it; the operator retries by itself after a while.
-pub async fn retry(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
-    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), namespace);
+pub async fn retry(client: &Client, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let syncs: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
     let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: Timestamp::now().to_string()}}});
     let asked = syncs.patch_metadata(name, &PatchParams::default(), &Patch::Merge(now)).await;
     asked.with_context(|| format!("asking the operator to retry {namespace}/{name} at once"))?;
@@ -209,7 +207,7 @@ async fn mend(
     grant::show(&parts);
     agree(yes)?;
     grant::make(client, &parts).await?;
-    retry(client, &account.namespace, name).await?;
+    retry(client, compared.kind, &account.namespace, name).await?;
     say("the operator retries now");
     Ok(())
 }

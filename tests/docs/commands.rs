@@ -189,6 +189,20 @@ fn choose_sources() {
 }
 
 #[test]
+fn merge_sources() {
+    let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    let map = |name: &str, text: &str| {
+        format!(
+            "printf '%s' '{}' > {name}.crt
+                 kubectl -n certs create configmap {name} --from-file=ca.crt={name}.crt\n",
+            pem(text)
+        )
+    };
+    let before = format!("kubectl create namespace certs\n{}{}", map("roots", "one"), map("extra", "two"));
+    page_works("docs/how-to/merge-sources.md", &["certs", "web"], &before);
+}
+
+#[test]
 fn fetch_a_copy() {
     page_works("docs/how-to/fetch-a-copy.md", &["common", "shop-f"], "");
 }

@@ -34,6 +34,7 @@ mod kubeconfig;
 mod kubernetes_own_server;
 mod lease_own_server;
 mod lifecycle;
+mod merging;
 mod metrics;
 mod node_rights_own_server;
 mod orphans;

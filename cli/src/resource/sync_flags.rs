@@ -1,4 +1,4 @@
-//! A ConfigMapSync from flags, and with `--grant` what its account needs.
+//! A ConfigMapSync or ResourceSync from flags, and with `--grant` what its account needs.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use weaver_api::v1beta1::{ConfigMapSyncSpec, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSyncSpec, ResourceSyncSpec, SourceKind};
 use weaver_api::validate::validate;
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
@@ -17,21 +17,35 @@ use super::kind::Kind;
 use super::manifest::{self, Checked};
 use super::store::{self, Store};
 use crate::stdout::{note, print, say};
+use crate::sync::asking::valid_resource;
 use crate::{grant, missing};
 
 #[derive(Args)]
 pub struct SyncFlags {
-    /// Name of the ConfigMapSync
+    /// Name of the ConfigMapSync, or of the ResourceSync
     #[arg(requires = "Who", requires = "source")]
     name: Option<String>,
     #[command(flatten)]
     who: Who,
-    /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`
+    /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`; several with --merge:
+    /// `team-a/roots,extra`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
     source: Option<Source>,
+    /// Kind of the object, such as `NetworkPolicy`: makes a ResourceSync
+    #[arg(long, value_name = "KIND", requires = "api_version", conflicts_with = "merge")]
+    kind: Option<String>,
+    /// API group and version of that kind: `networking.k8s.io/v1`
+    #[arg(long, value_name = "VERSION", requires = "kind")]
+    api_version: Option<String>,
     /// Labels of the objects to copy, instead of a name: `share=true`, with `*` as NAME in --source
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "source")]
     source_selector: Vec<Label>,
+    /// Merge the sources into one copy of this name; a key of two sources is refused unless it is joined
+    #[arg(long, value_name = "COPY", requires = "source")]
+    merge: Option<String>,
+    /// Keys whose values are joined: `ca.crt`
+    #[arg(long, value_name = "KEY", value_delimiter = ',', requires = "merge")]
+    join: Vec<String>,
     /// Prefix of the copy's name, in front of the name of its source
     #[arg(long, value_name = "PREFIX", requires = "source")]
     name_prefix: Option<String>,
@@ -116,6 +130,10 @@ fn match_labels(labels: &[Label]) -> Value {
 }
 
 impl SyncFlags {
+    fn of(&self) -> Kind {
+        if self.kind.is_some() { Kind::Resource } else { Kind::Sync }
+    }
+
     fn account(&self) -> Option<&String> {
         self.who.account.as_ref().or(self.name.as_ref().filter(|_| self.who.grant))
     }
@@ -128,12 +146,22 @@ impl SyncFlags {
         }
         if let Some(Source { kind, namespace: own, name }) = &self.source {
             spec["source"] = json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace)});
-            if name != ALL {
+            if let (Some(kind), Some(version)) = (&self.kind, &self.api_version) {
+                spec["source"]["kind"] = json!(kind);
+                spec["source"]["apiVersion"] = json!(version);
+            }
+            if self.merge.is_some() && name != ALL || name.contains(',') {
+                spec["source"]["names"] = name.split(',').collect();
+            } else if name != ALL {
                 spec["source"]["name"] = json!(name);
             }
             if name == ALL || !self.source_selector.is_empty() {
                 spec["source"]["selector"] = match_labels(&self.source_selector);
             }
+        }
+        if let Some(copy) = &self.merge {
+            spec["targets"]["name"] = json!(copy);
+            spec["merge"] = if self.join.is_empty() { json!({}) } else { json!({"join": self.join}) };
         }
         for (field, part) in [("namePrefix", &self.name_prefix), ("nameSuffix", &self.name_suffix)] {
             if let Some(part) = part {
@@ -159,24 +187,34 @@ pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
     let mut connected = None;
     if let Some(name) = options.name.as_deref().filter(|_| options.who.grant) {
-        let store = Store::connect(Kind::Sync, options.create.namespace.as_deref()).await?;
+        let store = Store::connect(options.of(), options.create.namespace.as_deref()).await?;
         if !grant(&store, options, name).await? {
             return Ok(ExitCode::SUCCESS);
         }
         connected = Some(store);
     }
-    create::run(Kind::Sync, &options.create, flags, connected).await
+    create::run(options.of(), &options.create, flags, connected).await
 }
 
-/// Makes what the account needs; whether the ConfigMapSync is still to be made. In a dry run all of it is printed.
+/// Makes what the account needs; whether the resource is still to be made. In a dry run all of it is printed.
 async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
     let namespace = store.namespace.clone().unwrap_or_default();
     let written = options.spec(&namespace);
     // All that can be wrong is said before anything is made.
     let Checked { object, .. } =
-        manifest::check(create::object(Kind::Sync, name, &written), 1, None, &namespace)?;
-    let spec: ConfigMapSyncSpec = serde_json::from_value(written)?;
-    let spec = validate(Some(&spec)).map_err(|_| anyhow!("{} is not valid", store.place(name)))?;
+        manifest::check(create::object(options.of(), name, &written), 1, None, &namespace)?;
+    let client = store.client();
+    let spec = match options.of() {
+        Kind::Resource => {
+            let spec: ResourceSyncSpec = serde_json::from_value(written)?;
+            valid_resource(client, Some(&spec)).await
+        }
+        Kind::Sync | Kind::Token => {
+            let spec: ConfigMapSyncSpec = serde_json::from_value(written)?;
+            validate(Some(&spec)).map_err(|_| Vec::new())
+        }
+    };
+    let spec = spec.map_err(|faults| anyhow!("{} is not valid: {}", store.place(name), faults.join("; ")))?;
     if store.objects.get(name).await.map_err(|error| store.said(error.why))?.is_some() {
         bail!(
             "{} exists already and was not changed: `weaver sync explain {name} -n {namespace} --grant` grants what it lacks",
@@ -184,7 +222,6 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
         );
     }
     let lacks_namespace = create::lacks_namespace(store, &options.create).await?;
-    let client = store.client();
     // What a dry run prints is for another program.
     let tell: missing::Tell<'_> = &|line: &str| note!("{line}");
     let targets = missing::targets(client, &namespace, &spec, tell).await;
@@ -215,8 +252,10 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+    use weaver_api::validate::validate_resource;
+
+    use super::*;
 
     #[derive(Parser)]
     struct Line {
@@ -267,6 +306,35 @@ mod tests {
             let spec: ConfigMapSyncSpec = serde_json::from_value(spec(line)).unwrap();
             assert_eq!(validate(Some(&spec)).unwrap_err()[0].field(), field, "{line}");
         }
+    }
+
+    #[test]
+    fn a_kind_makes_a_resource_sync() {
+        let line = "closed --account sync --kind NetworkPolicy --api-version networking.k8s.io/v1 --source a --to foo";
+        let made = spec(line);
+        let source = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "namespace": "team-a", "name": "a"});
+        assert_eq!(made["source"], source);
+        let made: ResourceSyncSpec = serde_json::from_value(made).unwrap();
+        assert!(validate_resource(Some(&made)).is_ok());
+        for part in ["--kind Service", "--api-version v1", "--kind Service --api-version v1 --merge b"] {
+            let line = format!("create a --account sync --source a --to foo {part}");
+            assert!(Line::try_parse_from(line.split(' ')).is_err(), "{part}");
+        }
+    }
+
+    #[test]
+    fn several_sources_are_merged_by_their_names_or_by_their_labels() {
+        let made = spec("ca --account sync --source src/roots,extra --merge ca --join ca.crt --to foo");
+        assert_eq!(
+            made["source"],
+            json!({"kind": "ConfigMap", "namespace": "src", "names": ["roots", "extra"]})
+        );
+        assert_eq!((&made["targets"]["name"], &made["merge"]), (&json!("ca"), &json!({"join": ["ca.crt"]})));
+        let made = spec("ca --account sync --source * --source-selector a=1 --merge ca --to foo");
+        assert_eq!((made["source"].get("names"), &made["merge"]), (None, &json!({})));
+        let alone = spec("ca --account sync --source a,b --to foo");
+        let alone: ConfigMapSyncSpec = serde_json::from_value(alone).unwrap();
+        assert_eq!(validate(Some(&alone)).unwrap_err()[0].field(), "spec.source.names");
     }
 
     #[test]

@@ -1,23 +1,27 @@
-//! The copies of a ConfigMapSync as they are, compared with what they are to be, with the rights of the user.
-//! Nothing is written.
+//! The copies of a ConfigMapSync or ResourceSync as they are, compared with what they are to be, with the rights of
+//! the user. Nothing is written.
 
 use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, ImmutablePolicy, Selector};
+use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge, Selector, SourceDeletionPolicy};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
-use weaver_copies::copy::{Desired, owner, source_reference};
+use weaver_copies::content::merge::{Merging, reading_order};
+use weaver_copies::copy::{Desired, source_reference};
+use weaver_copies::kinds::metadata_of;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::sources::{MAX_SOURCES, Wanted, may_be_source, query};
 
+use super::asking::Asking;
 use super::planned::{PlannedCopy, PlannedStep, Show};
 use crate::missing::{Targets, Tell};
 
@@ -32,7 +36,7 @@ const AT_ONCE: usize = 16;
 /// What is compared, and where to say what is found.
 pub struct Comparison<'a> {
     pub client: &'a Client,
-    pub sync: &'a ConfigMapSync,
+    pub asking: &'a Asking,
     pub spec: &'a ValidSync,
     pub targets: &'a Targets,
     pub tell: Tell<'a>,
@@ -42,14 +46,24 @@ pub struct Comparison<'a> {
 impl Comparison<'_> {
     pub async fn run(&self) {
         let names = match &self.spec.sources {
-            Sources::Named(name) => Some(vec![name.clone()]),
+            Sources::Named(_) | Sources::Listed(_) => Some(self.spec.source_names().to_vec()),
             Sources::Selected(selector) => self.selected(selector).await,
         };
-        let Some(names) = names else { return };
+        let Some(mut names) = names else { return };
         if self.spec.has_selection() {
             (self.tell)(
                 "of the namespaces that are only selected, the operator passes over those in which the account has no right",
             );
+        }
+        if let (Some(how), Some(name)) = (&self.spec.merge, self.spec.merged_name()) {
+            if matches!(self.spec.sources, Sources::Selected(_)) {
+                names.sort();
+            }
+            let there = self.merged(how, name, &names).await;
+            if self.targets.is_complete {
+                self.stale(there).await;
+            }
+            return;
         }
         let fitting = (MAX_COMPARED / self.targets.all.len().max(1)).max(1);
         if names.len() > fitting {
@@ -102,10 +116,81 @@ impl Comparison<'_> {
         Some(names)
     }
 
+    /// Shows each copy of what the sources make together; its name, if there is to be one.
+    async fn merged(&self, how: &Merge, copy_name: &str, names: &[String]) -> BTreeSet<String> {
+        let (spec, tell) = (self.spec, self.tell);
+        let does_without = matches!(spec.sources, Sources::Selected(_))
+            || spec.source_deletion_policy == SourceDeletionPolicy::Delete;
+        let mut merging = Merging::new(how, spec.source_kind);
+        let (mut is_whole, mut gone) = (true, 0);
+        for (at, name) in reading_order(how, names) {
+            match self.read(name).await {
+                Ok(Some((content, _))) => merging.add(at, name, content),
+                Ok(None) => {
+                    gone += 1;
+                    is_whole &= does_without;
+                }
+                Err(()) => is_whole = false,
+            }
+        }
+        let is_gone = gone == names.len();
+        if !is_whole || is_gone {
+            tell("nothing is merged: a copy is made of all sources");
+        } else {
+            match merging.finish() {
+                Ok(content) => {
+                    self.compare(&Desired::merged(self.asking.owner(), spec, copy_name, content)).await;
+                }
+                Err(why) => tell(&why.to_string()),
+            }
+        }
+        (!is_gone).then(|| copy_name.to_owned()).into_iter().collect()
+    }
+
+    /// What is copied of the source of this name, and its metadata; `None` where it does not exist. Says which.
+    ///
+    /// # Errors
+    /// It is not known, or nothing is copied, and why was said.
+    async fn read(&self, name: &str) -> Result<Option<(Content, ObjectMeta)>, ()> {
+        let (spec, tell) = (self.spec, self.tell);
+        let place = ObjectKey::of_source(spec, name);
+        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
+        match objects.get_opt(&place.name).await {
+            Ok(Some(source)) => {
+                tell(&format!("source {place} exists"));
+                let content = Content::of(&source).chosen(&spec.keys);
+                content
+                    .map(|content| Some((content, metadata_of(&source).into_owned())))
+                    .map_err(|clash| tell(&clash.to_string()))
+            }
+            Ok(None) => {
+                tell(&format!("source {place} does not exist"));
+                Ok(None)
+            }
+            Err(error) => {
+                tell(&format!("source {place} could not be read with your rights: {error}"));
+                Err(())
+            }
+        }
+    }
+
+    /// Shows each place of this copy.
+    async fn compare(&self, copy: &Desired) {
+        let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
+        let steps = stream::iter(targets).map(|target| async move {
+            let step = self.step(copy, &target).await;
+            PlannedCopy { copy: copy.place(&target), step }
+        });
+        let mut steps = std::pin::pin!(steps.buffered(AT_ONCE));
+        while let Some(planned) = steps.next().await {
+            (self.show)(planned);
+        }
+    }
+
     /// Shows each copy of this source.
     async fn copies_of(&self, name: &str) -> SourceSeen {
         let (spec, tell) = (self.spec, self.tell);
-        let owner = owner(self.sync);
+        let owner = self.asking.owner();
         let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
         if copy_name.len() > SUBDOMAIN_MAX {
             tell(&format!(
@@ -115,36 +200,15 @@ impl Comparison<'_> {
             ));
             return SourceSeen::Other;
         }
-        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
-        match objects.get_opt(&place.name).await {
-            Ok(Some(source)) => {
-                tell(&format!("source {place} exists"));
-                match Content::of(&source).chosen(&spec.keys) {
-                    Ok(content) => {
-                        let metadata =
-                            Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
-                        let copy = Desired::new(owner, place.kind, &copy_name, metadata, content);
-                        let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
-                        let copy = &copy;
-                        let steps = stream::iter(targets).map(|target| async move {
-                            let step = self.step(copy, &target).await;
-                            PlannedCopy { copy: copy.place(&target), step }
-                        });
-                        let mut steps = std::pin::pin!(steps.buffered(AT_ONCE));
-                        while let Some(planned) = steps.next().await {
-                            (self.show)(planned);
-                        }
-                    }
-                    Err(clash) => tell(&clash.to_string()),
-                }
+        match self.read(name).await {
+            Ok(Some((content, meta))) => {
+                let metadata = Metadata::new(&owner, &source_reference(&place), &meta, spec);
+                self.compare(&Desired::new(owner, place.kind, &copy_name, metadata, content)).await;
+                SourceSeen::Other
             }
-            Ok(None) => {
-                tell(&format!("source {place} does not exist"));
-                return SourceSeen::Gone;
-            }
-            Err(error) => tell(&format!("source {place} could not be read with your rights: {error}")),
+            Ok(None) => SourceSeen::Gone,
+            Err(()) => SourceSeen::Other,
         }
-        SourceSeen::Other
     }
 
     async fn step(&self, copy: &Desired, namespace: &str) -> PlannedStep {
@@ -155,7 +219,7 @@ impl Comparison<'_> {
         match objects.get_opt(&copy.name).await {
             Ok(found) => {
                 let takes = Takes {
-                    upstreams: TakeOver::of(self.spec, &self.sync.metadata),
+                    upstreams: TakeOver::of(self.spec, &self.asking.meta),
                     unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
                     immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
                 };
@@ -169,14 +233,15 @@ impl Comparison<'_> {
     /// copies of sources that are there. Without the right to list objects everywhere none is shown.
     async fn stale(&self, names: BTreeSet<String>) {
         let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
-        for kind in ObjectKind::OF_CONFIG_MAP_SYNC {
+        let kind = self.spec.source_kind;
+        let both = ObjectKind::OF_CONFIG_MAP_SYNC.to_vec();
+        for kind in if kind.is_of_config_map_sync() { both } else { vec![kind] } {
             self.stale_of(kind, &wanted).await;
         }
     }
 
     async fn stale_of(&self, kind: ObjectKind, wanted: &Wanted<'_>) {
-        let Some(source) = self.sync.desired().and_then(|spec| spec.source.as_ref()) else { return };
-        let owner = owner(self.sync);
+        let owner = self.asking.owner();
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
         let query = format!("{SYNC_UID_LABEL}={}", owner.uid);
         let most = u32::try_from(MAX_COMPARED).unwrap_or(u32::MAX);
@@ -198,7 +263,7 @@ impl Comparison<'_> {
             if wanted.has(&copy, of.map(String::as_str)) {
                 continue;
             }
-            if let Some(step) = PlannedStep::of_stale(&owner, source, &copy, &object.metadata) {
+            if let Some(step) = PlannedStep::of_stale(&owner, &self.asking.source, &copy, &object.metadata) {
                 (self.show)(PlannedCopy { copy, step });
             }
         }

@@ -5,12 +5,12 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, Owner};
-use weaver_api::v1beta1::Source;
 use weaver_copies::content::Difference;
 use weaver_copies::copy::Desired;
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, StaleCopy, Takes, by_object, stale_copy};
+use weaver_copies::sources::SpecSource;
 
 /// Keys of one copy that are named; one more is kept, as a sign that there are others.
 pub const MAX_DIFFERENCES: usize = 60;
@@ -73,8 +73,13 @@ impl PlannedStep {
     }
 
     /// For an object that the spec does not ask for; `None` where it is none of this resource's copies.
-    pub fn of_stale(owner: &Owner, source: &Source, copy: &ObjectKey, found: &ObjectMeta) -> Option<Self> {
-        let is_ours = stale_copy(owner, &source.into(), copy.kind, found) == StaleCopy::Ours;
+    pub fn of_stale(
+        owner: &Owner,
+        source: &SpecSource,
+        copy: &ObjectKey,
+        found: &ObjectMeta,
+    ) -> Option<Self> {
+        let is_ours = stale_copy(owner, source, copy.kind, found) == StaleCopy::Ours;
         is_ours.then(|| if is_adopted(found) { Self::Release } else { Self::Delete })
     }
 
@@ -122,7 +127,7 @@ impl fmt::Display for PlannedCopy {
 mod tests {
     use serde_json::{Value, json};
     use weaver_api::kind::ObjectKind;
-    use weaver_api::v1beta1::ConfigMapSyncSpec;
+    use weaver_api::v1beta1::{ConfigMapSyncSpec, Source};
     use weaver_api::validate::{ValidSync, validate};
     use weaver_copies::content::{Change, Content};
     use weaver_copies::copy::source_reference;
@@ -206,7 +211,9 @@ mod tests {
         let copy = desired(ObjectKind::CONFIG_MAP, &json!({"a": "1"}));
         let source: Source =
             serde_json::from_value(json!({"namespace": "team-a", "name": "settings"})).unwrap();
-        let of = |meta: &ObjectMeta| PlannedStep::of_stale(&owner(), &source, &copy.place("old"), meta);
+        let of = |meta: &ObjectMeta| {
+            PlannedStep::of_stale(&owner(), &SpecSource::from(&source), &copy.place("old"), meta)
+        };
         let mut meta = copy.create("old").metadata;
         assert_eq!(of(&meta), Some(PlannedStep::Delete));
         let adopted = weaver_copies::metadata::adopted(meta.clone());

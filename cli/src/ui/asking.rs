@@ -25,6 +25,7 @@ use super::view::event::{History, MOST};
 use super::view::health::Summary;
 use super::view::sync::{SyncKind, SyncView};
 use crate::review;
+use crate::sync::asking::Asking;
 
 /// Events of one answer of the API server, and such answers for one object.
 const EVENTS: u32 = 500;
@@ -61,10 +62,10 @@ async fn in_time<T, E: Display>(
     }
 }
 
-/// A ConfigMapSync as it is now.
-pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<ConfigMapSync> {
+/// What a ConfigMapSync asks for now.
+pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Asking> {
     let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
-    Ok(syncs.read(name).await?)
+    Ok(Asking::of_sync(&syncs.read(name).await?))
 }
 
 /// The events in this namespace about what is selected, or why they are not known.

@@ -19,6 +19,7 @@ use super::told::{Told, patience};
 use super::view::sync::SyncKind;
 use super::{asking, own_rights};
 use crate::grant::{self, Part};
+use crate::resource::kind::Kind;
 use crate::sync::{self, Compared};
 
 /// Who would be granted something, and what.
@@ -138,7 +139,7 @@ async fn granted(client: &Client, (namespace, name): &(String, String), parts: &
             return Granted::InPart(format!("the API server gave no answer within {} s", limit.as_secs()));
         }
     }
-    match timeout(patience(1), sync::retry(client, namespace, name)).await {
+    match timeout(patience(1), sync::retry(client, Kind::Sync, namespace, name)).await {
         Ok(Ok(())) => Granted::Retried,
         Ok(Err(error)) => Granted::NotRetried(clean(&format!("{error:#}"))),
         Err(_) => Granted::NotRetried("the API server gave no answer in time".to_owned()),

@@ -16,6 +16,8 @@ use serde_json::Value;
 use crate::kinds;
 use crate::object::{Fields, Object};
 
+pub mod merge;
+
 /// What an object holds. Empty and absent are one: the API server stores either as it was sent.
 #[derive(Clone, Default, PartialEq)]
 pub struct Content {

@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
+use weaver_api::validate::ValidSync;
 
 use super::content::{Content, Difference};
 use super::metadata::Metadata;
@@ -15,6 +16,9 @@ use serde_json::Value;
 
 use crate::kinds::put_back;
 use crate::object::{Object, ObjectKey};
+
+/// How a copy of several sources names them; no object is called so.
+const MERGED: &str = "*";
 
 /// Identity of a resource as its copies carry it.
 #[must_use]
@@ -47,6 +51,14 @@ impl Desired {
     pub fn new(owner: Owner, kind: ObjectKind, name: &str, metadata: Metadata, content: Content) -> Self {
         let digest = digest(&metadata, &content);
         Self { owner, kind, name: name.to_owned(), digest, metadata, content }
+    }
+
+    /// The copy that the sources of `spec` make together. It carries what the spec adds, and nothing of theirs.
+    #[must_use]
+    pub fn merged(owner: Owner, spec: &ValidSync, name: &str, content: Content) -> Self {
+        let sources = ObjectKey::of_source(spec, MERGED);
+        let metadata = Metadata::new(&owner, &source_reference(&sources), &ObjectMeta::default(), spec);
+        Self::new(owner, spec.source_kind, name, metadata, content)
     }
 
     /// The source, as its copies name it.

@@ -1,7 +1,8 @@
 //! What is copied, and how. No I/O: plain values in, a plan out.
 //!
 //! - [`object`]: an object of any kind, as one type; [`kinds`]: what is copied of one, and which kinds are not.
-//! - [`content`] and [`metadata`]: what a copy holds and carries of its source; [`copy`]: what one looks like.
+//! - [`content`] and [`metadata`]: what a copy holds and carries of its source, or of several
+//!   ([`content::merge`]); [`copy`]: what one looks like.
 //! - [`plan`]: what is to be done with one target, and with a stale copy.
 //! - [`namespace`]: which namespaces a resource selects, and which let copies in.
 //! - [`sources`]: which objects a resource copies where labels say so, and which of its copies are still wanted.

@@ -225,10 +225,11 @@ pub enum StaleCopy {
 #[must_use]
 pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &ObjectMeta) -> StaleCopy {
     let says_of_which = || meta.annotations.iter().flatten().any(|(key, _)| key == SOURCE_ANNOTATION);
-    let may_be_selected = source.is_selected && !says_of_which();
-    let is_source = kind.is_same(source.kind)
-        && meta.namespace == source.namespace
-        && (meta.name == source.name || may_be_selected);
+    let may_be_selected = source.is_selected
+        && !says_of_which()
+        && kind.is_same(source.kind)
+        && meta.namespace == source.namespace;
+    let is_source = source.names(kind, meta) || may_be_selected;
     // In the source's namespace upstream made no copies, it only marked the source.
     let may_be_upstreams = kind == ObjectKind::CONFIG_MAP && meta.namespace != source.namespace;
     match whose(owner, kind, meta) {

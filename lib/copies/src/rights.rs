@@ -8,6 +8,7 @@ use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
+use weaver_api::validate::ValidSync;
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
@@ -76,6 +77,18 @@ pub fn for_source(kind: ObjectKind, namespace: &str, name: Option<&str>) -> Vec<
         Right { kind, namespace, object, on_sources: true, verb }
     };
     SOURCE_VERBS.map(right).to_vec()
+}
+
+/// The rights that the sources of `spec` need, each that it names or all of the kind.
+#[must_use]
+pub fn for_sources(spec: &ValidSync) -> Vec<Right> {
+    let of = |name: Option<&String>| {
+        for_source(spec.source_kind, &spec.source_namespace, name.map(String::as_str))
+    };
+    match spec.source_names() {
+        [] => of(None),
+        names => names.iter().flat_map(|name| of(Some(name))).collect(),
+    }
 }
 
 /// The rights that a target needs.

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{Owner, SYNC_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{Selector, Source, SourceDeletionPolicy};
-use weaver_api::validate::ValidSync;
+use weaver_api::validate::{Sources, ValidSync};
 
 use crate::copy::source_reference;
 use crate::object::ObjectKey;
@@ -43,6 +43,8 @@ pub struct SpecSource {
     pub kind: ObjectKind,
     pub namespace: Option<String>,
     pub name: Option<String>,
+    /// Names of several, where they are merged.
+    pub names: Vec<String>,
     /// Labels say which it is.
     pub is_selected: bool,
 }
@@ -51,8 +53,15 @@ impl SpecSource {
     /// That of `source`, whose kind is this one.
     #[must_use]
     pub fn of(kind: ObjectKind, source: &Source) -> Self {
-        let Source { namespace, name, selector, .. } = source;
-        Self { kind, namespace: namespace.clone(), name: name.clone(), is_selected: selector.is_some() }
+        let Source { namespace, name, names, selector, .. } = source.clone();
+        Self { kind, namespace, name, names, is_selected: selector.is_some() }
+    }
+
+    /// Does it name the object of this kind and metadata?
+    #[must_use]
+    pub fn names(&self, kind: ObjectKind, meta: &ObjectMeta) -> bool {
+        let is_listed = || meta.name.as_ref().is_some_and(|name| self.names.contains(name));
+        kind.is_same(self.kind) && meta.namespace == self.namespace && (meta.name == self.name || is_listed())
     }
 }
 
@@ -64,9 +73,9 @@ impl From<&Source> for SpecSource {
 
 impl From<&ValidSync> for SpecSource {
     fn from(spec: &ValidSync) -> Self {
-        let name = spec.source_name().map(str::to_owned);
         let (kind, namespace) = (spec.source_kind, Some(spec.source_namespace.clone()));
-        Self { kind, namespace, is_selected: name.is_none(), name }
+        let (name, names) = (spec.source_name().map(str::to_owned), spec.source_names().to_vec());
+        Self { kind, namespace, name, names, is_selected: matches!(spec.sources, Sources::Selected(_)) }
     }
 }
 
@@ -93,6 +102,9 @@ impl Wanted<'_> {
     }
 
     fn is_of_such(&self, place: &ObjectKey, source: Option<&str>) -> bool {
+        if let Some(merged) = self.spec.merged_name() {
+            return place.name == merged;
+        }
         let Some(name) = self.spec.source_of(&place.name) else { return false };
         let reference = || source_reference(&ObjectKey::of_source(self.spec, name));
         // Where it is named, another source's copy of that name is written over.

@@ -315,8 +315,8 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     // Of those that are gone the search tells, where the account may list.
     let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
     let selected = match sync.valid().map(|declared| declared.of(kind)) {
-        Ok(valid) if valid.source_name().is_none() => {
-            let listed = sources::list(&tenant, &valid).await.bounded(valid.targets.len());
+        Ok(valid) if valid.source_names().is_empty() && valid.merge.is_none() => {
+            let listed = sources::list(&tenant, &valid).await.bounded(&valid, valid.targets.len());
             if let Some(why) = listed.unlisted
                 && !may_find_all(&tenant, &valid).await
             {

@@ -3,13 +3,14 @@
 //! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
 //!
 //! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation),
-//! [`verdicts`] (its work as conditions), [`status`] (as a whole status), [`backoff`] (when a target is tried again).
+//! [`verdicts`] and [`source_verdicts`] (its work as conditions), [`needed`] (rights), [`status`] (as a whole
+//! status), [`backoff`] (when a target is tried again).
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`sources`] (which
-//! there are), [`work`] (one resource), [`cleanup`] (a deleted one), [`events`], [`stale_copies`] (finding copies that
-//! are not wanted any more), [`watches`], [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what
-//! this kind adds to the reconcile loop), [`state`] (what is remembered between reconciliations), [`reactions`] (which
-//! changes of namespaces cause a reconciliation).
+//! there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one), [`events`],
+//! [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`finalizer`], [`kinds`] (which the
+//! API server serves), [`reconcile`] (what this kind adds to the reconcile loop), [`state`] (what is remembered between
+//! reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod backoff;
@@ -20,11 +21,14 @@ pub mod execute;
 pub mod fan_out;
 pub mod finalizer;
 pub mod kinds;
+pub mod merging;
+mod needed;
 pub mod outcome;
 pub(crate) mod pages;
 pub mod progress;
 pub mod reactions;
 pub mod reconcile;
+mod source_verdicts;
 pub mod sources;
 pub mod stale_copies;
 pub mod state;

@@ -13,6 +13,7 @@ use super::execute::{Kept, TargetState};
 use crate::args::RunOptions;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;
+use weaver_copies::content::merge::Unmergeable;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::Right;
 
@@ -27,6 +28,8 @@ pub struct Work {
     pub spec: ValidSync,
     /// Each source, by its name.
     pub sources: BTreeMap<String, SourceWork>,
+    /// The one copy that the sources make together, where they are merged; then none has copies of its own.
+    pub merged: Option<SourceWork>,
     /// Why it is not known which sources there are.
     pub unlisted: Option<Unlisted>,
     pub selection: Selection,
@@ -120,6 +123,22 @@ pub enum SourceState {
     AccountToken,
     /// Its copies would have a name of so many characters, which is too long.
     NameTooLong(usize),
+    /// Of the copy of several: this one of them cannot be had, or is not copied.
+    Unmerged {
+        name: String,
+        why: Box<SourceState>,
+    },
+    /// Of the copy of several: they make none together.
+    Unmergeable(Unmergeable),
+}
+
+/// What has copies: each source, or all of them together.
+pub(super) fn copied<'a>(
+    sources: &'a BTreeMap<String, SourceWork>,
+    merged: Option<&'a SourceWork>,
+) -> impl Iterator<Item = &'a SourceWork> {
+    let each = merged.is_none().then(|| sources.values());
+    merged.into_iter().chain(each.into_iter().flatten())
 }
 
 impl SourceState {
@@ -148,16 +167,23 @@ impl Outcome {
             let ends = |target| source.targets.get(target).is_some_and(TargetState::ends_upgrade);
             source.state == SourceState::Found && work.selection.desired.iter().all(ends)
         };
-        !work.spec.dry_run && !work.sources.is_empty() && work.sources.values().all(ends)
+        !work.spec.dry_run
+            && !work.sources.is_empty()
+            && copied(&work.sources, work.merged.as_ref()).all(ends)
     }
 }
 
 impl Work {
     /// Each copy that was tried, with its source and its namespace.
     pub(super) fn copies(&self) -> impl Iterator<Item = (&SourceWork, &str, &TargetState)> {
-        self.sources.values().flat_map(|source| {
+        copied(&self.sources, self.merged.as_ref()).flat_map(|source| {
             source.targets.iter().map(move |(namespace, state)| (source, namespace.as_str(), state))
         })
+    }
+
+    /// Has each target one copy at most?
+    pub(super) fn has_one_copy(&self) -> bool {
+        self.spec.source_name().is_some() || self.merged.is_some()
     }
 
     /// What became of each copy that was tried.

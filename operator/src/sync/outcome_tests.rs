@@ -66,6 +66,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         selection: Selection { desired: spec.targets.clone(), ..Selection::default() },
         spec,
         sources: [("settings".to_owned(), source(targets))].into(),
+        merged: None,
         unlisted: None,
         stale: StaleCopies::default(),
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },

@@ -36,19 +36,21 @@ pub struct Listed {
 impl Listed {
     /// Nothing, where there would be too many copies for `targets` namespaces.
     #[must_use]
-    pub fn bounded(self, targets: usize) -> Self {
+    pub fn bounded(self, spec: &ValidSync, targets: usize) -> Self {
         let sources = self.names.len();
-        if sources < 2 || sources * targets <= MAX_COPIES {
+        if spec.merge.is_some() || sources < 2 || sources * targets <= MAX_COPIES {
             return self;
         }
         Self { unlisted: Some(Unlisted::TooManyCopies { sources, targets }), ..Self::default() }
     }
 }
 
-/// The one that is named, whether it is there or not; or those that are selected.
+/// Those that are named, whether they are there or not; or those that are selected.
 pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> Listed {
     let selector = match &spec.sources {
-        Sources::Named(name) => return Listed { names: [name.clone()].into(), unlisted: None },
+        Sources::Named(_) | Sources::Listed(_) => {
+            return Listed { names: spec.source_names().iter().cloned().collect(), unlisted: None };
+        }
         Sources::Selected(selector) => selector,
     };
     let objects: Api<PartialObjectMeta<Object>> =
@@ -75,25 +77,40 @@ async fn names(objects: &Api<PartialObjectMeta<Object>>, query: &str) -> Result<
 
 fn is_selected(spec: &ValidSync, meta: &ObjectMeta) -> bool {
     match &spec.sources {
-        Sources::Named(_) => true,
+        Sources::Named(_) | Sources::Listed(_) => true,
         Sources::Selected(selector) => {
             may_be_source(meta) && selector.matches(&meta.labels.clone().unwrap_or_default())
         }
     }
 }
 
-/// What was read of the source, and what its copies are to be.
+/// Sources that are read at once; each may have a megabyte.
+pub const READS: usize = 2;
+
+/// Of each source the versions that the watch showed before it was read, and that was read.
+pub type Versions = Vec<(String, [Option<String>; 2])>;
+
+/// What was read of the source, and what is copied of it.
 pub struct Read {
     pub source: SourceState,
     /// The resourceVersion that was read.
     pub version: Option<String>,
     pub absent_keys: Vec<String>,
-    pub copy: Option<Desired>,
+    /// With the metadata of the source.
+    pub content: Option<(Content, ObjectMeta)>,
+}
+
+/// The copy of the source `name`, of which this was read.
+#[must_use]
+pub fn copy(spec: &ValidSync, owner: &Owner, name: &str, (content, meta): (Content, ObjectMeta)) -> Desired {
+    let place = ObjectKey::of_source(spec, name);
+    let metadata = Metadata::new(owner, &source_reference(&place), &meta, spec);
+    Desired::new(owner.clone(), place.kind, &spec.copy_name(name), metadata, content)
 }
 
 /// Reads the source `name`.
-pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: &str) -> Read {
-    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
+pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
+    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), content: None };
     let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
     if copy_name.len() > SUBDOMAIN_MAX {
         return nothing(SourceState::NameTooLong(copy_name.len()));
@@ -112,12 +129,10 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
             let version = source.metadata.resource_version.clone();
             match content.chosen(&spec.keys) {
                 Ok(content) => {
-                    let reference = source_reference(&place);
-                    let metadata = Metadata::new(owner, &reference, &metadata_of(&source), spec);
-                    let copy = Desired::new(owner.clone(), place.kind, &copy_name, metadata, content);
-                    Read { source: SourceState::Found, version, absent_keys, copy: Some(copy) }
+                    let content = Some((content, metadata_of(&source).into_owned()));
+                    Read { source: SourceState::Found, version, absent_keys, content }
                 }
-                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, copy: None },
+                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, content: None },
             }
         }
         Ok(None) => nothing(SourceState::Missing),
@@ -128,6 +143,9 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, owner: &Owner, name: 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::outcome::tests::{spec, valid};
     use super::*;
 
     #[test]
@@ -136,11 +154,16 @@ mod tests {
             names: (0..sources).map(|number| number.to_string()).collect(),
             unlisted: None,
         };
+        let one = valid(spec(&["foo"]));
+        let mut merged = spec(&["foo"]);
+        merged["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"a": "b"}}});
+        (merged["merge"], merged["targets"]["name"]) = (json!({}), json!("all"));
+        assert_eq!(listed(256).bounded(&valid(merged), 1_000).names.len(), 256, "they make one copy");
         for (sources, targets, expected) in [(1, 20_000, 1), (100, 100, 100), (0, 5, 0)] {
-            let found = listed(sources).bounded(targets);
+            let found = listed(sources).bounded(&one, targets);
             assert_eq!((found.names.len(), found.unlisted), (expected, None), "{sources} {targets}");
         }
-        let refused = listed(256).bounded(1_000);
+        let refused = listed(256).bounded(&one, 1_000);
         assert!(refused.names.is_empty());
         assert_eq!(refused.unlisted, Some(Unlisted::TooManyCopies { sources: 256, targets: 1_000 }));
     }

@@ -217,9 +217,9 @@ pub async fn sweep<K: Declares>(
     }
     state.stale_copies.extend(swept.planned.iter().map(|place| (place.clone(), source_of(place))));
     // Of selected sources that are gone, ever new ones, nothing is kept; the search before the end finds their copies.
-    let is_named = spec.source_name().is_some();
+    let is_one = spec.source_name().is_some() || spec.merge.is_some();
     let is_there =
-        |place: &ObjectKey| is_named || wanted.names.as_ref().is_none_or(|names| names.contains(&place.name));
+        |place: &ObjectKey| is_one || wanted.names.as_ref().is_none_or(|names| names.contains(&place.name));
     state.verified.retain(|place, copy| is_there(place) && wanted.has(place, Some(&copy.source)));
     state.backoffs.retain(|place| is_there(place) && wanted.has(place, None));
     swept

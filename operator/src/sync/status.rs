@@ -16,11 +16,10 @@ use weaver_api::v1beta1::{
 };
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{Outcome, SourceState, SourceWork, Unlisted, Work};
-use super::verdicts::{
-    KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, NOT_SERVED, TOO_MANY, at_rest, not_accepted,
-    not_offered, untouched,
-};
+use super::outcome::{Outcome, SourceState, SourceWork, Unlisted, Work, copied};
+use super::source_verdicts::{KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, TOO_LARGE, TOO_MANY};
+use super::verdicts::{NOT_SERVED, at_rest, not_accepted, not_offered, untouched};
+use weaver_copies::content::merge::Unmergeable;
 use weaver_copies::plan::{Before, Foreign};
 
 /// Longest message about one target, in bytes.
@@ -112,14 +111,15 @@ impl State {
 /// Each target, by name.
 fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     let all = work.selection.desired.iter().map(|namespace| {
-        let of_each = work.sources.values().map(|source| match source.targets.get(namespace) {
-            None => (State::Waiting, source.state.reason(), String::new()),
-            Some(target) => {
-                let (state, reason, message) = judged(target, work, namespace, &source.copy_name);
-                let is_one = work.spec.source_name().is_some() || message.is_empty();
-                (state, reason, if is_one { message } else { format!("{}: {message}", source.copy_name) })
-            }
-        });
+        let of_each =
+            copied(&work.sources, work.merged.as_ref()).map(|source| match source.targets.get(namespace) {
+                None => (State::Waiting, source.state.reason(), String::new()),
+                Some(target) => {
+                    let (state, reason, message) = judged(target, work, namespace, &source.copy_name);
+                    let is_one = work.has_one_copy() || message.is_empty();
+                    (state, reason, if is_one { message } else { format!("{}: {message}", source.copy_name) })
+                }
+            });
         // Of several copies the first one with a problem is shown.
         let worst = of_each.min_by_key(|(state, ..)| state.rank());
         let (state, reason, message) =
@@ -144,7 +144,10 @@ fn without_sources(work: &Work) -> &'static str {
 /// As many sources as are shown, those with a problem first.
 fn sources_of(work: &Work) -> Vec<SourceStatus> {
     let of = |(name, source): (&String, &SourceWork)| {
-        let states = source.targets.iter().map(|(namespace, target)| {
+        // What is merged has the copies of all.
+        let is_merged = source.state == SourceState::Found;
+        let copied = work.merged.as_ref().filter(|_| is_merged).unwrap_or(source);
+        let states = copied.targets.iter().map(|(namespace, target)| {
             let (state, ..) = judged(target, work, namespace, &source.copy_name);
             state
         });
@@ -163,15 +166,17 @@ fn sources_of(work: &Work) -> Vec<SourceStatus> {
 
 impl SourceState {
     /// Why a target was not looked at.
-    fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             SourceState::Found => "NotWrittenYet",
             SourceState::Missing => "SourceMissing",
             SourceState::Forbidden(_) => "SourceForbidden",
             SourceState::Failed(_) => "SourceUnknown",
-            SourceState::Clash(_) => KEYS_CLASH,
             SourceState::AccountToken => NOT_COPIED,
             SourceState::NameTooLong(_) => NAME_TOO_LONG,
+            SourceState::Unmerged { why, .. } => why.reason(),
+            SourceState::Unmergeable(Unmergeable::TooLarge { .. }) => TOO_LARGE,
+            SourceState::Clash(_) | SourceState::Unmergeable(_) => KEYS_CLASH,
         }
     }
 }

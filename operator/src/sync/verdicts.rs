@@ -11,13 +11,11 @@ use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, PAUSED, PROGRESSING, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
-use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{SourceState, SourceWork, Unlisted, Work};
+use super::outcome::{SourceWork, Work};
 use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
@@ -26,22 +24,6 @@ use crate::watch::LIMITS;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Before, Foreign};
 use weaver_copies::rights::{Right, explain};
-use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES};
-
-/// Reason while what the spec asks of the source's keys cannot be done.
-pub(super) const KEYS_CLASH: &str = "KeysClash";
-
-/// Reason while the source is what is never copied.
-pub(super) const NOT_COPIED: &str = "SourceNotCopied";
-
-/// Reason while the name of a copy would be too long.
-pub(super) const NAME_TOO_LONG: &str = "CopyNameTooLong";
-
-/// Reason while labels select no source.
-pub(super) const NO_SOURCE: &str = "NoSource";
-
-/// Reason while they select more than may be.
-pub(super) const TOO_MANY: &str = "TooManySources";
 
 /// Reason while the API server does not serve the kind that is asked for, or not at that version.
 pub(super) const KIND_NOT_SERVED: &str = "KindNotServed";
@@ -109,131 +91,9 @@ impl Work {
         }
     }
 
-    fn source_found(&self) -> Verdict {
-        match self.sources.first_key_value() {
-            Some((name, source)) if self.spec.source_name().is_some() => self.found(name, source),
-            _ => self.selected(),
-        }
-    }
-
-    /// Of sources that labels select.
-    fn selected(&self) -> Verdict {
-        let verdict = |truth, reason, words| Verdict::new(SOURCE_FOUND, truth, reason, words);
-        if let Some((reason, words)) = self.nothing_selected() {
-            let truth = if matches!(reason, NO_SOURCE | TOO_MANY) { Truth::False } else { Truth::Unknown };
-            return verdict(truth, reason, words);
-        }
-        let unread = self.sources.iter().find(|(_, source)| source.state.is_unknown());
-        if let Some((name, source)) = unread {
-            let Verdict { truth, reason, message, .. } = self.found(name, source);
-            return verdict(truth, reason, message);
-        }
-        let incomplete: Vec<String> = self
-            .sources
-            .iter()
-            .filter(|(_, source)| !source.absent_keys.is_empty())
-            .map(|(name, source)| format!("{name} has no key {}", listed(&source.absent_keys)))
-            .collect();
-        let mut message = format!("{} {} found", self.sources.len(), self.those());
-        if !incomplete.is_empty() {
-            let _ = write!(message, "; {}", listed(&incomplete));
-        }
-        verdict(Truth::True, "Found", message)
-    }
-
-    /// Why there is nothing to copy of what labels select.
-    fn nothing_selected(&self) -> Option<(&'static str, String)> {
-        if self.spec.source_name().is_some() {
-            return None;
-        }
-        Some(match &self.unlisted {
-            Some(Unlisted::TooMany) => {
-                let words = format!(
-                    "more than {MAX_SOURCES} {} were found, so nothing is copied: ask for more labels in \
-                     spec.source.selector, or divide them among several ConfigMapSyncs; existing copies stay as \
-                     they are",
-                    self.those()
-                );
-                (TOO_MANY, words)
-            }
-            Some(Unlisted::TooManyCopies { sources, targets }) => {
-                let words = format!(
-                    "{sources} {} for {targets} namespaces would be {} copies, and at most {MAX_COPIES} are allowed, so \
-                     nothing is copied: select fewer sources, or divide them among several ConfigMapSyncs; existing \
-                     copies stay as they are",
-                    self.those(),
-                    sources * targets
-                );
-                (TOO_MANY, words)
-            }
-            Some(Unlisted::Forbidden(words)) => ("SourceForbidden", words.clone()),
-            Some(Unlisted::Failed(words)) => ("SourceUnknown", words.clone()),
-            None if self.sources.is_empty() => {
-                let copies = match self.spec.source_deletion_policy {
-                    SourceDeletionPolicy::Retain => "stay as they are",
-                    SourceDeletionPolicy::Delete => "are deleted",
-                };
-                let namespace = &self.spec.source_namespace;
-                (
-                    NO_SOURCE,
-                    format!("no {} were found; copies of sources in {namespace} {copies}", self.those()),
-                )
-            }
-            None => return None,
-        })
-    }
-
-    /// The sources, in words.
-    fn those(&self) -> String {
-        let ValidSync { source_kind, source_namespace, .. } = &self.spec;
-        format!("{} in {source_namespace} that spec.source.selector selects", source_kind.several())
-    }
-
-    fn found(&self, name: &str, source: &SourceWork) -> Verdict {
-        let place = ObjectKey::of_source(&self.spec, name);
-        match &source.state {
-            SourceState::Found
-            | SourceState::Clash(_)
-            | SourceState::AccountToken
-            | SourceState::NameTooLong(_) => {
-                let absent = format!("; it has no key {}", listed(&source.absent_keys));
-                let absent = if source.absent_keys.is_empty() { "" } else { &absent };
-                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{place}{absent}"))
-            }
-            SourceState::Missing => Verdict::new(
-                SOURCE_FOUND,
-                Truth::False,
-                "SourceMissing",
-                match self.spec.source_deletion_policy {
-                    SourceDeletionPolicy::Retain => {
-                        format!("{place} does not exist; existing copies stay as they are")
-                    }
-                    SourceDeletionPolicy::Delete => {
-                        format!("{place} does not exist, so its copies are deleted")
-                    }
-                },
-            ),
-            SourceState::Forbidden(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", words.clone())
-            }
-            SourceState::Failed(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", words.clone())
-            }
-        }
-    }
-
-    /// Why no target was looked at, where none was.
-    fn unjudged(&self) -> Option<(&'static str, String)> {
-        let unjudged: Option<Vec<_>> = self.sources.values().map(|source| source.state.unjudged()).collect();
-        self.nothing_selected().or_else(|| unjudged?.into_iter().next())
-    }
-
     /// A copy, in words: its namespace, and its name where there are several.
     fn target_name(&self, source: &SourceWork, namespace: &str) -> String {
-        match self.spec.source_name() {
-            Some(_) => namespace.to_owned(),
-            None => format!("{namespace}/{}", source.copy_name),
-        }
+        if self.has_one_copy() { namespace.to_owned() } else { format!("{namespace}/{}", source.copy_name) }
     }
 
     fn conflicted(&self) -> Verdict {
@@ -302,7 +162,7 @@ impl Work {
                 }
             }
         }
-        for (name, source) in &self.sources {
+        for (name, source) in self.sources.iter().filter(|_| self.merged.is_none()) {
             if let Some((_, words)) = source.state.unjudged() {
                 troubles.push(format!("{}: {words}", ObjectKey::of_source(&self.spec, name)));
             }
@@ -319,9 +179,10 @@ impl Work {
                 .push(format!("could not determine which selected namespaces the account may see: {words}"));
         }
         let all = self.targets().count();
-        let mut message = match self.spec.source_name() {
-            Some(_) => format!("{synced} of {all} targets hold the copy"),
-            None => format!("{synced} of {all} copies of {} sources are there", self.sources.len()),
+        let mut message = if self.has_one_copy() {
+            format!("{synced} of {all} targets hold the copy")
+        } else {
+            format!("{synced} of {all} copies of {} sources are there", self.sources.len())
         };
         let absent: Vec<String> = absent.into_iter().collect();
         if !absent.is_empty() {
@@ -344,33 +205,6 @@ impl Work {
             let _ = write!(message, "; {}", listed(more));
         }
         Verdict::new(TARGETS_SYNCED, truth, reason, message)
-    }
-}
-
-impl SourceState {
-    /// Why no target was looked at, where none was.
-    pub(super) fn unjudged(&self) -> Option<(&'static str, String)> {
-        match self {
-            SourceState::Found => None,
-            SourceState::Clash(clash) => {
-                Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
-            }
-            SourceState::AccountToken => {
-                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
-                             account and is never copied; existing copies stay as they are";
-                Some((NOT_COPIED, words.to_owned()))
-            }
-            SourceState::NameTooLong(length) => {
-                let words = format!(
-                    "the name of its copies would have {length} characters, and at most {SUBDOMAIN_MAX} are \
-                     allowed: shorten spec.targets.namePrefix and nameSuffix, or its name"
-                );
-                Some((NAME_TOO_LONG, words))
-            }
-            SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
-                Some(("SourceUnknown", "not checked: the source could not be read".to_owned()))
-            }
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
 
 use super::super::outcome::tests::{account, clash, forbidden, selected, synced, without_copies, work};
-use super::super::outcome::{Outcome, Unlisted, Watched};
+use super::super::outcome::{Outcome, SourceState, Unlisted, Watched};
 use super::*;
 use crate::controller::verdicts::migrated;
 

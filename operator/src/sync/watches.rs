@@ -21,9 +21,19 @@ use weaver_copies::sources::query;
 /// Watches that one resource uses.
 #[derive(Default)]
 pub struct Watches {
-    source: Option<Interest>,
+    sources: Vec<Interest>,
     /// By namespace; by `None`, the one on all of them.
     copies: BTreeMap<Option<String>, Interest>,
+}
+
+/// What of the sources' namespace is watched.
+fn selectors(spec: &ValidSync) -> Vec<Selector> {
+    match &spec.sources {
+        Sources::Selected(selector) => vec![Selector::Labels(query(selector))],
+        Sources::Named(_) | Sources::Listed(_) => {
+            spec.source_names().iter().cloned().map(Selector::Name).collect()
+        }
+    }
 }
 
 /// How the watches are.
@@ -56,11 +66,6 @@ impl Watches {
             selector,
         };
         loop {
-            let selector = match &spec.sources {
-                Sources::Named(name) => Selector::Name(name.clone()),
-                Sources::Selected(selector) => Selector::Labels(query(selector)),
-            };
-            let source = key(Some(spec.source_namespace.clone()), selector);
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
                 let had = had.filter(|open| *open.key() == key);
@@ -70,7 +75,13 @@ impl Watches {
                 }
                 joined
             };
-            self.source = open(self.source.take(), source);
+            let mut had = std::mem::take(&mut self.sources);
+            for selector in selectors(spec) {
+                let key = key(Some(spec.source_namespace.clone()), selector);
+                let open_already = had.iter().position(|open| *open.key() == key);
+                self.sources.extend(open(open_already.map(|at| had.swap_remove(at)), key));
+            }
+            drop(had);
             let wanted: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
@@ -113,7 +124,7 @@ impl Watches {
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
     async fn settled(&self, mut beyond: Vec<WatchKey>) -> Joined {
-        let all = self.source.iter().chain(self.copies.values());
+        let all = self.sources.iter().chain(self.copies.values());
         let settled = join_all(all.map(|open| async { (open.key(), open.settled().await) })).await;
         let blind = !beyond.is_empty() || settled.iter().any(|(_, state)| *state != WatchState::Up);
         let those = |wanted| {
@@ -126,10 +137,18 @@ impl Watches {
 
     /// Has each watch that was refused tried again whose rights are not among those that are `missing` any more.
     pub fn try_again(&self, missing: &BTreeSet<Right>) {
-        for open in self.source.iter().chain(self.copies.values()) {
+        for open in self.sources.iter().chain(self.copies.values()) {
             let key = open.key();
-            let here =
-                |right: &&Right| right.kind == key.kind && Some(&right.namespace) == key.namespace.as_ref();
+            // A right on another source of several says nothing.
+            let is_of_another = |right: &Right| match (&right.object, &key.selector) {
+                (Some(object), Selector::Name(name)) => object != name,
+                _ => false,
+            };
+            let here = |right: &&Right| {
+                right.kind == key.kind
+                    && Some(&right.namespace) == key.namespace.as_ref()
+                    && !is_of_another(right)
+            };
             if !missing.iter().filter(here).any(|right| ["list", "watch"].contains(&right.verb)) {
                 open.try_again();
             }
@@ -139,7 +158,11 @@ impl Watches {
     /// Which state of this source its watch shows, empty where it is not there; `None` while that is not known.
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync, name: &str) -> Option<String> {
-        match seen(&self.source.as_ref()?.see(&spec.source_namespace, name)) {
+        let is_on = |open: &&Interest| match &open.key().selector {
+            Selector::Name(watched) => watched == name,
+            Selector::Labels(_) | Selector::All => true,
+        };
+        match seen(&self.sources.iter().find(is_on)?.see(&spec.source_namespace, name)) {
             SeenCopy::Unknown => None,
             SeenCopy::Nothing => Some(String::new()),
             SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta.resource_version.clone(),

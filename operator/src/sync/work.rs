@@ -8,9 +8,8 @@ use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
-use weaver_api::kind::ObjectKind;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy};
+use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::CallError;
 use weaver_tenant::review::missing;
@@ -18,29 +17,28 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::declared::{Declares, NamedKind};
-use super::execute::{Hindrance, Kept, Mode, TargetState};
+use super::execute::{Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
 use super::kinds::NoKind;
+use super::merging::{Merged, merge};
+use super::needed::{needed_rights, tells};
 use super::outcome::{
-    Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Unlisted, Watched, Work,
+    Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Unlisted, Watched, Work, copied,
 };
-use super::sources::{Listed, Read, list, read};
+use super::sources::{Listed, READS, Read, Versions, copy, list, read};
 use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
-use crate::watch::{ResourceRef, WatchKey, is_on_sources};
+use crate::watch::ResourceRef;
 use weaver_copies::copy::{Desired, owner};
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::namespace::selects;
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::{TakeOver, Takes};
-use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
+use weaver_copies::rights::Right;
 use weaver_copies::sources::Wanted;
-
-/// Sources that are read at once; each may have a megabyte.
-const READS: usize = 2;
 
 /// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
 /// changed in the middle: what is left of the work is not worth doing any more.
@@ -112,8 +110,13 @@ impl<K: Declares> Pass<'_, K> {
             .watches
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
-        let Listed { names, unlisted } = list(tenant, spec).await.bounded(selection.desired.len());
-        let sources = self.sources(state, &names, &selection.desired).await?;
+        let Listed { names, unlisted } = list(tenant, spec).await.bounded(spec, selection.desired.len());
+        let (sources, merged) = match (&spec.merge, spec.merged_name()) {
+            (Some(how), Some(name)) => self.merged(state, how, name, &names, &selection.desired).await?,
+            _ => (self.sources(state, &names, &selection.desired).await?, None),
+        };
+        self.note_copies(state, &sources, merged.as_ref());
+        let copies = || copied(&sources, merged.as_ref());
         let is_gone = |source: &SourceWork| source.state == SourceState::Missing;
         let may_be_unserved =
             if names.is_empty() { unlisted.is_some() } else { sources.values().all(is_gone) };
@@ -126,14 +129,24 @@ impl<K: Declares> Pass<'_, K> {
         // Someone took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
             && (!(state.stale_copies.is_empty() && state.verified.is_empty())
-                || sources.values().flat_map(|source| source.targets.values()).any(TargetState::is_synced));
+                || copies().flat_map(|source| source.targets.values()).any(TargetState::is_synced));
         let rights = self
-            .rights(state, needed_rights(spec, &sources, unlisted.as_ref(), &stale_copies.kept, &refused))
+            .rights(
+                state,
+                needed_rights(
+                    spec,
+                    (&sources, merged.as_ref()),
+                    unlisted.as_ref(),
+                    &stale_copies.kept,
+                    &refused,
+                ),
+            )
             .await;
-        let beyond = beyond.iter().filter(|key| tells(key, &sources)).count();
+        let beyond = beyond.iter().filter(|key| tells(key, &sources, merged.as_ref())).count();
         Some(Ok(Work {
             account: tenant.account.clone(),
             sources,
+            merged,
             unlisted,
             selection,
             stale: stale_copies,
@@ -157,13 +170,15 @@ impl<K: Declares> Pass<'_, K> {
         'all: for some in order.chunks(READS) {
             let shown: Vec<_> =
                 some.iter().map(|name| state.watches.source_version(&self.spec, name)).collect();
-            let reads = some.iter().map(|name| read(self.tenant, &self.spec, &self.owner, name));
+            let reads = some.iter().map(|name| read(self.tenant, &self.spec, name));
             let reads = join_all(reads).await;
             for ((name, shown), read) in some.iter().zip(shown).zip(reads) {
-                let Read { source, version, absent_keys, copy } = read;
+                let Read { source, version, absent_keys, content } = read;
                 let mut targets = BTreeMap::new();
-                if let Some(copy) = &copy {
-                    (targets, is_whole) = self.fan_out(state, name, copy, desired, [&shown, &version]).await;
+                if let Some(content) = content {
+                    let copy = copy(&self.spec, &self.owner, name, content);
+                    let versions = vec![(name.clone(), [shown, version])];
+                    (targets, is_whole) = self.fan_out(state, name, &copy, desired, &versions).await;
                 }
                 let copy_name = self.spec.copy_name(name);
                 sources.insert(name.clone(), SourceWork { state: source, absent_keys, copy_name, targets });
@@ -172,30 +187,71 @@ impl<K: Declares> Pass<'_, K> {
                 }
             }
         }
+        is_whole.then_some(sources)
+    }
+
+    /// Reads all sources and copies what they make together. `None`, if one became outdated before its end.
+    async fn merged(
+        &self,
+        state: &mut SyncState,
+        how: &Merge,
+        copy_name: &str,
+        names: &BTreeSet<String>,
+        desired: &BTreeSet<String>,
+    ) -> Option<(BTreeMap<String, SourceWork>, Option<SourceWork>)> {
+        let Self { tenant, spec, owner, .. } = self;
+        let order: Vec<String> = match &spec.sources {
+            Sources::Listed(names) => names.clone(),
+            Sources::Named(_) | Sources::Selected(_) => names.iter().cloned().collect(),
+        };
+        let Merged { sources, versions, copy } =
+            merge(tenant, spec, how, (owner, copy_name), &state.watches, &order).await;
+        let mut merged = SourceWork {
+            state: SourceState::Found,
+            absent_keys: Vec::new(),
+            copy_name: copy_name.to_owned(),
+            targets: BTreeMap::new(),
+        };
+        match copy {
+            Ok(copy) => {
+                let (targets, is_whole) = self.fan_out(state, copy_name, &copy, desired, &versions).await;
+                merged.targets = is_whole.then_some(targets)?;
+            }
+            Err(why) => merged.state = why,
+        }
+        Some((sources, Some(merged)))
+    }
+
+    /// What follows from what became of the copies for the next reconciliation.
+    fn note_copies(
+        &self,
+        state: &mut SyncState,
+        sources: &BTreeMap<String, SourceWork>,
+        merged: Option<&SourceWork>,
+    ) {
         let copies = || {
             let of = |source: &SourceWork| {
                 let copies = source.targets.clone().into_iter();
                 let name = source.copy_name.clone();
                 copies.map(move |(namespace, copy)| (ObjectKey::of_copy(&self.spec, &namespace, &name), copy))
             };
-            sources.values().flat_map(of)
+            copied(sources, merged).flat_map(of)
         };
         if copies().any(|(_, copy)| written(&copy).is_some()) {
             state.common.rate_limit.spend();
         }
         let conflicts = copies().filter(|(_, copy)| matches!(copy, TargetState::Conflict(_)));
         state.watches.wait_for(&conflicts.map(|(place, _)| place).collect::<Vec<_>>());
-        is_whole.then_some(sources)
     }
 
-    /// `versions` are those of the source that the watch showed before it was read, and that was read.
+    /// Copies what was made of the sources of these `versions`.
     async fn fan_out(
         &self,
         state: &mut SyncState,
         source: &str,
         copy: &Desired,
         desired: &BTreeSet<String>,
-        versions: [&Option<String>; 2],
+        versions: &Versions,
     ) -> (BTreeMap<String, TargetState>, bool) {
         let takes = Takes {
             upstreams: TakeOver::of(&self.spec, self.sync.meta()),
@@ -212,10 +268,12 @@ impl<K: Declares> Pass<'_, K> {
         };
         let outdated = |watches: &Watches, begun: usize| {
             // The watch may still show what was before, or already what was read.
-            let now = watches.source_version(&self.spec, source);
-            let changed = now.is_some() && versions.iter().all(|before| now != **before);
+            let has_changed = |(name, versions): &(String, [Option<String>; 2])| {
+                let now = watches.source_version(&self.spec, name);
+                now.is_some() && versions.iter().all(|before| now != *before)
+            };
             // A source that changes faster than it can be read would be copied never.
-            (changed && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
+            (versions.iter().any(has_changed) && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
         };
         fan_out(self.context, state, self.sync, job, desired, outdated).await
     }
@@ -232,9 +290,8 @@ impl<K: Declares> Pass<'_, K> {
         let Self { context, tenant, spec, owner, mode, .. } = self;
         let search_failed = stale_copies::search(context, state, tenant, self.sync, spec.source_kind).await;
         // One that was selected and went meanwhile is gone when it is selected no more.
-        let is_there = |source: &&SourceWork| {
-            source.state != SourceState::Missing || matches!(spec.sources, Sources::Selected(_))
-        };
+        let is_selected = matches!(spec.sources, Sources::Selected(_)) && spec.merge.is_none();
+        let is_there = |source: &&SourceWork| source.state != SourceState::Missing || is_selected;
         let names = sources.values().filter(is_there).map(|source| source.copy_name.clone());
         let names = unlisted.is_none().then(|| names.collect());
         let wanted = Wanted { spec, namespaces: asked, names };
@@ -274,20 +331,6 @@ fn is_outdated<K: Declares>(context: &Context<K>, sync: &K) -> bool {
     })
 }
 
-/// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in
-/// which it has no right shows by nothing whether it is there.
-fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>) -> bool {
-    let holds = |namespace: &String| {
-        let mut copies = sources.values().filter_map(|source| source.targets.get(namespace));
-        copies.any(TargetState::is_synced)
-    };
-    match (&key.namespace, is_on_sources(key)) {
-        (_, true) => sources.values().any(|source| source.state == SourceState::Found),
-        (Some(namespace), false) => holds(namespace),
-        (None, false) => true,
-    }
-}
-
 /// The namespaces that a spec asks for, as far as the tenant may know of them; and all of them.
 async fn select<K: Declares>(
     context: &Context<K>,
@@ -324,33 +367,4 @@ async fn touched(
     let kind = resource(spec.source_kind);
     let everywhere = tenant.access.is_everywhere(&kind).await?;
     Ok((tenant.access.touched(&kind, candidates).await?, !everywhere))
-}
-
-/// The rights to ask about: where something was refused, all that is needed there; and how many places with a
-/// refusal are not asked about, because they are too many.
-fn needed_rights(
-    spec: &ValidSync,
-    sources: &BTreeMap<String, SourceWork>,
-    unlisted: Option<&Unlisted>,
-    stale_copies: &BTreeMap<ObjectKey, Kept>,
-    refused: &[WatchKey],
-) -> (Vec<Right>, usize) {
-    let mut needed = Vec::new();
-    let is_refused = |source: &SourceWork| matches!(source.state, SourceState::Forbidden(_));
-    if refused.iter().any(is_on_sources)
-        || matches!(unlisted, Some(Unlisted::Forbidden(_)))
-        || sources.values().any(is_refused)
-    {
-        needed.extend(for_source(spec.source_kind, &spec.source_namespace, spec.source_name()));
-    }
-    let watches = refused.iter().filter(|key| !is_on_sources(key));
-    let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
-    let writes = sources.values().flat_map(|source| &source.targets);
-    let writes = writes.filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
-    let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
-    let removals = stale_copies.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
-    let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
-    let targets: BTreeSet<(ObjectKind, &String)> = watches.chain(writes).chain(removals).collect();
-    needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));
-    (needed, targets.len().saturating_sub(EXPLAINED))
 }

@@ -35,6 +35,7 @@ const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];
 
 const NEW_ONLY: &[Field] = &[
     Field { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
+    Field { path: &["source", "names"], default: None },
     Field { path: &["source", "selector"], default: None },
     Field { path: &["targets", "patterns"], default: None },
     Field { path: &["targets", "selector"], default: None },
@@ -45,6 +46,7 @@ const NEW_ONLY: &[Field] = &[
     Field { path: &["targets", "labels"], default: None },
     Field { path: &["targets", "annotations"], default: None },
     Field { path: &["keys"], default: None },
+    Field { path: &["merge"], default: None },
     Field { path: &["conflictPolicy"], default: Some(Default::Text("Refuse")) },
     Field { path: &["sourceDeletionPolicy"], default: Some(Default::Text("Retain")) },
     Field { path: &["deletionPolicy"], default: Some(Default::Text("Delete")) },

@@ -83,13 +83,14 @@ pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
             "source",
             one_of(&json!([
                 {"namespace": "s", "name": "n"}, {"kind": "Secret", "namespace": "s", "name": "n"},
-                {"namespace": "s", "selector": {"matchLabels": {"a": "b"}}},
+                {"namespace": "s", "selector": {"matchLabels": {"a": "b"}}}, {"namespace": "s", "names": ["b", "a"]},
             ]))
             .prop_map(Some)
             .boxed(),
         ),
         ("targets", targets.prop_map(Some).boxed()),
         ("keys", some(one_of(&json!([{}, {"include": ["a"]}, {"rename": {"a": "b"}}])))),
+        ("merge", some(one_of(&json!([{}, {"clashPolicy": "Last", "join": ["a"]}])))),
         ("conflictPolicy", some(one_of(&json!(["Refuse", "Adopt"])))),
         ("sourceDeletionPolicy", some(one_of(&json!(["Retain", "Delete"])))),
         ("deletionPolicy", some(one_of(&json!(["Delete", "Orphan"])))),

@@ -9,6 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::merge::Merge;
 use super::selector::Selector;
 use super::service_account::ServiceAccountRef;
 use super::sync_status::ConfigMapSyncStatus;
@@ -72,7 +73,19 @@ impl ConfigMapSync {
 /// Desired state of a ConfigMapSync.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["serviceAccount", "source", "targets"]))]
+#[schemars(extend("required" = ["serviceAccount", "source", "targets"], "x-kubernetes-validations" = [
+    // Both are about a new field, so it is plain that no more is refused.
+    schema::rule_at(
+        "merge",
+        "!has(self.merge) || !has(self.source) || !has(self.source.name)",
+        "what is merged is listed in names, or selected",
+    ),
+    schema::rule_at(
+        "targets.name",
+        "!has(self.merge) || (has(self.targets) && has(self.targets.name))",
+        "the merged copy needs a name",
+    ),
+]))]
 pub struct ConfigMapSyncSpec {
     /// The ServiceAccount that reads the source and writes the copies. It is one of this resource's own
     /// namespace, always; only what it may do is done. There is no default.
@@ -97,6 +110,12 @@ pub struct ConfigMapSyncSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Keys>,
 
+    /// Makes one copy of all sources, called `targets.name`, instead of a copy of each. A merged Secret has the type
+    /// Opaque; labels and annotations are those of `targets` alone. One that would have more than 1 MiB is refused.
+    /// Default: each source has a copy of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Merge>,
+
     /// What happens if an object of that name exists without the ownership labels of a ConfigMapSync: `Refuse` leaves
     /// it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken, not even of one that is
     /// gone: `weaver orphans adopt` makes that an ordinary object. One of the same namespace and name counts as the
@@ -104,7 +123,8 @@ pub struct ConfigMapSyncSpec {
     pub conflict_policy: ConflictPolicy,
 
     /// What happens to the copies when the source is deleted, or no longer has the labels that are asked for: `Retain`
-    /// keeps them, `Delete` removes them. Default: Retain.
+    /// keeps them, `Delete` removes them. A merged copy stays as it is while one of `source.names` does not exist, or
+    /// loses its keys; of sources that are selected it always has those that are there. Default: Retain.
     pub source_deletion_policy: SourceDeletionPolicy,
 
     /// What happens to the copies when this resource is deleted: `Delete` removes them, `Orphan` leaves them
@@ -132,6 +152,7 @@ impl Default for ConfigMapSyncSpec {
             source: None,
             targets: None,
             keys: None,
+            merge: None,
             conflict_policy: ConflictPolicy::default(),
             source_deletion_policy: SourceDeletionPolicy::default(),
             deletion_policy: DeletionPolicy::default(),
@@ -147,8 +168,16 @@ impl Default for ConfigMapSyncSpec {
 #[serde(default)]
 #[schemars(extend("required" = ["namespace"], "x-kubernetes-validations" = [
     // A name was required, and the selector is new: so it is plain that no more is refused.
-    schema::rule("has(self.name) || has(self.selector)", "one of name and selector must say what is copied"),
+    schema::rule(
+        "has(self.name) || has(self.selector) || (has(self.names) && size(self.names) > 0)",
+        "one of name, names and selector must say what is copied",
+    ),
     schema::rule_at("name", "!has(self.selector) || !has(self.name)", "name and selector exclude each other"),
+    schema::rule_at(
+        "names",
+        "!has(self.names) || size(self.names) == 0 || !(has(self.name) || has(self.selector))",
+        "names, name and selector exclude each other",
+    ),
 ]))]
 pub struct Source {
     /// Kind of the source, and of its copies. Default: ConfigMap.
@@ -164,10 +193,20 @@ pub struct Source {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
 
+    /// Instead of the name, where sources are merged: their names, each once, in their order, at most 32.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        inner(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub names: Vec<String>,
+
     /// Instead of the name: each object of the namespace with these labels is copied, at most 256; where there are
     /// more, nothing is. Copies of a ConfigMapSync and the ConfigMap kube-root-ca.crt are never selected. One that is
-    /// deleted or loses its labels is gone, as `sourceDeletionPolicy` has it. The account needs the right to `list`
-    /// and `get` all objects of the kind in the namespace, which gets no copies itself.
+    /// deleted or loses its labels is gone, as `sourceDeletionPolicy` has it. Where they are merged, they are in the order
+    /// of their names. The account needs the right to `list` and `get` all objects of the kind in the namespace, which
+    /// gets no copies itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [schema::rule(
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
@@ -255,7 +294,8 @@ pub struct Targets {
     )]
     pub exclude: Vec<String>,
 
-    /// Name of the copies: at most 253 characters. Not with `source.selector`, nor with `namePrefix` and `nameSuffix`.
+    /// Name of the copies: at most 253 characters. Not with `namePrefix` and `nameSuffix`; nor with `source.selector`,
+    /// but where sources are merged, which needs it.
     /// Default, and the meaning of null: the name of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]

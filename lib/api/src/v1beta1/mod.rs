@@ -10,6 +10,7 @@
 
 mod config_map_sync;
 mod generate;
+mod merge;
 mod node_report;
 mod resource_sync;
 mod selector;
@@ -19,6 +20,7 @@ mod sync_status;
 
 pub use config_map_sync::*;
 pub use generate::*;
+pub use merge::*;
 pub use node_report::*;
 pub use resource_sync::*;
 pub use selector::*;

@@ -159,6 +159,7 @@ impl From<ResourceSyncSpec> for ConfigMapSyncSpec {
             source: spec.source.map(source),
             targets: spec.targets,
             keys: None,
+            merge: None,
             conflict_policy: spec.conflict_policy,
             source_deletion_policy: spec.source_deletion_policy,
             deletion_policy: spec.deletion_policy,

@@ -24,7 +24,7 @@ pub struct ConfigMapSyncStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
 
-    /// The sources one by one where a selector says which they are, at most 128, those with a problem first.
+    /// The sources one by one where there may be several, at most 128, those with a problem first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = MAX_SOURCES_SHOWN),
@@ -64,7 +64,7 @@ pub struct Counts {
     pub failed: i32,
     /// Targets with another object of that name.
     pub conflicts: i32,
-    /// Sources that the selector selects.
+    /// Sources, where there may be several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<i32>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fault::{SpecFault, shown};
 use super::fields::{Faults, entry};
+use super::merge::{check_copy_name, check_merge};
 use super::values::{
     Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
     name_suffix, namespace, object_name,
@@ -12,8 +13,8 @@ use super::values::{
 use crate::kind::ObjectKind;
 use crate::pattern;
 use crate::v1beta1::{
-    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, ImmutablePolicy, Keys, Operator, Selector,
-    Source, SourceDeletionPolicy, Targets,
+    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, ImmutablePolicy, Keys, Merge, Operator,
+    Selector, Source, SourceDeletionPolicy, Targets,
 };
 
 /// Most namespaces in one list.
@@ -29,7 +30,7 @@ const MAX_VALUES: usize = 64;
 /// Longest selector of sources, in bytes: it is part of an address.
 const MAX_QUERY: usize = 8_192;
 /// Most keys in one list.
-const MAX_KEYS: usize = 256;
+pub(super) const MAX_KEYS: usize = 256;
 /// Seconds between two comparisons, and the step in which they are given.
 const RESYNC: [i32; 2] = [60, 86_400];
 const RESYNC_STEP: i32 = 10;
@@ -66,6 +67,8 @@ pub struct ValidSync {
     /// Which keys are copied and under what names. Of the keys mentioned no two get one name; where `include`
     /// is empty, a key of the source that is not mentioned may still have the name that another one is given.
     pub keys: Keys,
+    /// All sources make one copy, whose name is fixed.
+    pub merge: Option<Merge>,
     /// What happens where an unmarked object of that name exists.
     pub conflict_policy: ConflictPolicy,
     /// What happens to a copy that cannot be updated, because it is immutable; that of a `ConfigMapSync` is replaced.
@@ -82,11 +85,13 @@ pub struct ValidSync {
     pub dry_run: bool,
 }
 
-/// The sources: one by name, or all with certain labels.
+/// The sources: one by name, several by their names, or all with certain labels.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Sources {
     /// The object of this name.
     Named(String),
+    /// The objects of these names, of which there is at least one, in their order. They are merged.
+    Listed(Vec<String>),
     /// Those with these labels, of which there is at least one, that are no copies themselves.
     Selected(Selector),
 }
@@ -106,7 +111,26 @@ impl ValidSync {
     pub fn source_name(&self) -> Option<&str> {
         match &self.sources {
             Sources::Named(name) => Some(name),
-            Sources::Selected(_) => None,
+            Sources::Listed(_) | Sources::Selected(_) => None,
+        }
+    }
+
+    /// Names of the sources, where they are named; else none.
+    #[must_use]
+    pub fn source_names(&self) -> &[String] {
+        match &self.sources {
+            Sources::Named(name) => std::slice::from_ref(name),
+            Sources::Listed(names) => names,
+            Sources::Selected(_) => &[],
+        }
+    }
+
+    /// Name of the copy that all sources make together.
+    #[must_use]
+    pub fn merged_name(&self) -> Option<&str> {
+        match (&self.merge, &self.copy_names) {
+            (Some(_), CopyNames::Fixed(name)) => Some(name),
+            _ => None,
         }
     }
 
@@ -134,7 +158,8 @@ impl ValidSync {
     /// labels select, where a copy with the source's labels could be taken for one.
     #[must_use]
     pub fn spares_own_namespace(&self) -> bool {
-        self.source_name().is_none_or(|name| self.copy_name(name) == name)
+        let is_source = |name: &String| self.copy_name(name) == *name;
+        matches!(self.sources, Sources::Selected(_)) || self.source_names().iter().any(is_source)
     }
 
     /// Are there targets that it does not name?
@@ -174,9 +199,10 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
     let sources = sources(&source, &mut faults);
     let targets = spec.targets.clone().unwrap_or_default();
     check_targets(&targets, &mut faults);
-    check_copy_name(&source, &targets, &mut faults);
+    check_copy_name(spec, &source, &targets, &mut faults);
     let keys = spec.keys.clone().unwrap_or_default();
     check_keys(&keys, &mut faults);
+    check_merge(spec.merge.as_ref(), &source, &targets, &mut faults);
     let [soonest, latest] = RESYNC;
     let resync = spec.resync_seconds;
     if !(soonest..=latest).contains(&resync) || resync % RESYNC_STEP != 0 {
@@ -208,6 +234,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
         labels: targets.labels,
         annotations: targets.annotations,
         keys,
+        merge: spec.merge.clone(),
         conflict_policy: spec.conflict_policy,
         immutable_policy: ImmutablePolicy::Replace,
         source_deletion_policy: spec.source_deletion_policy,
@@ -224,6 +251,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
 fn sources(source: &Source, faults: &mut Faults) -> Sources {
     let field = "spec.source.selector";
     match (&source.name, &source.selector) {
+        (None, None) if !source.names.is_empty() => Sources::Listed(source.names.clone()),
         (name, None) => {
             let remedy = "name the object to copy, or select objects by their labels in spec.source.selector";
             Sources::Named(faults.required("spec.source.name", name.as_deref(), object_name, remedy))
@@ -254,24 +282,6 @@ fn sources(source: &Source, faults: &mut Faults) -> Sources {
             }
             Sources::Selected(selector.clone())
         }
-    }
-}
-
-/// A name is for the copies of one source, and so is said in one way. The schema cannot say this.
-fn check_copy_name(source: &Source, targets: &Targets, faults: &mut Faults) {
-    let field = "spec.targets.name";
-    if targets.name.is_none() {
-        return;
-    }
-    if source.selector.is_some() {
-        faults.broken(
-            field,
-            "is one name for the copies of all that spec.source.selector selects: use namePrefix or \
-             nameSuffix instead"
-                .to_owned(),
-        );
-    } else if targets.name_prefix.is_some() || targets.name_suffix.is_some() {
-        faults.broken(field, "and namePrefix or nameSuffix exclude each other: drop one of them".to_owned());
     }
 }
 

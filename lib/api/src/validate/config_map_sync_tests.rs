@@ -190,6 +190,7 @@ fn what_is_left_out_has_its_default() {
             exclude: set(&[]),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            merge: None,
             keys: Keys::default(),
             conflict_policy: ConflictPolicy::Refuse,
             immutable_policy: ImmutablePolicy::Replace,

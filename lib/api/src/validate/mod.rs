@@ -9,7 +9,7 @@
 //!
 //! Stricter than the schemas, which cannot say it: keys of labels, annotations and renamings are possible
 //! ones; what is renamed is also copied, and no two keys get one name; one name is not that of the copies of several
-//! sources; a time is one that can be read
+//! sources, and several are named only to be merged; a time is one that can be read
 //! ([`ValidToken::not_before`]). Left to the parser: JSON types and unknown enum values. Left to the API
 //! server: whether an `operator` is there at all, since it parses to `In`.
 //!
@@ -19,6 +19,7 @@ mod config_map_sync;
 mod fault;
 mod fields;
 mod generate;
+mod merge;
 mod resource_sync;
 mod service_token;
 mod token;

@@ -9,8 +9,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use weaver_api::schema::{KEY_PATTERN, LABEL_VALUE_PATTERN};
 use weaver_api::v1beta1::{
-    ConfigMapSyncSpec, Expression, Generate, Keys, Operator, Selector, ServiceAccountRef, ServiceTokenSpec,
-    Source, SourceKind, Targets, Token, Writer,
+    ConfigMapSyncSpec, Expression, Generate, Keys, Merge, Operator, Selector, ServiceAccountRef,
+    ServiceTokenSpec, Source, SourceKind, Targets, Token, Writer,
 };
 use weaver_api::validate::{SpecFault, validate, validate_token};
 
@@ -97,17 +97,20 @@ prop_compose! {
     fn sync()(
         service_account in account(),
         source in option::weighted(0.9, (
-            option::weighted(0.9, name()), option::weighted(0.8, name()), option::weighted(0.2, selector()),
+            option::weighted(0.9, name()), option::weighted(0.7, name()), option::weighted(0.2, selector()),
+            prop_oneof![4 => Just(Vec::new()), 1 => names()],
         )),
+        merge in option::weighted(0.2, names()),
         targets in option::weighted(0.9, targets()),
         keys in option::weighted(0.3, (names(), names(), map())),
         resync_seconds in number(vec![50, 59, 60, 65, 600, 86_400, 86_410], any::<i32>()),
     ) -> ConfigMapSyncSpec {
-        let source = source.map(|(namespace, name, selector)| {
-            Source { kind: SourceKind::ConfigMap, namespace, name, selector }
+        let source = source.map(|(namespace, name, selector, names)| {
+            Source { kind: SourceKind::ConfigMap, namespace, name, names, selector }
         });
+        let merge = merge.map(|join| Merge { join, ..Merge::default() });
         let keys = keys.map(|(include, exclude, rename)| Keys { include, exclude, rename });
-        ConfigMapSyncSpec { service_account, source, targets, keys, resync_seconds, ..Default::default() }
+        ConfigMapSyncSpec { service_account, source, targets, keys, merge, resync_seconds, ..Default::default() }
     }
 }
 
@@ -186,6 +189,7 @@ fn is_stricter(fault: &SpecFault) -> bool {
         || field.contains(".selector.matchExpressions[") && last == Some("key")
         || field == "spec.targets.name"
             && (text.contains("one name for") || text.contains("exclude each other"))
+        || field == "spec.source.names" && text.contains("sources that are merged")
         || last == Some("notBefore")
 }
 
@@ -203,7 +207,10 @@ fn agree(judge: &SchemaJudge, kind: &str, spec: &Value, faults: &[SpecFault]) ->
         prop_assert!(!fields.is_empty(), "only the pure rules refuse: {fault}");
         let by_cel = [
             "spec.source.name",
+            "spec.merge",
+            "spec.source.names",
             "spec.source.selector",
+            "spec.targets.name",
             "spec.targets",
             "spec.targets.labels",
             "spec.targets.annotations",

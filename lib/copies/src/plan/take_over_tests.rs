@@ -168,7 +168,7 @@ fn nothing_is_deleted_on_upstreams_marks() {
         by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&immutable));
     assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
     let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, Some("team-a".into()), Some("settings".into()));
-    let source = SpecSource { kind, namespace, name, is_selected: false };
+    let source = SpecSource { kind, namespace, name, names: Vec::new(), is_selected: false };
     for upstream in UPSTREAM {
         for namespace in ["foo", "team-a"] {
             let found = object(Ours::None, upstream, (namespace, "settings"), "1", false);

@@ -199,6 +199,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
         kind,
         namespace: namespace.map(Into::into),
         name: name.map(Into::into),
+        names: Vec::new(),
         is_selected: false,
     };
     let named = source(Some("team-a"), Some("settings"));

@@ -1,0 +1,229 @@
+//! Several sources as the content of one copy. Pure.
+//!
+//! A key that two sources have is decided by its name alone, whatever its values are: an edit of a value never changes
+//! whether there is a copy. Sources are added in the order of [`reading_order`], the one that counts first; so what
+//! is held is never more than one copy may have and one source besides.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weaver_api::kind::ObjectKind;
+use weaver_api::v1beta1::{ClashPolicy, Merge};
+
+use super::Content;
+
+/// What the API server stores of a `ConfigMap` or `Secret` at most, in bytes of its values.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Type of each Secret that is made of several.
+const MERGED_TYPE: &str = "Opaque";
+
+/// Keys and sources that an error names.
+const NAMED: usize = 5;
+
+/// The sources in the order in which they are to be read and added, each with its place among them.
+#[must_use]
+pub fn reading_order<'a>(merge: &Merge, names: &'a [String]) -> Vec<(usize, &'a String)> {
+    let mut order: Vec<_> = names.iter().enumerate().collect();
+    if merge.clash_policy == ClashPolicy::Last {
+        order.reverse();
+    }
+    order
+}
+
+/// Why sources make no copy together. Names keys, sources and sizes, and nothing that a source holds.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unmergeable {
+    /// Two sources have one key.
+    #[error(
+        "sources have the same key: {}; name it in spec.merge.join, set spec.merge.clashPolicy to First or Last, or leave \
+         it out by spec.keys.exclude", clashes(.0)
+    )]
+    Clash(Vec<KeyClash>),
+    /// A key that is to be joined has no text.
+    #[error(
+        "key {key} of {source_name} is in binaryData, which is not joined: take it out of spec.merge.join"
+    )]
+    Binary { key: String, source_name: String },
+    /// It would be too large; these sources were added, with the bytes of each.
+    #[error("the copy would have {bytes} bytes or more, and at most {MAX_BYTES} are allowed: {}", sizes(.sources))]
+    TooLarge { bytes: usize, sources: Vec<(String, usize)> },
+}
+
+/// A key, and the two sources that have it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeyClash {
+    pub key: String,
+    pub sources: [String; 2],
+}
+
+fn clashes(all: &[KeyClash]) -> String {
+    let of = |KeyClash { key, sources: [one, other] }: &KeyClash| format!("{key} in {one} and {other}");
+    few(all.iter().map(of).collect())
+}
+
+fn sizes(all: &[(String, usize)]) -> String {
+    let mut all = all.to_vec();
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    few(all.into_iter().map(|(name, bytes)| format!("{name} has {bytes}")).collect())
+}
+
+fn few(all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let mut text = all.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}
+
+/// The content of one copy while sources are added to it.
+pub struct Merging<'a> {
+    merge: &'a Merge,
+    kind: ObjectKind,
+    content: Content,
+    /// Values of the keys that are joined, by the place of their source.
+    joined: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
+    /// Which source gave each key.
+    givers: BTreeMap<String, String>,
+    clashes: Vec<KeyClash>,
+    sizes: Vec<(String, usize)>,
+    bytes: usize,
+    fault: Option<Unmergeable>,
+}
+
+impl<'a> Merging<'a> {
+    #[must_use]
+    pub fn new(merge: &'a Merge, kind: ObjectKind) -> Self {
+        let type_ = kind.is_same(ObjectKind::SECRET).then(|| MERGED_TYPE.to_owned());
+        Self {
+            merge,
+            kind,
+            content: Content { type_, ..Content::default() },
+            joined: BTreeMap::new(),
+            givers: BTreeMap::new(),
+            clashes: Vec::new(),
+            sizes: Vec::new(),
+            bytes: 0,
+            fault: None,
+        }
+    }
+
+    /// Adds what is copied of the source `name`, whose place among the sources this is.
+    pub fn add(&mut self, place: usize, name: &str, source: Content) {
+        if self.fault.is_some() {
+            return;
+        }
+        let before = self.bytes;
+        for (key, value) in source.data {
+            if self.merge.join.contains(&key) {
+                self.join(place, key, &value);
+            } else if self.gives(&key, name) {
+                self.bytes = self.bytes.saturating_add(self.length(&value));
+                self.content.data.insert(key, value);
+            }
+        }
+        for (key, value) in source.binary_data {
+            if self.merge.join.contains(&key) {
+                self.fault = Some(Unmergeable::Binary { key, source_name: name.to_owned() });
+                return;
+            }
+            if self.gives(&key, name) {
+                self.bytes = self.bytes.saturating_add(decoded_length(&value));
+                self.content.binary_data.insert(key, value);
+            }
+        }
+        self.sizes.push((name.to_owned(), self.bytes.saturating_sub(before)));
+        if self.bytes > MAX_BYTES {
+            self.content = Content::default();
+            self.joined.clear();
+            self.fault = Some(Unmergeable::TooLarge { bytes: self.bytes, sources: self.sizes.clone() });
+        }
+    }
+
+    /// Is it known that there is no copy, whatever is added?
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    /// What the copy holds.
+    ///
+    /// # Errors
+    /// The sources make no copy together.
+    pub fn finish(mut self) -> Result<Content, Unmergeable> {
+        if !self.clashes.is_empty() {
+            return Err(Unmergeable::Clash(self.clashes));
+        }
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for (key, values) in self.joined {
+            let (value, added) = joined(values.into_values());
+            self.bytes = self.bytes.saturating_add(added);
+            let text = if self.kind.is_same(ObjectKind::SECRET) {
+                STANDARD.encode(value)
+            } else {
+                // Of texts, with newlines between them.
+                String::from_utf8_lossy(&value).into_owned()
+            };
+            self.content.data.insert(key, text);
+        }
+        if self.bytes > MAX_BYTES {
+            return Err(Unmergeable::TooLarge { bytes: self.bytes, sources: self.sizes });
+        }
+        Ok(self.content)
+    }
+
+    fn join(&mut self, place: usize, key: String, value: &str) {
+        let value = if self.kind.is_same(ObjectKind::SECRET) {
+            // The API server stores nothing else.
+            STANDARD.decode(value).unwrap_or_default()
+        } else {
+            value.as_bytes().to_vec()
+        };
+        self.bytes = self.bytes.saturating_add(value.len());
+        self.joined.entry(key).or_default().insert(place, value);
+    }
+
+    /// Is the value of this key that of the source `name`? What was added first counts.
+    fn gives(&mut self, key: &str, name: &str) -> bool {
+        let Some(giver) = self.givers.get(key) else {
+            self.givers.insert(key.to_owned(), name.to_owned());
+            return true;
+        };
+        if self.merge.clash_policy == ClashPolicy::Refuse {
+            let sources = [giver.clone(), name.to_owned()];
+            self.clashes.push(KeyClash { key: key.to_owned(), sources });
+        }
+        false
+    }
+
+    fn length(&self, value: &str) -> usize {
+        if self.kind.is_same(ObjectKind::SECRET) { decoded_length(value) } else { value.len() }
+    }
+}
+
+/// The values in a row, each on lines of its own; and how many newlines that took.
+fn joined(values: impl Iterator<Item = Vec<u8>>) -> (Vec<u8>, usize) {
+    let (mut all, mut added) = (Vec::new(), 0);
+    for value in values.filter(|value| !value.is_empty()) {
+        if all.last().is_some_and(|last| *last != b'\n') {
+            all.push(b'\n');
+            added += 1;
+        }
+        all.extend(value);
+    }
+    (all, added)
+}
+
+/// Bytes that a value in base64 stands for.
+fn decoded_length(value: &str) -> usize {
+    let padding = value.bytes().rev().take_while(|byte| *byte == b'=').count();
+    (value.len() / 4 * 3).saturating_sub(padding)
+}
+
+#[cfg(test)]
+mod tests;
