@@ -114,7 +114,8 @@ case ${1-all} in
     step "Rust tests built" nextest run --locked --workspace --no-run
     # An example with tests of its own is built as these only.
     step "examples built" cargo build --locked --workspace --examples
-    step "examples in the documentation" cargo test --locked --quiet -p weaver-api -p weaver-client -p weaver-tenant --doc
+    # Of the whole workspace, since in a part of it the dependencies would have other features and be compiled again.
+    step "examples in the documentation" cargo test --locked --quiet --workspace --doc
     real_k3d
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
