@@ -38,7 +38,7 @@ test-long: ## Scenarios that take minutes: all orders of appearance, crowds of t
 	@tests/devstack/test_long.sh
 
 .PHONY: fuzz
-fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 100,000 inputs from a fixed seed
+fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 30,000 inputs from a fixed seed
 	@tests/devstack/fuzz.sh
 
 .PHONY: bench
