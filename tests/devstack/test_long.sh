@@ -7,18 +7,32 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
 
-tests/devstack/prerequisites.sh rust cc cross go curl
+# All at once: two installations are in each other's way.
+tests/devstack/prerequisites.sh rust cc cxx cross go curl image deb apt release windows
 # shellcheck source=tests/devstack/tools.sh
 . tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"
+
+# Clean machines and packages wait for downloads and boots: next to what the compiler is busy with. What they say is
+# shown when they are done.
+said=$(mktemp)
+set -m # a group of its own, to end it with all it started
+{ tests/devstack/clean_roots.sh && tests/devstack/packages.sh; } > "$said" 2>&1 &
+set +m
+roots=$!
+trap 'kill -- "-$roots" 2> /dev/null || :; rm "$said"' EXIT
+
 tests/devstack/fuzz.sh replay
 tests/devstack/other_kubernetes.sh
 echo "== weaver for Windows, compiled ($SECONDS s so far)"
 tests/devstack/laptops.sh check
-echo "== clean machines ($SECONDS s so far)"
-tests/devstack/clean_roots.sh
-echo "== Debian packages ($SECONDS s so far)"
-tests/devstack/packages.sh
+echo "== clean machines and Debian packages ($SECONDS s so far)"
+done=0
+wait "$roots" || done=$?
+cat "$said"
+((done == 0)) || exit "$done"
+trap - EXIT
+rm "$said"
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled again.
 cargo test --locked --quiet --workspace --no-run
