@@ -17,7 +17,7 @@ use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{ALLOW_TOKENS_LABEL, Owner};
 use weaver_api::v1beta1::{GeneratedStatus, ServiceToken};
-use weaver_api::validate::{ValidServiceToken, validate_token};
+use weaver_api::validate::{SpecFault, ValidAccount, ValidServiceToken, validate_token};
 use weaver_tenant::review::missing;
 use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{Account, TenantClient};
@@ -45,14 +45,9 @@ pub async fn work(
     state: &mut TokenState,
     resource: &ServiceToken,
 ) -> Option<Outcome> {
-    let lost = convert::lost(&resource.metadata).map(|fault| Err(vec![fault]));
-    let asked = match lost.unwrap_or_else(|| validate_token(resource.desired())) {
-        Ok(asked) => asked,
-        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
-    };
     let owner = owner(resource);
-    let (asked, wanted) = match asked.with_generated(&format!("{}/{}", owner.namespace, owner.name)) {
-        Ok(both) => both,
+    let (asked, wanted) = match valid(resource, &owner) {
+        Ok(valid) => valid,
         Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
@@ -127,6 +122,17 @@ pub async fn work(
         sent: sent || made.sent || surplus.count > 0,
         next: next.map(|due| (due, context.own.now())),
     })))
+}
+
+/// The spec with the tokens of generated accounts, and these accounts.
+fn valid(
+    resource: &ServiceToken,
+    owner: &Owner,
+) -> Result<(ValidServiceToken, Vec<ValidAccount>), Vec<SpecFault>> {
+    if let Some(fault) = convert::lost(&resource.metadata) {
+        return Err(vec![fault]);
+    }
+    validate_token(resource.desired())?.with_generated(&format!("{}/{}", owner.namespace, owner.name))
 }
 
 /// What became of generated accounts. Where they could not be listed, there are as many as `before`.

@@ -34,9 +34,10 @@ use weaver_tenant::{Account, TenantClient};
 use super::Context;
 use super::declared::{Declares, NamedKind};
 use super::events;
-use super::execute::{Hindrance, Mode, Removal};
+use super::execute::Mode;
 use super::kinds::NoKind;
 use super::outcome::Unlisted;
+use super::remove::{Hindrance, Kept, Removal};
 use super::sources;
 use super::stale_copies;
 use super::state::{Search, SyncState};
@@ -312,24 +313,10 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         }
         state.search = Search::Done(tenant.uid.clone());
     }
-    // Of those that are gone the search tells, where the account may list.
-    let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
+    let mut left = Left::default();
     let selected = match sync.valid().map(|declared| declared.of(kind)) {
         Ok(valid) if valid.source_names().is_empty() && valid.merge.is_none() => {
-            let listed = sources::list(&tenant, &valid).await.bounded(&valid, valid.targets.len());
-            if let Some(why) = listed.unlisted
-                && !may_find_all(&tenant, &valid).await
-            {
-                let words = |why: &str| format!("its sources in {}: {why}", valid.source_namespace);
-                match why {
-                    Unlisted::Forbidden(why) => refused.push(words(&why)),
-                    Unlisted::Failed(why) => failed.push(words(&why)),
-                    Unlisted::TooMany | Unlisted::TooManyCopies { .. } => {
-                        hindered.push(words("too many to look for"));
-                    }
-                }
-            }
-            listed.names
+            selected_names(&tenant, &valid, &mut left).await
         }
         _ => BTreeSet::new(),
     };
@@ -338,6 +325,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
     let places = known.keys().cloned().chain(named).collect();
+    let mut upstream = BTreeSet::new();
     for (place, removal) in stale_copies::remove(context, &tenant, &owner, &source, places, Mode::Write).await
     {
         match removal {
@@ -345,12 +333,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
             Ok(Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {
-                let words = format!("{place}: {}", kept.words());
-                match kept.why {
-                    Hindrance::Forbidden(_) => refused.push(words),
-                    Hindrance::Rejected(_) => hindered.push(words),
-                    Hindrance::Failed(_) => failed.push(words),
-                }
+                left.kept(&place, &kept);
                 let source = known.get(&place).cloned();
                 if kept.marked || source.is_some() {
                     state.stale_copies.insert(place, source.flatten());
@@ -358,11 +341,55 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
             }
         }
     }
-    match (failed.is_empty(), hindered.is_empty(), refused.is_empty()) {
-        (true, true, true) => Pass::Clean(upstream),
-        (true, true, false) => Pass::Refused(left(&[refused])),
-        (true, false, _) => Pass::Hindered(left(&[hindered, refused])),
-        (false, ..) => Pass::Failed(left(&[failed, hindered, refused])),
+    left.pass(upstream)
+}
+
+/// Names of the sources that are selected now, which name copies. Of those that are gone the search tells, where the
+/// account may list.
+async fn selected_names(tenant: &TenantClient, spec: &ValidSync, left: &mut Left) -> BTreeSet<String> {
+    let listed = sources::list(tenant, spec).await.bounded(spec, spec.targets.len());
+    if let Some(why) = listed.unlisted
+        && !may_find_all(tenant, spec).await
+    {
+        let words = |why: &str| format!("its sources in {}: {why}", spec.source_namespace);
+        match why {
+            Unlisted::Forbidden(why) => left.refused.push(words(&why)),
+            Unlisted::Failed(why) => left.failed.push(words(&why)),
+            Unlisted::TooMany | Unlisted::TooManyCopies { .. } => {
+                left.hindered.push(words("too many to look for"));
+            }
+        }
+    }
+    listed.names
+}
+
+/// Places where something may be left, in words, by what is in the way.
+#[derive(Default)]
+struct Left {
+    refused: Vec<String>,
+    hindered: Vec<String>,
+    failed: Vec<String>,
+}
+
+impl Left {
+    fn kept(&mut self, place: &ObjectKey, kept: &Kept) {
+        let places = match kept.why {
+            Hindrance::Forbidden(_) => &mut self.refused,
+            Hindrance::Rejected(_) => &mut self.hindered,
+            Hindrance::Failed(_) => &mut self.failed,
+        };
+        places.push(format!("{place}: {}", kept.words()));
+    }
+
+    /// How the pass ended that left these; the copies `upstream` are the upstream operator's.
+    fn pass(self, upstream: BTreeSet<ObjectKey>) -> Pass {
+        let Self { refused, hindered, failed } = self;
+        match (failed.is_empty(), hindered.is_empty(), refused.is_empty()) {
+            (true, true, true) => Pass::Clean(upstream),
+            (true, true, false) => Pass::Refused(line(&[refused])),
+            (true, false, _) => Pass::Hindered(line(&[hindered, refused])),
+            (false, ..) => Pass::Failed(line(&[failed, hindered, refused])),
+        }
     }
 }
 
@@ -400,7 +427,7 @@ async fn may_find_all(tenant: &TenantClient, spec: &ValidSync) -> bool {
 }
 
 /// In words that fit into a line of the log, however many places there are.
-fn left(places: &[Vec<String>]) -> String {
+fn line(places: &[Vec<String>]) -> String {
     bounded(&listed(&places.concat()), MAX_LEFT)
 }
 

@@ -54,9 +54,9 @@ fn copies_that_are_to_stay_are_never_waited_for() {
 #[test]
 fn a_thousand_refusals_fit_into_a_line_of_the_log() {
     let refusals: Vec<String> = (0..1_000).map(|n| format!("ConfigMap {n:063}/{n:0253}: {n:0512}")).collect();
-    let words = left(&[refusals[..1].to_vec(), refusals[1..].to_vec()]);
+    let words = line(&[refusals[..1].to_vec(), refusals[1..].to_vec()]);
     assert!(words.len() <= MAX_LEFT + 16, "{}", words.len());
-    assert_eq!(left(&[vec!["a".into()], vec!["b".into(); 10]]).split("; ").last(), Some("and 1 more"));
+    assert_eq!(line(&[vec!["a".into()], vec!["b".into(); 10]]).split("; ").last(), Some("and 1 more"));
 }
 
 fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {

@@ -1,4 +1,4 @@
-//! Brings one target to its desired state, and removes one stale copy, as the tenant.
+//! Brings one target to its desired state, as the tenant.
 //!
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create
 //! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
@@ -6,24 +6,20 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions, PropagationPolicy};
-use kube::core::{PartialObjectMeta, Status};
+use kube::core::Status;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::info;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::Owner;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
 use crate::code;
 use weaver_copies::copy::Desired;
 use weaver_copies::kinds::staying_on;
-use weaver_copies::metadata::{adopted, is_adopted, released};
-use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::plan::{
-    Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, keeps_from_replacing, stale_copy,
-};
-use weaver_copies::sources::SpecSource;
+use weaver_copies::metadata::adopted;
+use weaver_copies::object::Object;
+use weaver_copies::plan::{Before, CopyStep, Foreign, Takes, Verified, by_object, keeps_from_replacing};
 
 /// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
@@ -32,7 +28,7 @@ const FIELD_MANAGER: &str = "weaver-operator";
 const REPLACE: &str = "spec.immutablePolicy: Replace deletes such a copy and makes it again";
 
 /// How often one reconciliation judges a target that keeps changing under its hands.
-const ROUNDS: usize = 4;
+pub(super) const ROUNDS: usize = 4;
 
 /// How far a reconciliation goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -305,111 +301,13 @@ fn is_of_another(status: &Status) -> bool {
     kind.is_some_and(|kind| !kind.is_empty() && kind != "namespaces")
 }
 
-/// Why a stale copy is still there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
-    /// What was in the way.
-    pub why: Hindrance,
-    /// The tenant's identity saw our mark on it, just before.
-    pub marked: bool,
-}
-
-/// What is in the way of a removal.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Hindrance {
-    /// The tenant lacks the right.
-    Forbidden(Box<Status>),
-    /// A policy or a webhook refused the removal.
-    Rejected(String),
-    Failed(String),
-}
-
-impl Kept {
-    /// The reason in words.
-    #[must_use]
-    pub fn words(&self) -> &str {
-        match &self.why {
-            Hindrance::Forbidden(status) => &status.message,
-            Hindrance::Rejected(words) | Hindrance::Failed(words) => words,
-        }
-    }
-}
-
-/// What became of the object at the place of a stale copy.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Removal {
-    /// It was a copy of ours, and is gone; or would be, where it was only tried. One that was adopted is there
-    /// still, and not ours any more.
-    Removed,
-    /// There was none of ours.
-    Nothing,
-    /// The upstream operator made it for this resource. It stays: on those marks nothing is deleted.
-    UpstreamStays,
-}
-
-/// Removes what stands at a place if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
-/// that only in [`Mode::Write`].
-///
-/// # Errors
-/// Why a copy of ours may still be there.
-pub async fn remove(
-    tenant: &TenantClient,
-    owner: &Owner,
-    source: &SpecSource,
-    ObjectKey { kind, namespace, name }: &ObjectKey,
-    mode: Mode,
-) -> Result<Removal, Kept> {
-    let copies: Api<Object> = tenant.namespaced(kind, namespace);
-    let metas: Api<PartialObjectMeta<Object>> = tenant.namespaced(kind, namespace);
-    let mut marked = false;
-    for _ in 0..ROUNDS {
-        marked = false;
-        let removed = match lookup(metas.get_metadata(name)).await {
-            Ok(None) => return Ok(Removal::Nothing),
-            Ok(Some(found)) => match stale_copy(owner, source, *kind, &found.metadata) {
-                StaleCopy::Ours => {
-                    marked = true;
-                    if is_adopted(&found.metadata) {
-                        release(&copies, &found.metadata, mode).await
-                    } else {
-                        delete(&copies, &found.metadata, mode).await
-                    }
-                }
-                StaleCopy::Upstreams => return Ok(Removal::UpstreamStays),
-                StaleCopy::Others => return Ok(Removal::Nothing),
-            },
-            Err(error) => Err(error),
-        };
-        let why = match removed {
-            Ok(()) => return Ok(Removal::Removed),
-            Err(CallError::Conflict(_)) => continue,
-            Err(CallError::Forbidden(status)) => Hindrance::Forbidden(status),
-            Err(CallError::Rejected(status)) => Hindrance::Rejected(status.message),
-            // That of another's kind: it may stay so.
-            Err(error) if error.is_failed_conversion() => Hindrance::Rejected(error.to_string()),
-            Err(error) => Hindrance::Failed(error.to_string()),
-        };
-        return Err(Kept { why, marked });
-    }
-    let words = format!("the object changed {ROUNDS} times while it was being removed");
-    Err(Kept { why: Hindrance::Failed(words), marked })
-}
-
-/// Takes our marks off exactly the state `seen`; its content stays as it is.
-async fn release(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
-    let name = seen.name.as_deref().unwrap_or_default();
-    let Some(mut object) = lookup(api.get(name)).await? else { return Ok(()) };
-    // Written over is what was judged, and nothing newer.
-    object.metadata = released(seen.clone());
-    lookup(api.replace(name, &put(mode), &object)).await.map(drop)
-}
-
-fn put(mode: Mode) -> PostParams {
+/// How an object is written in `mode`.
+pub(super) fn put(mode: Mode) -> PostParams {
     PostParams { dry_run: mode != Mode::Write, field_manager: Some(FIELD_MANAGER.into()) }
 }
 
 /// Deletes exactly the state `seen`; "not there" is done.
-async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
+pub(super) async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
     let preconditions =
         Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
     let dry_run = mode != Mode::Write;

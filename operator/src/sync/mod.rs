@@ -28,6 +28,7 @@ pub(crate) mod pages;
 pub mod progress;
 pub mod reactions;
 pub mod reconcile;
+mod remove;
 mod source_verdicts;
 pub mod sources;
 pub mod stale_copies;

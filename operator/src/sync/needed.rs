@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 
-use super::execute::{Hindrance, Kept, TargetState};
+use super::execute::TargetState;
 use super::outcome::{SourceState, SourceWork, Unlisted, copied};
+use super::remove::{Hindrance, Kept};
 use crate::watch::{WatchKey, is_on_sources};
 use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::{EXPLAINED, Right, for_sources, for_target};

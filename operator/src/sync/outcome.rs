@@ -9,7 +9,8 @@ use std::time::Duration;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
-use super::execute::{Kept, TargetState};
+use super::execute::TargetState;
+use super::remove::Kept;
 use crate::args::RunOptions;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;

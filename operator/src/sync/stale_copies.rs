@@ -24,9 +24,10 @@ use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::declared::Declares;
-use super::execute::{self, Hindrance, Kept, Mode, Removal};
+use super::execute::Mode;
 use super::outcome::StaleCopies;
 use super::pages::each_page;
+use super::remove::{self, Hindrance, Kept, Removal};
 use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
@@ -161,7 +162,7 @@ pub async fn remove<K: Declares>(
                     let why = Hindrance::Failed("all resources were paused meanwhile".into());
                     Err(Kept { why, marked: false })
                 }
-                None => execute::remove(tenant, owner, source, &place, mode).await,
+                None => remove::remove(tenant, owner, source, &place, mode).await,
             };
             (place, removal)
         })

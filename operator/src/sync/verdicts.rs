@@ -3,6 +3,7 @@
 //! The fold looks at nothing but that, so two equal outcomes give equal conditions and the second writes no
 //! status. Messages are for people: they name places and remedies, and hold nothing of any object's content.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -129,39 +130,52 @@ impl Work {
         if let Some((reason, words)) = self.unjudged() {
             return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, words);
         }
-        let (mut synced, mut absent) = (0, BTreeSet::new());
-        let (mut troubles, mut planned) = (Vec::new(), Vec::new());
-        for (source, namespace, state) in self.copies() {
-            let target = || self.target_name(source, namespace);
-            match state {
-                TargetState::Synced(..) => synced += 1,
-                TargetState::NamespaceMissing => drop(absent.insert(namespace.to_owned())),
-                TargetState::NamespaceTerminating => {}
-                TargetState::WithoutFinalizer => troubles.push(format!("{}: not written yet", target())),
-                TargetState::Planned(change) => {
-                    let what = match change {
-                        CopyChange::Create => "created",
-                        CopyChange::Update(Before::Ours) => "updated",
-                        CopyChange::Update(Before::Upstreams) => "taken over from the upstream operator",
-                        CopyChange::Update(Before::Theirs) => "adopted",
-                        CopyChange::Replace => "replaced",
-                    };
-                    planned.push(format!("{}: would be {what}", target()));
-                }
-                TargetState::NotServed => troubles.push(format!("{}: {NOT_SERVED}", target())),
-                TargetState::NotAccepted => {
-                    troubles.push(format!("{}: {}", target(), not_accepted(&self.account)));
-                }
-                TargetState::NotOffered => {
-                    troubles.push(format!("{}: {}", target(), not_offered(&self.spec)));
-                }
-                TargetState::Conflict(_) => troubles.push(format!("{}: conflict", target())),
-                TargetState::Forbidden(status) => troubles.push(format!("{}: {}", target(), status.message)),
-                TargetState::Rejected(words) | TargetState::Failed(words) => {
-                    troubles.push(format!("{}: {words}", target()));
-                }
-            }
+        let (troubles, planned) = (self.troubles(), self.planned());
+        let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
+            (false, _) => (Truth::False, "TargetsFailed"),
+            (true, false) => (Truth::False, DRY_RUN),
+            (true, true) => (Truth::True, "Synced"),
+        };
+        let mut message = self.synced_words();
+        for more in [troubles, planned].iter().filter(|more| !more.is_empty()) {
+            let _ = write!(message, "; {}", listed(more));
         }
+        Verdict::new(TARGETS_SYNCED, truth, reason, message)
+    }
+
+    /// How many copies are there, and which namespaces have none without a fault.
+    fn synced_words(&self) -> String {
+        let (all, synced) =
+            (self.targets().count(), self.targets().filter(|state| state.is_synced()).count());
+        let mut message = if self.has_one_copy() {
+            format!("{synced} of {all} targets hold the copy")
+        } else {
+            format!("{synced} of {all} copies of {} sources are there", self.sources.len())
+        };
+        let is_absent = |state: &TargetState| *state == TargetState::NamespaceMissing;
+        let absent = self.copies().filter(|(.., state)| is_absent(state));
+        let absent: BTreeSet<String> = absent.map(|(_, namespace, _)| namespace.to_owned()).collect();
+        if !absent.is_empty() {
+            let absent: Vec<String> = absent.into_iter().collect();
+            let _ = write!(message, "; waiting for namespaces that do not exist: {}", listed(&absent));
+        }
+        if self.spec.names_source_namespace {
+            let _ = write!(
+                message,
+                "; {} is the source's own namespace and is skipped",
+                self.spec.source_namespace
+            );
+        }
+        message
+    }
+
+    /// What stands in the way: of copies, of sources, of stale copies, of the search for namespaces.
+    fn troubles(&self) -> Vec<String> {
+        let of_copies = self.copies().filter_map(|(source, namespace, state)| {
+            let words = self.trouble(state)?;
+            Some(format!("{}: {words}", self.target_name(source, namespace)))
+        });
+        let mut troubles: Vec<String> = of_copies.collect();
         for (name, source) in self.sources.iter().filter(|_| self.merged.is_none()) {
             if let Some((_, words)) = source.state.unjudged() {
                 troubles.push(format!("{}: {words}", ObjectKey::of_source(&self.spec, name)));
@@ -178,33 +192,40 @@ impl Work {
             troubles
                 .push(format!("could not determine which selected namespaces the account may see: {words}"));
         }
-        let all = self.targets().count();
-        let mut message = if self.has_one_copy() {
-            format!("{synced} of {all} targets hold the copy")
-        } else {
-            format!("{synced} of {all} copies of {} sources are there", self.sources.len())
-        };
-        let absent: Vec<String> = absent.into_iter().collect();
-        if !absent.is_empty() {
-            let _ = write!(message, "; waiting for namespaces that do not exist: {}", listed(&absent));
-        }
-        if self.spec.names_source_namespace {
-            let _ = write!(
-                message,
-                "; {} is the source's own namespace and is skipped",
-                self.spec.source_namespace
-            );
-        }
-        planned.extend(self.stale.planned.iter().map(|place| format!("{place}: would be removed")));
-        let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
-            (false, _) => (Truth::False, "TargetsFailed"),
-            (true, false) => (Truth::False, DRY_RUN),
-            (true, true) => (Truth::True, "Synced"),
-        };
-        for more in [troubles, planned].iter().filter(|more| !more.is_empty()) {
-            let _ = write!(message, "; {}", listed(more));
-        }
-        Verdict::new(TARGETS_SYNCED, truth, reason, message)
+        troubles
+    }
+
+    /// Why a target does not hold the copy, where that is a fault.
+    fn trouble<'a>(&self, state: &'a TargetState) -> Option<Cow<'a, str>> {
+        Some(match state {
+            TargetState::Synced(..)
+            | TargetState::Planned(_)
+            | TargetState::NamespaceMissing
+            | TargetState::NamespaceTerminating => return None,
+            TargetState::WithoutFinalizer => "not written yet".into(),
+            TargetState::NotServed => NOT_SERVED.into(),
+            TargetState::NotAccepted => not_accepted(&self.account).into(),
+            TargetState::NotOffered => not_offered(&self.spec).into(),
+            TargetState::Conflict(_) => "conflict".into(),
+            TargetState::Forbidden(status) => (&status.message).into(),
+            TargetState::Rejected(words) | TargetState::Failed(words) => words.into(),
+        })
+    }
+
+    /// What a dry run would change.
+    fn planned(&self) -> Vec<String> {
+        let changed = self.copies().filter_map(|(source, namespace, state)| {
+            let TargetState::Planned(change) = state else { return None };
+            let what = match change {
+                CopyChange::Create => "created",
+                CopyChange::Update(Before::Ours) => "updated",
+                CopyChange::Update(Before::Upstreams) => "taken over from the upstream operator",
+                CopyChange::Update(Before::Theirs) => "adopted",
+                CopyChange::Replace => "replaced",
+            };
+            Some(format!("{}: would be {what}", self.target_name(source, namespace)))
+        });
+        changed.chain(self.stale.planned.iter().map(|place| format!("{place}: would be removed"))).collect()
     }
 }
 
