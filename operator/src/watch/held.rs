@@ -30,8 +30,8 @@ const EACH: usize = 1_024;
 
 /// What the watches of one tenant namespace may use.
 pub const LIMITS: Limits = Limits {
-    // One resource with all its thousand targets in namespaces that each grant their Role, or a thousand
-    // resources with a source each. A watch costs some 40 KiB.
+    // One resource with all its thousand targets in namespaces that each grant their Role, a thousand resources with a
+    // source each, or 32 that merge 32 sources each. A watch costs some 40 KiB.
     watches: 1_024,
     // Ten thousand copies, and an eighth of the memory that deploy/kubernetes gives the operator.
     bytes: 16 << 20,

@@ -17,10 +17,13 @@ use super::Content;
 /// What the API server stores of a `ConfigMap` or `Secret` at most, in bytes of its values.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// And in bytes of its keys and values: its datastore takes no more in one request.
+const MAX_WHOLE: usize = 3 << 19;
+
 /// Type of each Secret that is made of several.
 const MERGED_TYPE: &str = "Opaque";
 
-/// Keys and sources that an error names.
+/// Clashes and sources that an error names.
 const NAMED: usize = 5;
 
 /// The sources in the order in which they are to be read and added, each with its place among them.
@@ -39,17 +42,17 @@ pub enum Unmergeable {
     /// Two sources have one key.
     #[error(
         "sources have the same key: {}; name it in spec.merge.join, set spec.merge.clashPolicy to First or Last, or leave \
-         it out by spec.keys.exclude", clashes(.0)
+         it out by spec.keys.exclude", clashes(.first, *.more)
     )]
-    Clash(Vec<KeyClash>),
+    Clash { first: Vec<KeyClash>, more: usize },
     /// A key that is to be joined has no text.
     #[error(
         "key {key} of {source_name} is in binaryData, which is not joined: take it out of spec.merge.join"
     )]
     Binary { key: String, source_name: String },
     /// It would be too large; these sources were added, with the bytes of each.
-    #[error("the copy would have {bytes} bytes or more, and at most {MAX_BYTES} are allowed: {}", sizes(.sources))]
-    TooLarge { bytes: usize, sources: Vec<(String, usize)> },
+    #[error("the copy would have {bytes} bytes or more, and at most {most} are allowed: {}", sizes(.sources))]
+    TooLarge { bytes: usize, most: usize, sources: Vec<(String, usize)> },
 }
 
 /// A key, and the two sources that have it.
@@ -59,24 +62,37 @@ pub struct KeyClash {
     pub sources: [String; 2],
 }
 
-fn clashes(all: &[KeyClash]) -> String {
+fn clashes(first: &[KeyClash], more: usize) -> String {
     let of = |KeyClash { key, sources: [one, other] }: &KeyClash| format!("{key} in {one} and {other}");
-    few(all.iter().map(of).collect())
+    few(first.iter().map(of), more)
 }
 
 fn sizes(all: &[(String, usize)]) -> String {
     let mut all = all.to_vec();
     all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    few(all.into_iter().map(|(name, bytes)| format!("{name} has {bytes}")).collect())
+    let more = all.len().saturating_sub(NAMED);
+    few(all.into_iter().take(NAMED).map(|(name, bytes)| format!("{name} has {bytes}")), more)
 }
 
-fn few(all: Vec<String>) -> String {
-    let more = all.len().saturating_sub(NAMED);
-    let mut text = all.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+fn few(first: impl Iterator<Item = String>, more: usize) -> String {
+    let mut text = first.collect::<Vec<_>>().join(", ");
     if more > 0 {
         let _ = write!(text, " and {more} more");
     }
     text
+}
+
+/// In bytes.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    keys: usize,
+    values: usize,
+}
+
+impl Size {
+    fn whole(self) -> usize {
+        self.keys.saturating_add(self.values)
+    }
 }
 
 /// The content of one copy while sources are added to it.
@@ -86,11 +102,13 @@ pub struct Merging<'a> {
     content: Content,
     /// Values of the keys that are joined, by the place of their source.
     joined: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
-    /// Which source gave each key.
-    givers: BTreeMap<String, String>,
-    clashes: Vec<KeyClash>,
-    sizes: Vec<(String, usize)>,
-    bytes: usize,
+    /// Which source gave each key, by its place in `sizes`.
+    givers: BTreeMap<String, usize>,
+    /// The first clashes, and how many more there are.
+    clashes: (Vec<KeyClash>, usize),
+    /// What each source added.
+    sizes: Vec<(String, Size)>,
+    size: Size,
     fault: Option<Unmergeable>,
 }
 
@@ -104,9 +122,9 @@ impl<'a> Merging<'a> {
             content: Content { type_, ..Content::default() },
             joined: BTreeMap::new(),
             givers: BTreeMap::new(),
-            clashes: Vec::new(),
+            clashes: (Vec::new(), 0),
             sizes: Vec::new(),
-            bytes: 0,
+            size: Size::default(),
             fault: None,
         }
     }
@@ -116,37 +134,51 @@ impl<'a> Merging<'a> {
         if self.fault.is_some() {
             return;
         }
-        let before = self.bytes;
+        let before = self.size;
+        self.sizes.push((name.to_owned(), Size::default()));
         for (key, value) in source.data {
             if self.merge.join.contains(&key) {
                 self.join(place, key, &value);
-            } else if self.gives(&key, name) {
-                self.bytes = self.bytes.saturating_add(self.length(&value));
+            } else if self.gives(&key) {
+                self.size.values = self.size.values.saturating_add(self.length(&value));
                 self.content.data.insert(key, value);
             }
         }
         for (key, value) in source.binary_data {
             if self.merge.join.contains(&key) {
-                self.fault = Some(Unmergeable::Binary { key, source_name: name.to_owned() });
-                return;
+                return self.refuse(Unmergeable::Binary { key, source_name: name.to_owned() });
             }
-            if self.gives(&key, name) {
-                self.bytes = self.bytes.saturating_add(decoded_length(&value));
+            if self.gives(&key) {
+                self.size.values = self.size.values.saturating_add(decoded_length(&value));
                 self.content.binary_data.insert(key, value);
             }
         }
-        self.sizes.push((name.to_owned(), self.bytes.saturating_sub(before)));
-        if self.bytes > MAX_BYTES {
-            self.content = Content::default();
-            self.joined.clear();
-            self.fault = Some(Unmergeable::TooLarge { bytes: self.bytes, sources: self.sizes.clone() });
+        if let Some((_, size)) = self.sizes.last_mut() {
+            *size = Size { keys: self.size.keys - before.keys, values: self.size.values - before.values };
+        }
+        if let Some(fault) = self.too_large() {
+            self.refuse(fault);
         }
     }
 
-    /// Is it known that there is no copy, whatever is added?
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.fault.is_some()
+    fn too_large(&self) -> Option<Unmergeable> {
+        type Measure = fn(Size) -> usize;
+        let (measure, most): (Measure, usize) = if self.size.values > MAX_BYTES {
+            (|size| size.values, MAX_BYTES)
+        } else {
+            (Size::whole, MAX_WHOLE)
+        };
+        let sources = || self.sizes.iter().map(|(name, size)| (name.clone(), measure(*size))).collect();
+        let bytes = measure(self.size);
+        (bytes > most).then(|| Unmergeable::TooLarge { bytes, most, sources: sources() })
+    }
+
+    /// There is no copy, whatever is added; so nothing of it is held any longer.
+    fn refuse(&mut self, fault: Unmergeable) {
+        self.content = Content::default();
+        self.joined.clear();
+        self.givers.clear();
+        self.fault = Some(fault);
     }
 
     /// What the copy holds.
@@ -154,15 +186,16 @@ impl<'a> Merging<'a> {
     /// # Errors
     /// The sources make no copy together.
     pub fn finish(mut self) -> Result<Content, Unmergeable> {
-        if !self.clashes.is_empty() {
-            return Err(Unmergeable::Clash(self.clashes));
+        let (first, more) = std::mem::take(&mut self.clashes);
+        if !first.is_empty() {
+            return Err(Unmergeable::Clash { first, more });
         }
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        for (key, values) in self.joined {
+        for (key, values) in std::mem::take(&mut self.joined) {
             let (value, added) = joined(values.into_values());
-            self.bytes = self.bytes.saturating_add(added);
+            self.size.values = self.size.values.saturating_add(added);
             let text = if self.kind.is_same(ObjectKind::SECRET) {
                 STANDARD.encode(value)
             } else {
@@ -171,10 +204,10 @@ impl<'a> Merging<'a> {
             };
             self.content.data.insert(key, text);
         }
-        if self.bytes > MAX_BYTES {
-            return Err(Unmergeable::TooLarge { bytes: self.bytes, sources: self.sizes });
+        match self.too_large() {
+            Some(fault) => Err(fault),
+            None => Ok(self.content),
         }
-        Ok(self.content)
     }
 
     fn join(&mut self, place: usize, key: String, value: &str) {
@@ -184,19 +217,26 @@ impl<'a> Merging<'a> {
         } else {
             value.as_bytes().to_vec()
         };
-        self.bytes = self.bytes.saturating_add(value.len());
+        self.size.values = self.size.values.saturating_add(value.len());
         self.joined.entry(key).or_default().insert(place, value);
     }
 
-    /// Is the value of this key that of the source `name`? What was added first counts.
-    fn gives(&mut self, key: &str, name: &str) -> bool {
-        let Some(giver) = self.givers.get(key) else {
-            self.givers.insert(key.to_owned(), name.to_owned());
+    /// Is the value of this key that of the source that is being added? What was added first counts.
+    fn gives(&mut self, key: &str) -> bool {
+        let source = self.sizes.len().saturating_sub(1);
+        let Some(&giver) = self.givers.get(key) else {
+            self.givers.insert(key.to_owned(), source);
+            self.size.keys = self.size.keys.saturating_add(key.len());
             return true;
         };
         if self.merge.clash_policy == ClashPolicy::Refuse {
-            let sources = [giver.clone(), name.to_owned()];
-            self.clashes.push(KeyClash { key: key.to_owned(), sources });
+            let (first, more) = &mut self.clashes;
+            if first.len() < NAMED {
+                let sources = [giver, source].map(|place| self.sizes[place].0.clone());
+                first.push(KeyClash { key: key.to_owned(), sources });
+            } else {
+                *more += 1;
+            }
         }
         false
     }

@@ -111,6 +111,23 @@ fn a_copy_of_a_mebibyte_is_made_and_a_larger_one_is_refused_with_the_sizes() {
     assert!(merged(&json!({}), ObjectKind::SECRET, &[secret, other]).is_ok(), "base64 is not what is stored");
 }
 
+#[test]
+fn keys_count_as_well_and_of_many_clashes_a_few_are_named() {
+    let keys = |from: usize| -> Value {
+        (from..from + 4_000)
+            .map(|number| (format!("{number:0250}"), json!("")))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let said = maps(&json!({}), &[keys(0), keys(4_000)]).unwrap_err();
+    assert!(
+        said.starts_with("the copy would have 2000000 bytes or more, and at most 1572864 are allowed"),
+        "{said}"
+    );
+    let said = maps(&json!({}), &[keys(0), keys(0)]).unwrap_err();
+    assert!(said.contains(" and 3995 more; name it in") && said.len() < 2_000, "{said}");
+}
+
 proptest! {
     #[test]
     fn a_copy_is_what_a_map_that_is_written_in_order_holds(
