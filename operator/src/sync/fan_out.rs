@@ -106,8 +106,8 @@ pub async fn fan_out<K: Declares>(
     (outcomes, is_whole)
 }
 
-/// Of other kinds each object may be read whole, and few may be at once ([`execute::whole`]): one tenant leaves
-/// others some.
+/// Of other kinds each object may be read whole, and few may be at once ([`execute::whole`]): one resource takes a
+/// quarter of them.
 fn concurrency(kind: ObjectKind) -> usize {
     if kind.is_of_config_map_sync() { CONCURRENCY } else { CONCURRENCY / 2 }
 }

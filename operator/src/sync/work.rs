@@ -111,11 +111,15 @@ impl<K: Declares> Pass<'_, K> {
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
         let Listed { names, unlisted } = list(tenant, spec).await.bounded(spec, selection.desired.len());
-        let (sources, merged) = match (&spec.merge, spec.merged_name()) {
-            (Some(how), Some(name)) => self.merged(state, how, name, &names, &selection.desired).await?,
-            _ => (self.sources(state, &names, &selection.desired).await?, None),
+        let (sources, merged, is_whole) = if let (Some(how), Some(name)) = (&spec.merge, spec.merged_name()) {
+            let merged = self.merged(state, how, name, &names, &selection.desired).await;
+            (merged.0, Some(merged.1), merged.2)
+        } else {
+            let (sources, is_whole) = self.sources(state, &names, &selection.desired).await;
+            (sources, None, is_whole)
         };
         self.note_copies(state, &sources, merged.as_ref());
+        is_whole.then_some(())?;
         let copies = || copied(&sources, merged.as_ref());
         let is_gone = |source: &SourceWork| source.state == SourceState::Missing;
         let may_be_unserved =
@@ -157,13 +161,13 @@ impl<K: Declares> Pass<'_, K> {
         }))
     }
 
-    /// Reads each source and copies it. `None`, if one became outdated before its end.
+    /// Reads each source and copies it, and says whether all of it was done: not, if one became outdated before its end.
     async fn sources(
         &self,
         state: &mut SyncState,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> Option<BTreeMap<String, SourceWork>> {
+    ) -> (BTreeMap<String, SourceWork>, bool) {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
         let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
@@ -187,10 +191,10 @@ impl<K: Declares> Pass<'_, K> {
                 }
             }
         }
-        is_whole.then_some(sources)
+        (sources, is_whole)
     }
 
-    /// Reads all sources and copies what they make together. `None`, if one became outdated before its end.
+    /// Reads all sources and copies what they make together, and says whether all of it was done.
     async fn merged(
         &self,
         state: &mut SyncState,
@@ -198,7 +202,7 @@ impl<K: Declares> Pass<'_, K> {
         copy_name: &str,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> Option<(BTreeMap<String, SourceWork>, Option<SourceWork>)> {
+    ) -> (BTreeMap<String, SourceWork>, SourceWork, bool) {
         let Self { tenant, spec, owner, .. } = self;
         let order: Vec<String> = match &spec.sources {
             Sources::Listed(names) => names.clone(),
@@ -206,6 +210,7 @@ impl<K: Declares> Pass<'_, K> {
         };
         let Merged { sources, versions, copy } =
             merge(tenant, spec, how, (owner, copy_name), &state.watches, &order).await;
+        let mut is_whole = true;
         let mut merged = SourceWork {
             state: SourceState::Found,
             absent_keys: Vec::new(),
@@ -214,12 +219,11 @@ impl<K: Declares> Pass<'_, K> {
         };
         match copy {
             Ok(copy) => {
-                let (targets, is_whole) = self.fan_out(state, copy_name, &copy, desired, &versions).await;
-                merged.targets = is_whole.then_some(targets)?;
+                (merged.targets, is_whole) = self.fan_out(state, copy_name, &copy, desired, &versions).await;
             }
             Err(why) => merged.state = why,
         }
-        Some((sources, Some(merged)))
+        (sources, merged, is_whole)
     }
 
     /// What follows from what became of the copies for the next reconciliation.
