@@ -81,6 +81,7 @@ impl Work {
             _ if missing.is_empty() => return None,
             SourceDeletionPolicy::Retain => "the merged copy stays as it is",
             SourceDeletionPolicy::Delete if missing.len() == names.len() => "so the merged copy is deleted",
+            SourceDeletionPolicy::Delete if self.unjudged().is_some() => "the merged copy stays as it is",
             SourceDeletionPolicy::Delete => "so the merged copy has none of its keys",
         };
         Some(format!("{}; {follows}", listed(&missing)))
@@ -200,6 +201,9 @@ impl SourceState {
                      allowed: shorten spec.targets.namePrefix and nameSuffix, or its name"
                 );
                 Some((NAME_TOO_LONG, words))
+            }
+            SourceState::Unmerged { name, why } if **why == SourceState::Missing => {
+                Some((why.reason(), format!("nothing is merged: {name} does not exist")))
             }
             SourceState::Unmerged { name, why } => {
                 let (_, words) = why.unjudged()?;
