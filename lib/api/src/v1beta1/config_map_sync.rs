@@ -80,9 +80,10 @@ impl ConfigMapSync {
         "!has(self.merge) || !has(self.source) || !has(self.source.name)",
         "what is merged is listed in names, or selected",
     ),
+    // A null is there, and has no size.
     schema::rule_at(
         "targets.name",
-        "!has(self.merge) || (has(self.targets) && has(self.targets.name))",
+        "!has(self.merge) || (has(self.targets) && has(self.targets.name) && size(self.targets.name) > 0)",
         "the merged copy needs a name",
     ),
 ]))]
