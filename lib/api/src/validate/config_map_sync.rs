@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fault::{SpecFault, shown};
 use super::fields::{Faults, entry};
-use super::merge::{check_copy_name, check_merge};
+use super::merge::{MAX_KEYS, check_copy_name, check_merge};
 use super::values::{
     Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
     name_suffix, namespace, object_name,
@@ -29,8 +29,6 @@ const MAX_EXPRESSIONS: usize = 16;
 const MAX_VALUES: usize = 64;
 /// Longest selector of sources, in bytes: it is part of an address.
 const MAX_QUERY: usize = 8_192;
-/// Most keys in one list.
-pub(super) const MAX_KEYS: usize = 256;
 /// Seconds between two comparisons, and the step in which they are given.
 const RESYNC: [i32; 2] = [60, 86_400];
 const RESYNC_STEP: i32 = 10;

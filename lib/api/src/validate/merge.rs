@@ -1,12 +1,13 @@
 //! The rules of sources that are merged, and of what copies of one or of several are called.
 
-use super::config_map_sync::MAX_KEYS;
 use super::fields::Faults;
 use super::values::{data_key, object_name};
 use crate::v1beta1::{ConfigMapSyncSpec, Merge, Source, Targets};
 
 /// Most sources that are merged by their names: each is watched by itself.
 const MAX_NAMES: usize = 32;
+/// Most keys in one list.
+pub(super) const MAX_KEYS: usize = 256;
 
 /// Several sources are named where they are merged, and there alone; and the one copy has a name.
 pub(super) fn check_merge(merge: Option<&Merge>, source: &Source, targets: &Targets, faults: &mut Faults) {
