@@ -1,7 +1,8 @@
 //! Of which kinds there may be copies in a cluster, asked with the rights of the user.
 
 use kube::Client;
-use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
+use kube::discovery::{self, ApiGroup, Discovery, Scope, verbs};
+use kube::error::DiscoveryError;
 use weaver_api::kind::ObjectKind;
 use weaver_copies::kinds::{Treatment, treatment};
 
@@ -33,4 +34,23 @@ pub async fn all(client: &Client) -> Vec<ObjectKind> {
         }
     }
     kinds
+}
+
+/// This kind as the API server serves it, at the version that it prefers or at another; `None` where it serves none of
+/// that name, and so has no objects of it.
+///
+/// # Errors
+/// The API server does not say.
+pub async fn served(client: &Client, named: ObjectKind) -> Result<Option<ObjectKind>, kube::Error> {
+    let group = match discovery::group(client, named.group()).await {
+        Ok(group) => group,
+        Err(kube::Error::Discovery(DiscoveryError::MissingApiGroup(_))) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let others = group.versions().flat_map(|version| group.versioned_resources(version));
+    let mut all = group.recommended_resources().into_iter().chain(others);
+    let found = all.find(|(resource, _)| resource.kind == named.as_str());
+    Ok(found.map(|(resource, _)| {
+        ObjectKind::served(&resource.group, &resource.version, &resource.kind, &resource.plural)
+    }))
 }

@@ -14,7 +14,7 @@ use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
@@ -141,18 +141,23 @@ async fn release(
 /// Objects with our label, of the kinds that these copy.
 async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::Result<Vec<Marked>> {
     let of = |wanted: Kind| held.iter().filter(move |(kind, _)| *kind == wanted);
-    let named: Vec<ObjectKind> =
-        of(Kind::Resource).filter_map(|(_, object)| Some(source_of_any_kind(object).ok()?.kind)).collect();
-    let mut kinds = if named.is_empty() { Vec::new() } else { copied_kinds::all(client).await };
-    kinds.retain(|kind| named.iter().any(|named| named.is_same(*kind)));
+    let mut kinds: Vec<ObjectKind> = Vec::new();
+    for (_, object) in of(Kind::Resource) {
+        let Ok(SpecSource { kind: named, .. }) = source_of_any_kind(object) else { continue };
+        if kinds.iter().any(|kind| kind.is_same(named)) {
+            continue;
+        }
+        let words = || format!("looking for {named}s to remove; `--copies keep` leaves all copies");
+        // With its definition all of its objects went.
+        kinds.extend(copied_kinds::served(client, named).await.with_context(words)?);
+    }
     if of(Kind::Sync).next().is_some() {
         kinds.extend(ObjectKind::OF_CONFIG_MAP_SYNC);
     }
     let mut marked = Vec::new();
     for kind in kinds {
-        let found = timeout(orphans::LIST, orphans::marked(client, kind, None)).await;
         let words = || format!("listing copies: {}; `--copies keep` leaves all of them", kind.several());
-        marked.extend(found.with_context(words)?.with_context(words)?);
+        marked.extend(orphans::marked(client, kind, None).await.with_context(words)?);
     }
     Ok(marked)
 }
