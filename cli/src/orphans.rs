@@ -168,30 +168,36 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
     Ok(found.filter_map(orphan).collect())
 }
 
-/// Time for a list of a kind: where the conversion webhook of its definition is dead, there is no answer, or a late one.
-pub const LIST: Duration = Duration::from_secs(10);
+/// Objects of one answer to a list, and the time for it: where the conversion webhook of their definition is dead, there
+/// is no answer, or a late one.
+const PAGE: u32 = 500;
+const LIST: Duration = Duration::from_secs(10);
+
+/// Why the objects of a kind were not listed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unlisted {
+    #[error("no answer within {} s", LIST.as_secs())]
+    Late,
+    #[error(transparent)]
+    Failed(#[from] kube::Error),
+}
 
 /// Objects of all kinds that are copied with our label, in one namespace or in all. Which kinds could not be listed is
 /// said.
 ///
 /// # Errors
-/// ConfigMaps or Secrets cannot be listed, for another reason than a missing right.
+/// ConfigMaps or Secrets cannot be listed, for another reason than a missing right, or not in time.
 pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Marked>> {
     let (mut marks, mut unlisted) = (Vec::new(), 0);
     for kind in copied_kinds::all(client).await {
-        let Ok(found) = timeout(LIST, marked(client, kind, namespace)).await else {
-            note!("{} could not be listed within {} s, and are left out", kind.several(), LIST.as_secs());
-            continue;
-        };
-        match found {
+        let is_forbidden = |error: &Unlisted| matches!(error, Unlisted::Failed(kube::Error::Api(status)) if status.is_forbidden());
+        match marked(client, kind, namespace).await {
             Ok(found) => marks.extend(found),
             // Few may list every kind.
-            Err(kube::Error::Api(status)) if status.is_forbidden() && !kind.is_of_config_map_sync() => {
-                unlisted += 1;
-            }
+            Err(error) if is_forbidden(&error) && !kind.is_of_config_map_sync() => unlisted += 1,
             // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
-            Err(kube::Error::Api(status)) if status.is_forbidden() || !kind.is_of_config_map_sync() => {
-                note!("{} could not be listed, and are left out: {}", kind.several(), status.message);
+            Err(error) if is_forbidden(&error) || !kind.is_of_config_map_sync() => {
+                note!("{} could not be listed, and are left out: {error}", kind.several());
             }
             Err(error) => return Err(error).with_context(|| format!("listing {}", kind.several())),
         }
@@ -204,7 +210,7 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
 
 impl Marked {
     /// Did a controller pass our marks on to this object? It is owned by what made it, or names a source of another kind: a
-    /// copy of ours has no such owner, and its source is of its own kind.
+    /// copy of ours has no such owner, unless it was adopted, and its source is of its own kind.
     pub fn is_passed_on(&self) -> bool {
         let Self { place, meta } = self;
         let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
@@ -212,7 +218,7 @@ impl Marked {
         let is_of_another = |source: &String| source.split('/').next() != Some(&*kind);
         let is_controlled =
             meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
-        is_controlled || source.is_some_and(is_of_another)
+        is_controlled && !is_adopted(meta) || source.is_some_and(is_of_another)
     }
 
     /// Do label and annotation name one and the same resource, as those of each copy do?
@@ -241,18 +247,29 @@ where
 }
 
 /// Objects of this kind with our label, in one namespace or in all.
+///
+/// # Errors
+/// They cannot be listed, or an answer takes too long.
 pub async fn marked(
     client: &Client,
     kind: ObjectKind,
     namespace: Option<&str>,
-) -> Result<Vec<Marked>, kube::Error> {
+) -> Result<Vec<Marked>, Unlisted> {
     let objects: Api<Object> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
         None => Api::all_with(client.clone(), &kind),
     };
-    let found = objects.list_metadata(&ListParams::default().labels(SYNC_UID_LABEL)).await?;
-    let metas = found.items.into_iter().map(|object| object.metadata);
-    Ok(metas.filter_map(|meta| Some(Marked { place: ObjectKey::of(kind, &meta)?, meta })).collect())
+    let mut params = ListParams::default().labels(SYNC_UID_LABEL).limit(PAGE);
+    let mut marked = Vec::new();
+    loop {
+        let list = timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| Unlisted::Late)??;
+        let metas = list.items.into_iter().map(|object| object.metadata);
+        marked.extend(metas.filter_map(|meta| Some(Marked { place: ObjectKey::of(kind, &meta)?, meta })));
+        match list.metadata.continue_.filter(|more| !more.is_empty()) {
+            Some(more) => params = params.continue_token(&more),
+            None => return Ok(marked),
+        }
+    }
 }
 
 /// The resources that there are.

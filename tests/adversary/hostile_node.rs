@@ -202,8 +202,9 @@ async fn an_annotation_neither_clears_the_screen_nor_forges_an_orphan() {
     let world = World::new("adversary-annotation").await;
     let home = world.namespace("home").await;
     // Any tenant may label and annotate an object of its own.
-    let forged =
-        format!("{POISON}\nSecret/kube-system/k3s-serving\tcopy of ConfigMapSync a/b\tfrom Secret/c/d");
+    let forged = format!(
+        "ConfigMap/{POISON}\nSecret/kube-system/k3s-serving\tcopy of ConfigMapSync a/b\tfrom Secret/c/d"
+    );
     let object: ConfigMap = serde_json::from_value(json!({"metadata": {
         "name": "mine", "labels": {"weaver.example.com/sync-uid": "00000000-0000-0000-0000-000000000000"},
         "annotations": {"weaver.example.com/source": forged, "weaver.example.com/sync": format!("a/{POISON}/u")},
