@@ -76,7 +76,8 @@ struct Who {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Source {
-    kind: SourceKind,
+    /// By default a ConfigMap.
+    kind: Option<SourceKind>,
     namespace: Option<String>,
     name: String,
 }
@@ -100,7 +101,7 @@ impl FromStr for Source {
                 "write NAME, NAMESPACE/NAME or KIND/NAMESPACE/NAME, with ConfigMap or Secret as KIND".into(),
             );
         }
-        Ok(Self { kind: kind.unwrap_or_default(), namespace, name: name.to_owned() })
+        Ok(Self { kind, namespace, name: name.to_owned() })
     }
 }
 
@@ -145,7 +146,8 @@ impl SyncFlags {
             spec["serviceAccount"] = json!({"name": account});
         }
         if let Some(Source { kind, namespace: own, name }) = &self.source {
-            spec["source"] = json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace)});
+            spec["source"] =
+                json!({"kind": kind.unwrap_or_default(), "namespace": own.as_deref().unwrap_or(namespace)});
             if let (Some(kind), Some(version)) = (&self.kind, &self.api_version) {
                 spec["source"]["kind"] = json!(kind);
                 spec["source"]["apiVersion"] = json!(version);
@@ -183,6 +185,9 @@ impl SyncFlags {
 
 /// Creates what the flags or the file say.
 pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
+    if let (Some(kind), Some(Source { kind: Some(own), .. })) = (&options.kind, &options.source) {
+        bail!("--kind {kind} and --source {}/… name two kinds: leave one of them out", own.as_str());
+    }
     let spec = |namespace: &str| options.spec(namespace);
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
     let mut connected = None;
@@ -341,11 +346,11 @@ mod tests {
     fn a_source_says_as_much_as_is_needed() {
         let source = |text: &str| text.parse::<Source>().map(|s| (s.kind, s.namespace, s.name));
         let own = |namespace: &str| Some(namespace.to_owned());
-        assert_eq!(source("a"), Ok((SourceKind::ConfigMap, None, "a".into())));
-        assert_eq!(source("b/a"), Ok((SourceKind::ConfigMap, own("b"), "a".into())));
-        assert_eq!(source("Secret/a"), Ok((SourceKind::Secret, None, "a".into())));
-        assert_eq!(source("ConfigMap/b/a"), Ok((SourceKind::ConfigMap, own("b"), "a".into())));
-        assert_eq!(source("secret/a"), Ok((SourceKind::ConfigMap, own("secret"), "a".into())));
+        assert_eq!(source("a"), Ok((None, None, "a".into())));
+        assert_eq!(source("b/a"), Ok((None, own("b"), "a".into())));
+        assert_eq!(source("Secret/a"), Ok((Some(SourceKind::Secret), None, "a".into())));
+        assert_eq!(source("ConfigMap/b/a"), Ok((Some(SourceKind::ConfigMap), own("b"), "a".into())));
+        assert_eq!(source("secret/a"), Ok((None, own("secret"), "a".into())));
         for wrong in ["", "a/", "/a", "Pod/b/a", "Secret/"] {
             assert!(source(wrong).is_err(), "{wrong}");
         }
