@@ -156,6 +156,10 @@ impl Comparison<'_> {
         let place = ObjectKey::of_source(spec, name);
         let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
         match objects.get_opt(&place.name).await {
+            Ok(Some(source)) if source.is_account_token() => {
+                tell(&format!("source {place} is the token of an account, which is never copied"));
+                Err(())
+            }
             Ok(Some(source)) => {
                 tell(&format!("source {place} exists"));
                 let content = Content::of(&source).chosen(&spec.keys);

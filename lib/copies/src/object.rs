@@ -51,6 +51,12 @@ pub struct Object {
 }
 
 impl Object {
+    /// Is it a Secret that is the token of one account, made and kept by the API server's controllers?
+    #[must_use]
+    pub fn is_account_token(&self) -> bool {
+        self.type_.as_deref() == Some("kubernetes.io/service-account-token")
+    }
+
     /// Is it a `ConfigMap` or a `Secret`?
     #[must_use]
     pub fn is_of_config_map_sync(&self) -> bool {

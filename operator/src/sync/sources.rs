@@ -22,9 +22,6 @@ use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES, may_be_source, query};
 
-/// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
-const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
-
 /// Which sources there are.
 #[derive(Default)]
 pub struct Listed {
@@ -118,9 +115,7 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
     let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
     let _whole = whole(place.kind).await;
     match lookup(sources.get(&place.name)).await {
-        Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
-            nothing(SourceState::AccountToken)
-        }
+        Ok(Some(source)) if source.is_account_token() => nothing(SourceState::AccountToken),
         // It may have lost its labels since it was listed.
         Ok(Some(source)) if !is_selected(spec, &source.metadata) => nothing(SourceState::Missing),
         Ok(Some(source)) => {
