@@ -278,8 +278,10 @@ mod own_server {
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(10), ""), "{said}");
         let (code, said) = scene.repair(&["--remove", "old.example"]);
         assert_eq!(code, Some(0), "{said}");
-        // A server on its way out may write the name back into its list: then it is taken out once more.
-        assert!(["stop start", "stop start stop start"].contains(&scene.systemd.calls().as_str()), "{said}");
+        // A server on its way out may write the name back into its list: then it is taken out once more, three times
+        // at most.
+        let calls = scene.systemd.calls();
+        assert!((1..=3).any(|times| calls == vec!["stop start"; times].join(" ")), "{calls}: {said}");
         assert!(said.contains("old.example is not in the certificate any more"), "{said}");
         assert_eq!(scene.codes(), Vec::<String>::new());
         assert!(scene.laptop(&laptop, "pi.example") && !scene.laptop(&laptop, "old.example"));

@@ -244,12 +244,13 @@ fn no_panel_covers_another() {
 }
 
 /// Where reasons of our kinds' conditions are said; nowhere else is a verdict made.
-const SAY_REASONS: [&str; 6] = [
+const SAY_REASONS: [&str; 7] = [
     "controller/outcome.rs",
     "controller/pause.rs",
     "controller/verdicts.rs",
     "service_token/status.rs",
     "sync/progress.rs",
+    "sync/source_verdicts.rs",
     "sync/verdicts.rs",
 ];
 

@@ -214,7 +214,9 @@ async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anyone
         let patch = json!([{"op": "replace", "path": namespaces, "value": schema}]).to_string();
         own.kubectl(&["patch", "crd", "configmapsyncs.weaver.example.com", "--type=json", "-p", &patch]);
     };
-    other(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    // A rule of the definition names this field of it.
+    let name = json!({"name": {"type": "string"}});
+    other(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": name}));
     let raw: Api<DynamicObject> =
         Api::namespaced_with(world.client.clone(), &team, &ApiResource::erase::<ConfigMapSync>(&()));
     let mut spec = world.spec(&team, &[]);

@@ -8,6 +8,7 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::advance;
 use weaver_api::marks::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
+use weaver_tenant::watch::Limits;
 
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};
@@ -95,8 +96,9 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
 
 #[tokio::test]
 async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once() {
-    let world = World::remembering(Duration::ZERO, Duration::from_mins(5)).await;
-    for number in 0..LIMITS.watches + 10 {
+    let limits = Limits { watches: 20, ..LIMITS };
+    let world = World::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
+    for number in 0..limits.watches + 10 {
         let meta = ObjectMeta {
             name: Some(format!("many-{number}")),
             labels: Some([("tier".to_owned(), "dev".to_owned())].into()),

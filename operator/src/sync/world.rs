@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weaver_tenant::Tenants;
 use weaver_tenant::token::KubeMinter;
+use weaver_tenant::watch::Limits;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -58,6 +59,11 @@ impl World {
 
     /// The same, where what was answered about rights is used for as long as `rights_last`.
     pub async fn remembering(patience: Duration, rights_last: Duration) -> Self {
+        Self::limited(patience, rights_last, LIMITS).await
+    }
+
+    /// The same, where watches have these limits.
+    pub async fn limited(patience: Duration, rights_last: Duration, limits: Limits) -> Self {
         let server = FakeServer::default();
         let (client, triggers) = (server.client(), Triggers::default());
         let namespaces = Namespaces::default();
@@ -77,7 +83,7 @@ impl World {
                 Copies::new(triggers.clone()),
                 Duration::from_mins(5),
                 Duration::from_mins(1),
-                LIMITS,
+                limits,
             ),
             namespaces: Arc::new(namespaces),
             store,
