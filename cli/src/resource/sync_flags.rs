@@ -139,6 +139,12 @@ impl SyncFlags {
         self.who.account.as_ref().or(self.name.as_ref().filter(|_| self.who.grant))
     }
 
+    /// What is wrong where the source has a kind of its own next to `--kind`.
+    fn two_kinds(&self) -> Option<String> {
+        let (kind, own) = (self.kind.as_ref()?, self.source.as_ref()?.kind?.as_str());
+        Some(format!("--kind {kind} and --source {own}/… name two kinds: leave {own}/ out of --source"))
+    }
+
     /// The spec, for a resource in `namespace`: what was not said is left to the schema's defaults.
     fn spec(&self, namespace: &str) -> Value {
         let mut spec = json!({"targets": {}});
@@ -185,8 +191,8 @@ impl SyncFlags {
 
 /// Creates what the flags or the file say.
 pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
-    if let (Some(kind), Some(Source { kind: Some(own), .. })) = (&options.kind, &options.source) {
-        bail!("--kind {kind} and --source {}/… name two kinds: leave one of them out", own.as_str());
+    if let Some(why) = options.two_kinds() {
+        bail!(why);
     }
     let spec = |namespace: &str| options.spec(namespace);
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
@@ -268,9 +274,13 @@ mod tests {
         flags: SyncFlags,
     }
 
-    fn spec(line: &str) -> Value {
+    fn flags(line: &str) -> SyncFlags {
         let words = ["create"].into_iter().chain(line.split(' '));
-        Line::try_parse_from(words).map_err(|error| error.to_string()).unwrap().flags.spec("team-a")
+        Line::try_parse_from(words).map_err(|error| error.to_string()).unwrap().flags
+    }
+
+    fn spec(line: &str) -> Value {
+        flags(line).spec("team-a")
     }
 
     #[test]
@@ -321,6 +331,9 @@ mod tests {
         assert_eq!(made["source"], source);
         let made: ResourceSyncSpec = serde_json::from_value(made).unwrap();
         assert!(validate_resource(Some(&made)).is_ok());
+        assert_eq!(flags(line).two_kinds(), None);
+        let said = flags(&line.replace("--source a", "--source Secret/a")).two_kinds().unwrap();
+        assert!(said.ends_with("leave Secret/ out of --source"), "{said}");
         for part in ["--kind Service", "--api-version v1", "--kind Service --api-version v1 --merge b"] {
             let line = format!("create a --account sync --source a --to foo {part}");
             assert!(Line::try_parse_from(line.split(' ')).is_err(), "{part}");

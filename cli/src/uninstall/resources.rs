@@ -147,7 +147,7 @@ async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::
         if kinds.iter().any(|kind| kind.is_same(named)) {
             continue;
         }
-        let words = || format!("looking for {named}s to remove; `--copies keep` leaves all copies");
+        let words = || format!("finding copies of kind {named}; `--copies keep` leaves all of them");
         // With its definition all of its objects went.
         kinds.extend(copied_kinds::served(client, named).await.with_context(words)?);
     }
