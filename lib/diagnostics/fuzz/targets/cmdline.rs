@@ -34,8 +34,9 @@ fuzz_target!(|text: &str| {
             "{:?}",
             change.to
         );
-        // What has nothing to do with it stays, in its order.
+        // What has nothing to do with it stays, in its order; a byte order mark is taken out.
         let foreign = |text: &str| -> Vec<String> {
+            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             let parameters =
                 parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
             parameters.filter(|parameter| !parameter.contains("cgroup_")).collect()
