@@ -10,7 +10,7 @@ use kube::api::{Api, ListParams};
 use weaver_api::kind::ObjectKind;
 use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::names::SUBDOMAIN_MAX;
-use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge, Selector, SourceDeletionPolicy};
+use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge, Selector};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
 use weaver_copies::content::merge::{Merging, reading_order};
@@ -119,8 +119,6 @@ impl Comparison<'_> {
     /// Shows each copy of what the sources make together; its name, if there is to be one.
     async fn merged(&self, how: &Merge, copy_name: &str, names: &[String]) -> BTreeSet<String> {
         let (spec, tell) = (self.spec, self.tell);
-        let does_without = matches!(spec.sources, Sources::Selected(_))
-            || spec.source_deletion_policy == SourceDeletionPolicy::Delete;
         let mut merging = Merging::new(how, spec.source_kind);
         let (mut is_whole, mut gone) = (true, 0);
         for (at, name) in reading_order(how, names) {
@@ -128,7 +126,7 @@ impl Comparison<'_> {
                 Ok(Some((content, _))) => merging.add(at, name, content),
                 Ok(None) => {
                     gone += 1;
-                    is_whole &= does_without;
+                    is_whole &= spec.merges_without_missing();
                 }
                 Err(()) => is_whole = false,
             }

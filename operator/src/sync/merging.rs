@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{Merge, SourceDeletionPolicy};
-use weaver_api::validate::{Sources, ValidSync};
+use weaver_api::v1beta1::Merge;
+use weaver_api::validate::ValidSync;
 use weaver_tenant::TenantClient;
 
 use super::outcome::{SourceState, SourceWork};
@@ -62,17 +62,14 @@ pub async fn merge(
     Merged { sources, versions, copy }
 }
 
-/// Why nothing may be made of these sources, in the order of `names`. One that is selected and gone does not count,
-/// nor does one that is named where what came of it is to go with it; but one at least must be there.
+/// Why nothing may be made of these sources, in the order of `names`. One at least must be there.
 fn hindrance(
     spec: &ValidSync,
     names: &[String],
     sources: &BTreeMap<String, SourceWork>,
 ) -> Option<SourceState> {
-    let does_without = matches!(spec.sources, Sources::Selected(_))
-        || spec.source_deletion_policy == SourceDeletionPolicy::Delete;
     let counts = |state: &SourceState| {
-        *state != SourceState::Found && !(does_without && *state == SourceState::Missing)
+        *state != SourceState::Found && !(spec.merges_without_missing() && *state == SourceState::Missing)
     };
     let mut states = names.iter().filter_map(|name| Some((name, &sources.get(name)?.state)));
     if states.clone().all(|(_, state)| *state == SourceState::Missing) {

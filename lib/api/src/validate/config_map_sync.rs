@@ -123,6 +123,14 @@ impl ValidSync {
         }
     }
 
+    /// Is a merged copy made without a source that does not exist? One that is selected and gone does not count, nor does
+    /// one that is named where what came of it is to go with it.
+    #[must_use]
+    pub fn merges_without_missing(&self) -> bool {
+        matches!(self.sources, Sources::Selected(_))
+            || self.source_deletion_policy == SourceDeletionPolicy::Delete
+    }
+
     /// Name of the copy that all sources make together.
     #[must_use]
     pub fn merged_name(&self) -> Option<&str> {
