@@ -101,6 +101,14 @@ struct Pass<'a, K: Declares> {
     mode: Mode,
 }
 
+/// What became of the sources and their copies.
+struct Copied {
+    sources: BTreeMap<String, SourceWork>,
+    merged: Option<SourceWork>,
+    /// Was all of it done? Not, if the sources or the spec became outdated before the end.
+    is_whole: bool,
+}
+
 impl<K: Declares> Pass<'_, K> {
     /// `None`, if it became outdated before its end.
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<Work, NoKind>> {
@@ -111,13 +119,12 @@ impl<K: Declares> Pass<'_, K> {
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
         let Listed { names, unlisted } = list(tenant, spec).await.bounded(spec, selection.desired.len());
-        let (sources, merged, is_whole) = if let (Some(how), Some(name)) = (&spec.merge, spec.merged_name()) {
-            let merged = self.merged(state, how, name, &names, &selection.desired).await;
-            (merged.0, Some(merged.1), merged.2)
-        } else {
-            let (sources, is_whole) = self.sources(state, &names, &selection.desired).await;
-            (sources, None, is_whole)
-        };
+        let Copied { sources, merged, is_whole } =
+            if let (Some(how), Some(name)) = (&spec.merge, spec.merged_name()) {
+                self.merged(state, how, name, &names, &selection.desired).await
+            } else {
+                self.sources(state, &names, &selection.desired).await
+            };
         self.note_copies(state, &sources, merged.as_ref());
         is_whole.then_some(())?;
         let copies = || copied(&sources, merged.as_ref());
@@ -161,13 +168,13 @@ impl<K: Declares> Pass<'_, K> {
         }))
     }
 
-    /// Reads each source and copies it, and says whether all of it was done: not, if one became outdated before its end.
+    /// Reads each source and copies it.
     async fn sources(
         &self,
         state: &mut SyncState,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> (BTreeMap<String, SourceWork>, bool) {
+    ) -> Copied {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
         let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
@@ -191,10 +198,10 @@ impl<K: Declares> Pass<'_, K> {
                 }
             }
         }
-        (sources, is_whole)
+        Copied { sources, merged: None, is_whole }
     }
 
-    /// Reads all sources and copies what they make together, and says whether all of it was done.
+    /// Reads all sources and copies what they make together.
     async fn merged(
         &self,
         state: &mut SyncState,
@@ -202,7 +209,7 @@ impl<K: Declares> Pass<'_, K> {
         copy_name: &str,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> (BTreeMap<String, SourceWork>, SourceWork, bool) {
+    ) -> Copied {
         let Self { tenant, spec, owner, .. } = self;
         let order: Vec<String> = match &spec.sources {
             Sources::Listed(names) => names.clone(),
@@ -223,7 +230,7 @@ impl<K: Declares> Pass<'_, K> {
             }
             Err(why) => merged.state = why,
         }
-        (sources, merged, is_whole)
+        Copied { sources, merged: Some(merged), is_whole }
     }
 
     /// What follows from what became of the copies for the next reconciliation.
