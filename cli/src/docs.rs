@@ -44,7 +44,7 @@ fn unknown(wanted: &str) -> String {
     }
     let nearest = pages().map(|page| (strsim::damerau_levenshtein(page.name(), wanted), page.name())).min();
     let near = nearest.filter(|(distance, _)| *distance <= wanted.chars().count() / 3);
-    let meant = near.map(|(_, name)| format!("; did you mean {name}?")).unwrap_or_default();
+    let meant = near.map_or_else(|| ".".to_owned(), |(_, name)| format!("; did you mean {name}?"));
     format!(
         "there is no page '{wanted}'{meant} `weaver docs` lists the pages, `weaver docs --search TEXT` looks in them"
     )

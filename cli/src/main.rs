@@ -127,7 +127,7 @@ enum Verb {
         #[command(subcommand)]
         verb: node::Verb,
     },
-    /// List, adopt or delete copies whose ConfigMapSync no longer exists
+    /// List, adopt or delete copies whose ConfigMapSync or ResourceSync no longer exists
     Orphans {
         #[command(subcommand)]
         verb: orphans::Verb,
@@ -135,7 +135,8 @@ enum Verb {
     /// Pause the operator's writes, for all resources or for one, until `weaver resume`
     ///
     /// The operator's watches, webhook and health endpoints continue; the condition Paused of each resource gives the
-    /// reason. Deleting a ConfigMapSync waits while all are paused; if only that one is paused, its copies stay.
+    /// reason. Deleting a ConfigMapSync or ResourceSync waits while all are paused; if only that one is paused, its
+    /// copies stay.
     #[command(verbatim_doc_comment)]
     Pause(pause::Pause),
     /// Configure k3s for a private registry, and check one
@@ -187,9 +188,9 @@ enum Verb {
     Ui(ui::Ui),
     /// Remove Config Weaver from the cluster; keeps the copies unless `--copies delete`
     ///
-    /// Lists what exists, asks, then removes all ConfigMapSyncs, ServiceTokens and NodeReports, the rights of
-    /// the operator and of the nodes, the admission policies, the lease, the namespace config-weaver and, last,
-    /// the CRDs. Leaves other objects alone. Can be interrupted and run again. Does not remove programs from
+    /// Lists what exists, asks, then removes all ConfigMapSyncs, ResourceSyncs, ServiceTokens and NodeReports, the
+    /// rights of the operator and of the nodes, the admission policies, the lease, the namespace config-weaver and,
+    /// last, the CRDs. Leaves other objects alone. Can be interrupted and run again. Does not remove programs from
     /// your machines.
     ///
     /// Exit status: 0 nothing left, or a dry run; 1 something left, with the reason; 2 wrong usage.
@@ -207,7 +208,7 @@ enum Verb {
     /// Print the versions of this program, the operator, the CRDs and the agents of the nodes
     ///
     /// Asks the API server of the kubeconfig and nothing else. Parts that cannot be reached or may not be read are
-    /// said to be unknown.
+    /// shown as unknown.
     ///
     /// Exit status: 0 printed; 1 standard output failed; 2 wrong usage.
     #[command(verbatim_doc_comment)]
