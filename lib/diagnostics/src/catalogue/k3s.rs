@@ -85,7 +85,7 @@ macro_rules! k3s_rows {
         KubeletConfigFault = "F-13" "kubelet-config-fault" Fail {
             title: "A configuration file of the kubelet is ignored or not valid.",
             cause: "Its name does not end in .conf, it is not a KubeletConfiguration, it has flags instead of \
-                fields, or it sets a field that k3s sets.",
+                fields, it sets a field that k3s sets, or it protects kernel parameters that this host has not set.",
             remedy: "correct the file that the finding names, and restart k3s",
             commands: [K3S_LOG_OF_KUBELET, RESTART_K3S],
             links: [K3S_CONFIGURATION],

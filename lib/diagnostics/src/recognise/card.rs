@@ -214,6 +214,10 @@ pub(super) fn timeout(line: &str) -> Option<Details> {
     line.contains("mmc0: ").then(Details::default)
 }
 
+pub(super) fn command_unfinished(line: &str) -> Option<Details> {
+    (line.contains("sdhost-bcm2835") && line.contains(" not complete")).then(Details::default)
+}
+
 pub(super) fn initialising(line: &str) -> Option<Details> {
     let is_card = line.contains("initialising SD card") || line.contains("initialising MMC card");
     (line.contains("mmc0: error -") && is_card && !line.contains("error -123 ")).then(Details::default)

@@ -1,6 +1,6 @@
 //! A database that is not k3s' own, and the other servers of an etcd.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_plain, looked_up};
 use crate::finding::Remedy;
 
 /// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
@@ -21,7 +21,7 @@ pub(super) fn external(line: &str) -> Option<Details> {
              `datastore-keyfile`",
         ));
     }
-    if let Some(name) = after(line, "lookup ", &[' ', ':', '"']).filter(|_| has(&["no such host"])) {
+    if let Some(name) = looked_up(line).filter(|_| has(&["no such host"])) {
         return Some(Details::message(format!(
             "the database of k3s is at `{name}`, a name that is not found"
         )));

@@ -31,6 +31,13 @@ pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a
     Some(rest.split(end).next().unwrap_or_default())
 }
 
+/// The name that Go's resolver was asked for. What wraps its error can have the same word:
+/// `dns: A record lookup error: lookup a`.
+pub(super) fn looked_up(line: &str) -> Option<&str> {
+    let (_, asked) = line.rsplit_once("lookup ")?;
+    asked.split([' ', ':', '"']).next().filter(|name| !["address", "error", ""].contains(name))
+}
+
 /// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
 pub(super) fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);

@@ -196,6 +196,28 @@ pub(super) fn is_public(name: &str) -> bool {
     !LOCAL.contains(&last) && last.bytes().all(|c| c.is_ascii_alphabetic()) && !last.is_empty()
 }
 
+/// The DNS server has the address that k3s, kubeadm, EKS, `microk8s` or Kubespray give it, or the node has a cache of
+/// its own.
+pub(super) fn asks_dns_of_a_cluster(line: &str) -> bool {
+    let servers = [
+        "10.43.0.10",
+        "10.96.0.10",
+        "172.20.0.10",
+        "10.100.0.10",
+        "10.152.183.10",
+        "10.233.0.3",
+        "169.254.20.10",
+        "169.254.25.10",
+    ];
+    servers.into_iter().any(|server| {
+        line.match_indices(server).any(|(at, _)| {
+            let rest = &line[at + server.len()..];
+            let is_whole = !line[..at].ends_with(|c: char| c.is_ascii_digit() || c == '.');
+            is_whole && (rest.starts_with(":53") || rest.starts_with("#53"))
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,6 +63,18 @@ pub(super) fn not_enough(line: &str) -> Details {
     Details::message(format!("the node has less {what} than the pod requests"))
 }
 
+/// local-path makes the directory of a volume in a pod on the node.
+pub(super) fn helper_pod(_: &str) -> Details {
+    Details::message(
+        "no volume is made: the pod with which local-path makes its directory did not end in time",
+    )
+    .remedy(
+        Remedy::new("see what that pod waits for, most often its image or its node")
+            .command("kubectl -n kube-system get pods -o wide | grep helper-pod")
+            .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20"),
+    )
+}
+
 /// While a volume is made, everyone waits; after minutes it is not made.
 pub(super) fn still_waits(line: &str) -> Option<Details> {
     // `2s (x26 over 6m9s)`

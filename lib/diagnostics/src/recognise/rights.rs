@@ -54,21 +54,27 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     }))
 }
 
-pub(super) fn minting(line: &str) -> Details {
+pub(super) fn minting(line: &str) -> Option<Details> {
+    // A kubelet asks for the tokens of its own pods, and again where the API server has not seen yet that they are its own.
+    if line.contains("User \"system:node:") || line.contains("User \\\"system:node:") {
+        return None;
+    }
     let wanted = after(line, "serviceaccounts \"", &['"']);
     let namespace = after(line, "in the namespace \"", &['"']);
-    let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Details::default() };
+    let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Some(Details::default()) };
     let details =
         Details::message(format!("tokens of ServiceAccount {namespace}/{wanted} may not be minted"));
     if !is_plain(wanted) || !is_plain(namespace) {
-        return details;
+        return Some(details);
     }
-    details.remedy(
-        Remedy::new(
-            "for the operator, allow it for this one account; in a Role of your own: `create` on \
+    Some(
+        details.remedy(
+            Remedy::new(
+                "for the operator, allow it for this one account; in a Role of your own: `create` on \
              `serviceaccounts/token` in API group \"\", which is the core group, with `resourceNames`",
-        )
-        .command(format!("weaver tenant allow {namespace} {wanted}")),
+            )
+            .command(format!("weaver tenant allow {namespace} {wanted}")),
+        ),
     )
 }
 

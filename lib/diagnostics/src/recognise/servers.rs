@@ -1,7 +1,7 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
-use super::details::{Details, after, is_plain};
-use super::peer::asks_the_api_server;
+use super::details::{Details, after, is_plain, looked_up};
+use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
@@ -40,8 +40,7 @@ fn container_log(details: Details, container: &str) -> Details {
 }
 
 pub(super) fn not_found(line: &str) -> Details {
-    let name = after(line, "lookup ", &[' ', ':', '"'])
-        .filter(|name| *name != "address")
+    let name = looked_up(line)
         .or_else(|| {
             let before = [
                 "resolve host: ",
@@ -81,7 +80,7 @@ pub(super) fn not_found(line: &str) -> Details {
 /// What helps with a name that only the DNS server of the cluster knows.
 fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
     let service = name.trim_end_matches('.').trim_end_matches(".cluster.local").strip_suffix(".svc");
-    if service.is_none() && !line.contains(" on 10.43.0.10:53") {
+    if service.is_none() && !asks_dns_of_a_cluster(line) {
         return None;
     }
     let remedy = Remedy::new(

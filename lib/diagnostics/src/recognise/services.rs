@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::details::{Details, after};
-use super::peer::{asks_the_api_server, is_local_address};
+use super::details::{Details, after, looked_up};
+use super::peer::{asks_dns_of_a_cluster, asks_the_api_server, is_local_address};
 
 /// A pod that asks a Service: the API server's is the first address of its range, and k3s gives the tenth to DNS.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
@@ -38,13 +38,10 @@ fn is_api_server(line: &str) -> bool {
 
 /// A name of the cluster that was asked of a server with an address of its own, or k3s' and kubeadm's own.
 fn is_dns(line: &str) -> bool {
-    if ["10.43.0.10:53", "10.43.0.10#53", "10.96.0.10:53", "10.96.0.10#53"]
-        .iter()
-        .any(|address| line.contains(address))
-    {
+    if asks_dns_of_a_cluster(line) {
         return true;
     }
-    let is_of_the_cluster = after(line, "lookup ", &[' ']).is_some_and(|name| {
+    let is_of_the_cluster = looked_up(line).is_some_and(|name| {
         let name = name.trim_end_matches('.').trim_end_matches(".cluster.local");
         name.rsplit('.').next() == Some("svc")
     });

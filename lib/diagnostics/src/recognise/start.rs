@@ -177,6 +177,30 @@ pub(super) fn kubelet_file(line: &str) -> Option<Details> {
         .then(|| Details::message("the kubelet cannot read its configuration file"))
 }
 
+/// `protect-kernel-defaults`: the kubelet ends where it would have to set a parameter.
+pub(super) fn kernel_parameter(line: &str) -> Details {
+    let lower = line.to_ascii_lowercase();
+    let wanted: Vec<String> = lower
+        .split("invalid kernel flag: ")
+        .skip(1)
+        .filter_map(|rest| {
+            let value = after(rest, "expected value: ", &[',', ']'])?;
+            let name = rest.split(',').next().filter(|name| is_plain(name) && is_plain(value))?;
+            Some(format!("{}={value}", name.replace('/', ".")))
+        })
+        .collect();
+    if wanted.is_empty() {
+        return Details::default();
+    }
+    let wanted = wanted.join(" ");
+    Details::message(format!("the kubelet is to protect kernel parameters, and requires {wanted}")).remedy(
+        Remedy::new("set them, or take `protect-kernel-defaults` out of k3s' configuration")
+            .command(format!("printf '%s\\n' {wanted} | sudo tee /etc/sysctl.d/90-kubelet.conf"))
+            .command("sudo sysctl --system")
+            .command(RESTART_K3S),
+    )
+}
+
 /// k3s 1.15 to 1.18 had this database.
 pub(super) fn of_dqlite(line: &str) -> Option<Details> {
     line.contains("raft_start").then(Details::default)

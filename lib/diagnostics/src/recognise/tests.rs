@@ -309,6 +309,11 @@ fn what_a_line_says_in_particular_is_said() {
             "kubectl -n default get service redis",
         ),
         (
+            r#"level=fatal msg="rpc error: desc = dns: A record lookup error: lookup argocd-redis on 10.96.0.10:53: no such host""#,
+            "the name `argocd-redis` cannot be resolved",
+            "kubectl get services -A",
+        ),
+        (
             r#"level=fatal msg="listen tcp :6443: bind: address already in use""#,
             "port 6443, which k3s needs, is in use",
             "sudo ss -lntup 'sport = :6443'",

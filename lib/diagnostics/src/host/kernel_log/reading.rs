@@ -49,7 +49,8 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
     if text.contains("uas_eh_abort_handler") {
         return None;
     }
-    let device = device(text)?;
+    // A Pi's controller of the card does not name the slot.
+    let device = if text.starts_with("sdhost-bcm2835 ") { "mmc0" } else { device(text)? };
     if !slots.may_be_card(device) {
         return None;
     }

@@ -126,7 +126,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         ],
     ),
     // Rights.
-    (Code::MintingForbidden, &[tells("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
+    (Code::MintingForbidden, &[judged("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
     (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
     (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),
     (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
@@ -183,6 +183,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         Code::JoinOtherServer,
         &[
             says("token ca hash does not match the cluster ca certificate hash"),
+            says("token does not match the server "),
             judged("ca cert validation failed: ", join::other_server),
             judged("failed to get ca certs: ", join::other_server),
             judged("failed to connect to proxy", join::other_tunnel),

@@ -93,6 +93,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("failed to load kubelet config file", start::kubelet_file),
             says("failed to load kubelet dropin file"),
             says("failed to validate kubelet configuration"),
+            tells("[invalid kernel flag: ", start::kernel_parameter),
         ],
     ),
     (
@@ -150,6 +151,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("no persistent volumes available for this claim and no storage class is set"),
             says("nodepath only supports readwriteonce"),
             says("only support readwriteonce access mode"),
+            says("local-path does not support block volume provisioning"),
+            tells(": create process timeout after ", pods::helper_pod),
             judged("persistentvolumeclaim \"", pods::claim_gone),
             judged("storageclass.storage.k8s.io \"", pods::class_gone),
             tells("didn't find available persistent volumes to bind", pods::other_node),

@@ -205,6 +205,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("unexpected inconsistency; run fsck manually", card::unrepaired),
             known("ext4-fs warning (device ", card::end_io),
             known("error count since last fsck", card::recorded),
+            known("): error count: ", card::recorded),
+            judged("previous command (", card::command_unfinished),
             judged("structure needs cleaning", card::unclean),
             tells(": controller is down; will reset", card::nvme_down),
             judged(" timeout, reset controller", card::nvme_silent),

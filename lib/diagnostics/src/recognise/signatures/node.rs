@@ -60,6 +60,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("pleg was last seen active "),
             says("container runtime is down"),
             says("level=error msg=\"containerd exited: "),
+            says("containerd: exit status "),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
         ],
