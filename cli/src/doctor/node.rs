@@ -138,6 +138,8 @@ fn its_log() -> Remedy {
 }
 
 fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
+    // A check that has finished has found something, if only that all is well.
+    let is_new = lives && report.findings.is_empty();
     let mut findings = match now {
         None => report.findings,
         Some(mut now) => {
@@ -163,9 +165,11 @@ fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path
         let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
         let finding = Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut");
         let is_slow = findings.iter().any(is_slow);
-        // On a node that is busy it is on its way.
-        let finding = if is_slow { finding.milder(Severity::Warn) } else { finding };
-        findings.push(finding.remedy(its_log()));
+        // On a node that is busy, and after a start, it is on its way.
+        let finding = if is_slow || is_new { finding.milder(Severity::Warn) } else { finding };
+        let wait =
+            || Remedy::new("wait for its first check, which takes seconds").command("sudo weaver doctor");
+        findings.push(finding.remedy(if is_new { wait() } else { its_log() }));
     }
     if report.definitions.unanswered && !report.definitions.installed && !report.joins {
         let why = quoted(&report.definitions.reason, LONGEST);
@@ -178,7 +182,7 @@ fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path
                 .saw(place(), "definitions unanswered")
                 .remedy(Remedy::new("wait: the agent keeps retrying").command("uptime")),
         );
-    } else if !report.definitions.installed && !report.joins {
+    } else if !report.definitions.installed && !report.joins && !is_new {
         let message =
             format!("the agent could not install the CRDs: {}", quoted(&report.definitions.reason, LONGEST));
         findings.push(
@@ -286,5 +290,11 @@ mod tests {
         let agent = std::fs::File::open(dir.path().join(LOCK)).unwrap();
         agent.lock().unwrap();
         assert_eq!(codes(), [Code::NameStale, Code::WeaverTomlInvalid, Code::K3sNotAnswering]);
+
+        let new = r#"{"gate":"shut","reason":"no check has finished yet","findings":[],"definitions":{"installed":false,"reason":"not checked yet"}}"#;
+        std::fs::write(&path, new).unwrap();
+        let seen = report(None, &path, now);
+        let seen: Vec<_> = seen.iter().map(|seen| (seen.finding.code, seen.finding.severity())).collect();
+        assert_eq!(seen, [(Code::NameStale, Severity::Warn), (Code::OperatorNotStarted, Severity::Warn)]);
     }
 }

@@ -21,8 +21,12 @@ use weaver_host::handshake::{DEADLINE, Handshake, SECOND_LOOK, handshake};
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+/// Before a server that closed the connection is asked again.
+const AGAIN: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+
 /// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the
-/// connection and gives no answer in time is looked at once more, with patience: it may only be busy.
+/// connection and gives no answer in time is looked at once more, with patience: it may only be busy. One that
+/// closes the connection is asked a few times: it may only be starting.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Handshake {
     let nothing = |why| Handshake {
         outcome: Outcome::Unreachable(Silence::Unanswered(why)),
@@ -46,6 +50,13 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
         handshake(endpoint, Arc::clone(&verifier), asked, judged.clone(), deadline)
     };
     let mut seen = look(NO_NAME.into(), DEADLINE).await;
+    for pause in AGAIN {
+        if !matches!(seen.outcome, Outcome::Unreachable(Silence::Cut(_))) {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        seen = look(NO_NAME.into(), DEADLINE).await;
+    }
     let patience = if seen.is_late() { SECOND_LOOK } else { DEADLINE };
     if seen.is_late() {
         seen = look(NO_NAME.into(), patience).await;

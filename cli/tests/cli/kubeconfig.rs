@@ -1,8 +1,11 @@
 //! `weaver kubeconfig export` as a user runs it, against a TLS server.
 
 use std::fs;
+use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
 use crate::support::tls_server::{Ca, TlsServer, closed_port};
 use crate::support::{CERTIFICATE, KEY, k3s_kubeconfig};
@@ -190,6 +193,26 @@ fn a_server_that_does_not_answer_proves_nothing() {
         &["error: ", "sent no certificate", "systemctl status k3s", "--api-address HOST:PORT"],
     );
     scene.fails(1, &["pi.lan", "--api-address", "no-such-host.invalid:1"], &["sent no certificate"]);
+}
+
+#[test]
+fn a_server_that_closes_a_connection_while_it_starts_is_asked_again() {
+    let (scene, server) = Scene::serving(&["pi.lan"]);
+    // As k3d's published port, behind which k3s does not listen yet.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    let behind = server.address;
+    thread::spawn(move || {
+        drop(port.accept());
+        loop {
+            let (here, there) = (port.accept().unwrap().0, TcpStream::connect(behind).unwrap());
+            let (back, forth) = ((there.try_clone().unwrap(), here.try_clone().unwrap()), (here, there));
+            for (mut from, mut to) in [back, forth] {
+                thread::spawn(move || io::copy(&mut from, &mut to));
+            }
+        }
+    });
+    scene.exported(&["pi.lan", "--api-address", &address]);
 }
 
 #[test]

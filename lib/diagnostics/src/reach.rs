@@ -244,7 +244,7 @@ pub fn clocks(clocks: Clocks) -> Option<Finding> {
 fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {
     let (code, message) = match silence {
         Silence::Refused(why) => (Code::ConnectionRefused, format!("nothing listens at {endpoint}: {why}")),
-        Silence::Late(why) | Silence::Unanswered(why) => {
+        Silence::Late(why) | Silence::Cut(why) | Silence::Unanswered(why) => {
             (Code::ServerSilent, format!("{endpoint} does not answer: {why}"))
         }
     };

@@ -46,6 +46,9 @@ pub enum Silence {
     Refused(String),
     /// No answer came in time: it may only be slow.
     Late(String),
+    /// The connection was closed before there was a certificate, as by k3s while it changes its own, and by k3d's published
+    /// port before k3s listens.
+    Cut(String),
     /// Anything else, such as no route, or an answer that is not TLS.
     Unanswered(String),
 }
@@ -55,7 +58,7 @@ impl Silence {
     #[must_use]
     pub fn why(&self) -> &str {
         match self {
-            Self::Refused(why) | Self::Late(why) | Self::Unanswered(why) => why,
+            Self::Refused(why) | Self::Late(why) | Self::Cut(why) | Self::Unanswered(why) => why,
         }
     }
 }
@@ -65,6 +68,10 @@ impl From<&io::Error> for Silence {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused(error.to_string()),
             io::ErrorKind::TimedOut => Self::Late(error.to_string()),
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => Self::Cut(error.to_string()),
             _ => Self::Unanswered(error.to_string()),
         }
     }

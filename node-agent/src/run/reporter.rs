@@ -109,7 +109,7 @@ pub async fn keep(
             let round =
                 timeout(ROUND, publish(&host, &status, systemctl.as_ref(), &findings, &mut memory)).await;
             let round = round.unwrap_or_else(|_| Err(anyhow!("timed out after {} s", ROUND.as_secs())));
-            let failure = round.as_ref().err().map(|failure| format!("{failure:#}"));
+            let failure = round.as_ref().err().map(failure_text);
             if failure != said {
                 let failed = failure.as_deref().map(|failure| format!("is not written: {failure}"));
                 info!("the NodeReport {}", failed.as_deref().unwrap_or("is written"));
@@ -139,6 +139,18 @@ pub async fn keep(
     tokio::select! {
         ended = work => ended,
         () = stop.cancelled() => Ok(()),
+    }
+}
+
+/// Of a kind that it does not serve, the API server says only that there is no such page.
+fn failure_text(failure: &anyhow::Error) -> String {
+    match failure.downcast_ref() {
+        Some(kube::Error::Api(refusal))
+            if refusal.code == 404 && refusal.message.trim() == "404 page not found" =>
+        {
+            "its CRD is not installed yet".to_owned()
+        }
+        _ => format!("{failure:#}"),
     }
 }
 
