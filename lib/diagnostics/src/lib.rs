@@ -50,5 +50,6 @@ pub mod shell;
 pub mod text_file;
 pub mod tokens;
 pub mod weaver_toml;
+pub mod when;
 pub mod yaml_node;
 pub mod yaml_text;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weaver_diagnostics::node_backup::schedule::When;
+use weaver_diagnostics::when::When;
 
 use super::seal::Keys;
 use crate::host_args::{HostArgs, STATE_DIR, absolute};

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::finding::Place;
-use weaver_diagnostics::node_backup::schedule::{LastBackup, Schedule, When};
+use weaver_diagnostics::node_backup::schedule::{LastBackup, Schedule};
 use weaver_diagnostics::weaver_toml::plan::BACKUP;
+use weaver_diagnostics::when::When;
 use weaver_host::durable_file;
 
 use super::seal::Seal;

@@ -2,7 +2,7 @@
 
 use super::fault::{Faults, Mistake, shown};
 use super::section::Section;
-use crate::node_backup::schedule::When;
+use crate::when::When;
 
 const MOST_KEPT: u16 = 1_000;
 const KEPT: u16 = 7;

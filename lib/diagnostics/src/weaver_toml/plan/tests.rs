@@ -1,8 +1,8 @@
 //! Every file that follows from `weaver.toml`, and what a change removes.
 
-use crate::node_backup::schedule::When;
 use crate::weaver_toml::Secret;
 use crate::weaver_toml::owners_netplan::Radio;
+use crate::when::When;
 
 use super::*;
 use crate::{weaver_toml::parse, yaml_node};
