@@ -132,6 +132,7 @@ fn boot_config() -> FileGroup {
                 "the manifests of the card; emptied, not removed, when they leave it",
             ),
             row(&[plan::BACKUP], "where the timer's backups go, and how often"),
+            row(&[plan::UPDATE], "how often the timer installs updates"),
             row(&[plan::AGENT_ENVIRONMENT], "settings of the node agent"),
             row(
                 &[plan::PAGE_OFF, plan::PAGE_ENVIRONMENT],
@@ -206,6 +207,7 @@ fn operations() -> FileGroup {
             row(&["/var/lib/weaver/packages/old/"], "the packages before the last update that succeeded"),
             row(&["/var/lib/weaver/packages/replaced/"], "the packages before an update under way"),
             row(&["/var/lib/weaver/update.json"], "an update under way"),
+            row(&["/var/lib/weaver/update-timer.json"], "when the timer made the last update, or why not"),
         ],
         after: "",
     }

@@ -22,6 +22,7 @@ use crate::{
     backup,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
+    update::last_update,
     upgrade::journal,
 };
 
@@ -58,7 +59,7 @@ enum Of {
 type Run = fn(&Look<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 23] = [
+static CHECKS: [(Of, Run); 24] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -75,6 +76,7 @@ static CHECKS: [(Of, Run); 23] = [
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
+    (Of::Any, |at| some(last_update::finding(at.root))),
     (Of::Unit, |at| some(journal::finding::<Record>(at.root))),
     (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),

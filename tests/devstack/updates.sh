@@ -142,8 +142,14 @@ by_update_on_a_running_host() {
   eventually "systemctl is-active weaver-node-agent && grep -q F-01 /run/weaver/node-status.txt"
   # What the packages made and the owner changed.
   run "mkdir -p /etc/weaver; systemctl --quiet disable weaver-webhook.socket; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env"
-  says "$newer is installed and verified: weaver-node-agent.service, weaver-webhook.socket active, the node reports" \
-    "weaver node update --yes"
+  is inactive "systemctl is-active weaver-update.timer || true"
+  quiet "echo WEAVER_UPDATE_WHEN=weekly | tee /etc/weaver/update.env; systemctl restart weaver-update.timer"
+  is active "systemctl is-active weaver-update.timer"
+  # As the timer does in the night.
+  run "systemctl start weaver-update.service"
+  is "$newer" "dpkg-query -W -f '\${Version}' config-weaver"
+  run "grep -q '\"failure\":null' /var/lib/weaver/update-timer.json"
+  says "not old enough" "weaver-node-agent update --yes --when weekly"
   enabled weaver-webhook.socket disabled
   verified
 
@@ -170,7 +176,10 @@ by_update_on_a_running_host() {
   eventually "grep -q Verifying /update.log"
   run "kill -9 \$(cat /update.pid); systemctl restart weaver-node-agent"
   eventually "grep -q F-17 /run/weaver/node-status.txt"
-  says "$version is installed and verified" "weaver node update --yes"
+  # As a boot does.
+  run "systemctl start weaver-update-resume.service"
+  run "grep -q '\"phase\": \"done\"' /var/lib/weaver/update.json"
+  is "$version" "dpkg-query -W -f '\${Version}' config-weaver"
   eventually "! grep -q F-17 /run/weaver/node-status.txt"
   verified
   quiet "apt-get purge -qq -y config-weaver weaver; rm /etc/apt/keyrings/config-weaver.asc"

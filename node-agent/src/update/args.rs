@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use weaver_diagnostics::when::When;
+
 use crate::upgrade::args::NodeArgs;
 
 #[derive(Debug, Clone, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct UpdateArgs {
     /// Version to install, which may be older [default: the newest that apt has].
     #[arg(long, value_name = "VERSION", value_parser = version)]
@@ -15,6 +18,13 @@ pub struct UpdateArgs {
     /// Allow a version that stores objects in a form that the installed version cannot read: no way back.
     #[arg(long)]
     pub one_way: bool,
+    /// Only complete an update that was interrupted.
+    #[arg(long, conflicts_with_all = ["to", "one_way", "no_backup", "when"])]
+    pub resume: bool,
+    /// Only if the last one that was made so is this old; notes it, and what failed, for the node's report, and leaves out
+    /// a version that was not proven here.
+    #[arg(long, value_name = "daily|weekly", value_parser = interval, requires = "yes", conflicts_with = "to")]
+    pub when: Option<When>,
     /// Do not save the state of k3s first.
     #[arg(long)]
     pub no_backup: bool,
@@ -23,6 +33,10 @@ pub struct UpdateArgs {
     /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar [default: the PATH].
     #[arg(long, value_name = "DIR", hide = true)]
     pub programs: Option<PathBuf>,
+}
+
+fn interval(text: &str) -> Result<When, &'static str> {
+    When::of(text).filter(|when| *when != When::Hourly).ok_or("must be daily or weekly")
 }
 
 /// What is a word of apt's command line, and nothing else there.

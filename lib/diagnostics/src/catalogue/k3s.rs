@@ -115,8 +115,15 @@ macro_rules! k3s_rows {
             title: "An update of Config Weaver was interrupted and not verified.",
             cause: "The power failed or the process was killed while packages were being installed, verified or \
                 restored. Each program is either the old or the new one, never half of both.",
-            remedy: "run the update again: it first completes the interrupted one",
+            remedy: "reboot, or run the update again: either completes the interrupted one first",
             commands: ["sudo weaver node update"],
+        }
+        AutomaticUpdateFailed = "F-23" "automatic-update-failed" Warn {
+            title: "An update of Config Weaver by timer failed.",
+            cause: "The apt repository was not reachable or its packages were refused; or the new version was not \
+                proven in time and the old one was installed again. The timer leaves such a version out.",
+            remedy: "read its log; install a version that the timer leaves out by hand",
+            commands: ["journalctl -u weaver-update", "sudo weaver node update"],
         }
         RestoreInterrupted = "F-19" "restore-interrupted" Fail {
             title: "A restore of this node was interrupted.",

@@ -183,6 +183,13 @@ pub const KEYS: &[Key] = &[
         r#"key = "config-weaver.asc""#,
     ),
     key(
+        ("update", "when"),
+        OneOf(&["daily", "weekly"]),
+        "no updates by timer",
+        "installs what is newer, in the night",
+        r#"when = "weekly""#,
+    ),
+    key(
         ("backup", "target"),
         Text,
         "no backups by timer",

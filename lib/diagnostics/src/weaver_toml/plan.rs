@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use self::host::with_header;
 pub use self::host::{HEADER, Hosts, KnownHost};
-use super::{Backup, Config, OptionValue, RoleSetting, SecretSetting, hosts, network_config::OtherWifi};
+use super::{
+    Backup, Config, OptionValue, RoleSetting, SecretSetting, Update, hosts, network_config::OtherWifi,
+};
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -53,6 +55,8 @@ pub const PAGE_OFF: &str = "/etc/weaver/page-off";
 pub const PAGE_ENVIRONMENT: &str = "/etc/weaver/page.env";
 /// What makes avahi announce the card; the node agent writes it, which knows the CA of k3s.
 pub const ANNOUNCEMENT: &str = "/etc/avahi/services/weaver.service";
+/// How often the timer installs updates. Without it the timer does not start.
+pub const UPDATE: &str = "/etc/weaver/update.env";
 /// The apt source of the updates.
 pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
@@ -72,6 +76,7 @@ pub const OWN: &[&str] = &[
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
     BACKUP,
+    UPDATE,
     UPDATE_SOURCE,
     UPDATE_KEY,
 ];
@@ -152,6 +157,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(PAGE_ENVIRONMENT, 0o644, page_environment(&config.status.listen)),
         file(UPDATE_KEY, 0o644, config.update.as_ref().and(host.update_key.clone())),
         file(UPDATE_SOURCE, 0o644, update_source(config, host)),
+        file(UPDATE, 0o644, update_timer(config, host)),
     ]
     .into_iter()
     .flatten()
@@ -272,10 +278,20 @@ fn timesyncd(servers: &[String]) -> Option<String> {
 
 /// Without its key the source stays as it was.
 fn update_source(config: &Config, host: &KnownHost) -> Option<String> {
-    let source = &config.update.as_ref().filter(|_| host.update_key.is_some())?.source;
+    let source = &updates(config, host)?.source;
     Some(with_header(&format!(
         "Types: deb\nURIs: {source}\nSuites: stable\nComponents: main\nSigned-By: {UPDATE_KEY}\n"
     )))
+}
+
+fn update_timer(config: &Config, host: &KnownHost) -> Option<String> {
+    let when = updates(config, host)?.when?;
+    Some(with_header(&format!("WEAVER_UPDATE_WHEN={}\n", when.name())))
+}
+
+/// Nothing is installed that no key has signed.
+fn updates<'c>(config: &'c Config, host: &KnownHost) -> Option<&'c Update> {
+    config.update.as_ref().filter(|_| host.update_key.is_some())
 }
 
 /// A node that joins has no state of its own.

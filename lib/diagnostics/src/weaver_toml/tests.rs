@@ -1,6 +1,7 @@
 //! `weaver.toml` as a whole: good files, every fault, and what no input does.
 
 use super::*;
+use crate::when::When;
 use proptest::prelude::*;
 
 const SAMPLE: &str = include_str!("../../../../image/overlay-boot/weaver.toml");
@@ -40,7 +41,8 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.clock_wait, Some(30));
     assert_eq!((config.role, config.token), (RoleSetting::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
-    assert_eq!(config.update.unwrap().key, "config-weaver.asc");
+    let update = config.update.unwrap();
+    assert_eq!((update.key.as_str(), update.when.map(When::name)), ("config-weaver.asc", Some("weekly")));
     assert_eq!(config.backup.unwrap().target, "/mnt/usb");
     assert_eq!((config.status.page, config.status.listen.len()), (Some(false), 1));
     assert_eq!(config.status.announce, Some(false));

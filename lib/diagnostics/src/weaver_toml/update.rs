@@ -1,10 +1,12 @@
-//! `[update]`: the apt repository from which `weaver node update` installs, and the key that signs it.
+//! `[update]`: the apt repository from which `weaver node update` installs, the key that signs it, and how often a
+//! timer does.
 
 use super::{
     fault::{Faults, Mistake, shown},
     section::Section,
 };
 use crate::finding::{Code, Finding, Place, Remedy};
+use crate::when::When;
 
 const SOURCE: &str = "write it like source = \"https://example.com/apt\" or \"file:/media/usb/apt\"";
 const KEY: &str =
@@ -19,21 +21,35 @@ pub struct Update {
     pub source: String,
     /// The file with the public key: a name next to `weaver.toml`, or an absolute path.
     pub key: String,
+    /// How often a timer installs what is newer; `None` for never.
+    pub when: Option<When>,
 }
 
 pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Option<Update> {
     let (source, key) = (section.text("source", faults), section.text("key", faults));
-    for (there, missing, remedy) in [("source", &key, KEY), ("key", &source, SOURCE)] {
+    for (there, absent, missing, remedy) in [
+        ("source", "key", &key, KEY),
+        ("key", "source", &source, SOURCE),
+        ("when", "source", &source, SOURCE),
+    ] {
         if missing.is_none()
             && let Some(place) = section.place_of(there)
         {
-            let absent = if there == "source" { "key" } else { "source" };
             faults.add_at(Some(&place), format!("`{there}` needs `{absent}` below [update]"), remedy);
         }
     }
     let source = source.and_then(|text| faults.take(text.span.as_ref(), address(text.value)));
     let key = key.and_then(|text| faults.take(text.span.as_ref(), key_file(text.value)));
-    Some(Update { source: source?, key: key? })
+    let when = section.text("when", faults);
+    let when = when.and_then(|text| faults.take(text.span.as_ref(), interval(text.value)));
+    Some(Update { source: source?, key: key?, when })
+}
+
+fn interval(text: &str) -> Result<When, Mistake> {
+    let remedy = "write \"daily\" or \"weekly\", or remove the line for no updates by timer";
+    When::of(text)
+        .filter(|when| *when != When::Hourly)
+        .ok_or_else(|| Mistake::new(format!("`when` is {}", shown(text)), remedy))
 }
 
 /// What apt takes as an address on one line of its file.
@@ -117,9 +133,13 @@ mod tests {
             read("[update]\nsource = \"file:/media/usb/apt\"\nkey = \"config-weaver.asc\"\n").unwrap();
         let want = ("file:/media/usb/apt".to_owned(), "config-weaver.asc".to_owned());
         assert_eq!(update.map(|update| (update.source, update.key)), Some(want));
+        let update = read("[update]\nsource = \"file:/a\"\nkey = \"a.asc\"\nwhen = \"weekly\"\n").unwrap();
+        assert_eq!(update.unwrap().when, Some(When::Weekly));
         for (text, line, message) in [
             ("[update]\nsource = \"https://a/b\"\n", 2, "`source` needs `key`"),
             ("[update]\nkey = \"a.asc\"\n", 2, "`key` needs `source`"),
+            ("[update]\nwhen = \"daily\"\n", 2, "`when` needs `source`"),
+            ("[update]\nsource = \"file:/a\"\nkey = \"a\"\nwhen = \"hourly\"\n", 4, "`when` is `hourly`"),
             ("[update]\nsource = 1\nkey = \"a\"\n", 2, "a number, not a string in quotes"),
             ("[update]\nsources = \"https://a\"\n", 2, "unknown key `sources`"),
         ] {

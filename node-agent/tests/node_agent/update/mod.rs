@@ -349,6 +349,53 @@ fn cut_off_anywhere_the_next_run_ends_in_the_new_or_the_old() {
 }
 
 #[test]
+fn the_timer_leaves_out_what_was_not_proven_and_a_boot_completes_what_was_cut_off() {
+    let host = Host::new();
+    let noted = || fs::read_to_string(host.path("root/var/lib/weaver/update-timer.json")).unwrap_or_default();
+    // The next night.
+    let later = || {
+        let text = noted();
+        let made = text.split_once("\"made\":").unwrap().1.split([',', '}']).next().unwrap();
+        host.write("root/var/lib/weaver/update-timer.json", &text.replace(made, "1"));
+    };
+    let timer = ["--yes", "--when", "daily"];
+    assert_eq!(host.update(&["--when", "daily"]).0, Some(2), "a timer has no one to ask");
+
+    host.write("fail", "apt-get update");
+    host.write("words", "E: Failed to fetch x  Could not resolve 'x'");
+    assert_eq!(host.update(&timer).0, Some(10));
+    assert!(noted().contains(r#""made":null,"failure":"the name"#), "{}", noted());
+    fs::remove_file(host.path("fail")).unwrap();
+
+    host.offers("0.2bad");
+    let (code, said) = host.update(&timer);
+    assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
+    assert!(noted().contains("0.2bad was not proven, the version before is installed again"), "{}", noted());
+    let (code, said) = host.update(&timer);
+    assert!(code == Some(0) && said.contains("not old enough"), "{said}");
+    later();
+    let (code, said) = host.update(&timer);
+    assert!(
+        code == Some(0) && said.contains("0.2bad was not proven on this host, and is left out"),
+        "{said}"
+    );
+    assert!(noted().contains(r#""unproven":"0.2bad""#), "{}", noted());
+
+    later();
+    host.offers("0.3");
+    host.write("kill", "within apt-get install");
+    assert_eq!(host.update(&timer).0, None);
+    let (code, said) = host.update(&["--resume", "--yes"]);
+    assert_eq!((code, host.installed()), (Some(0), ["0.3 ii"; 2].map(str::to_owned).into()), "{said}");
+    assert!(said.contains("was interrupted; some packages were replaced"), "{said}");
+    let (code, said) = host.update(&["--resume", "--yes"]);
+    assert_eq!((code, said.as_str()), (Some(0), ""), "there is nothing to complete, and nothing is begun");
+    let (code, said) = host.update(&timer);
+    assert!(code == Some(0) && said.contains("there is no newer version"), "{said}");
+    assert!(noted().contains(r#""failure":null,"unproven":null"#), "{}", noted());
+}
+
+#[test]
 fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     let host = Host::new();
     host.offers("0.2bad");

@@ -30,6 +30,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("F-11", "k3s ignores such a part in silence, and pulls fail in the words of R codes"),
     ("F-17", "only `weaver node update` keeps the record of an update"),
     ("F-19", "only `weaver node restore` keeps the record of a restore"),
+    ("F-23", "only the timer of `weaver node update` keeps the record of one"),
     ("H-06", "only the agent reads the override file"),
     ("H-09", "the kubelet of k3s runs with swap, and does not say on which disk it is"),
     ("H-12", "k3s only waits for a node, as at each start"),

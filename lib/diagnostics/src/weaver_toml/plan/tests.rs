@@ -121,6 +121,11 @@ fn a_source_of_updates_waits_for_its_key_and_goes_with_its_section() {
         (0o644, 0o644),
         "apt reads both as its own user"
     );
+    assert!(plan.removed.iter().any(|path| path == UPDATE), "no updates by timer");
+    let timed = of(&format!("{text}when = \"daily\"\n"), &host);
+    assert!(content(&timed, UPDATE).ends_with("\nWEAVER_UPDATE_WHEN=daily\n"));
+    let keyless = of(&format!("{text}when = \"daily\"\n"), &KnownHost::default());
+    assert!(keyless.removed.iter().any(|path| path == UPDATE), "what no key signs is not installed");
     let touches = |plan: &Plan| {
         let written = plan.files.iter().map(|file| file.path.as_str());
         let removed = plan.removed.iter().map(String::as_str);

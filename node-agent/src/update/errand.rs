@@ -1,0 +1,274 @@
+//! One update, from the look for what is new to its proof.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anyhow::{Context as _, ensure};
+use jiff::Timestamp;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::package_update::definitions::unknown_to;
+use weaver_diagnostics::package_update::plan::{
+    Change, KEPT, Package, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source, plan,
+    stored_refusal,
+};
+use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
+
+use super::args::UpdateArgs;
+use super::carry_out::Update;
+use super::host::{Before, Host};
+use super::packages::{Packages, files};
+use crate::upgrade::journal::{self, Journal};
+use crate::upgrade::say::{refused, say};
+
+pub(super) struct Errand {
+    pub(super) args: UpdateArgs,
+    pub(super) host: Host,
+    pub(super) packages: Packages,
+}
+
+/// How it ended.
+pub(super) enum Outcome {
+    /// With this exit code.
+    Ended(u8),
+    /// The newest version is the one to leave out.
+    LeftOut,
+    /// Nothing was begun.
+    Refused(Vec<UpgradeRefusal>),
+}
+
+impl Outcome {
+    /// The exit code; says what stands against it.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Ended(code) => *code,
+            Self::LeftOut => exit_code::FINE,
+            Self::Refused(refusals) => refused(refusals),
+        }
+    }
+}
+
+/// What fetching the new packages has shown.
+struct Staged {
+    /// What apt installs besides.
+    also: Vec<String>,
+    /// Whether there is no way back.
+    one_way: bool,
+}
+
+impl Errand {
+    /// `left_out` is a version that is not to be installed.
+    pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<Outcome> {
+        if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
+            let what = "only root may install packages".to_owned();
+            return Ok(Outcome::Refused(vec![UpgradeRefusal {
+                what,
+                remedy: "put `sudo` in front".to_owned(),
+            }]));
+        }
+        let journal = Journal::<UpdateRecord>::lock(&self.host.state_dir)?;
+        if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?
+            && let Some(code) = self.finish(&journal, last).await?
+        {
+            return Ok(Outcome::Ended(code));
+        }
+        if self.args.resume {
+            return Ok(Outcome::Ended(exit_code::FINE));
+        }
+        let changes = match self.plan().await? {
+            UpdatePlan::Go(changes) => changes,
+            UpdatePlan::Nothing { version, source } => {
+                let from = source.map_or(String::new(), |source| format!(" (from {source})"));
+                say(&format!("Config Weaver {version} is installed; there is no newer version{from}."));
+                return Ok(Outcome::Ended(exit_code::FINE));
+            }
+            UpdatePlan::Refused(refusals) => return Ok(Outcome::Refused(refusals)),
+        };
+        say(&shown(&changes));
+        if let Some(version) = left_out.filter(|version| changes.iter().any(|change| change.to == **version))
+        {
+            say(&format!(
+                "{version} was not proven on this host, and is left out: `sudo weaver node update` installs it."
+            ));
+            return Ok(Outcome::LeftOut);
+        }
+        if let Some(why) = self.stays_at_a_look() {
+            say(&format!("Nothing was changed{why}."));
+            return Ok(Outcome::Ended(exit_code::FINE));
+        }
+        let Staged { also, one_way } = match self.stage(&changes).await? {
+            Ok(staged) => staged,
+            Err(refusal) => {
+                self.packages.tidy();
+                return Ok(Outcome::Refused(vec![refusal]));
+            }
+        };
+        if !also.is_empty() {
+            say(&format!("apt also installs: {}", also.join(", ")));
+        }
+        if !self.agreed()? {
+            self.packages.tidy();
+            return Ok(Outcome::Ended(exit_code::FINE));
+        }
+        let mut update = self.begin(&journal, &changes, one_way).await?;
+        Ok(Outcome::Ended(update.forward().await?))
+    }
+
+    /// Why nothing is installed, where that was not asked for or cannot be asked.
+    fn stays_at_a_look(&self) -> Option<&'static str> {
+        if self.args.node.dry_run {
+            Some("")
+        } else if !self.args.yes && !io::stdin().is_terminal() {
+            Some(": there is no terminal to ask on; pass --yes to install")
+        } else {
+            None
+        }
+    }
+
+    async fn plan(&self) -> anyhow::Result<UpdatePlan> {
+        let programs = &self.host.programs;
+        let mut facts = UpdateFacts {
+            refusals: self.host.refusals().await?,
+            installed: programs.installed().await?,
+            kept: self.packages.kept(),
+            asked: self.args.to.clone(),
+            architecture: programs.architecture().await?,
+            free: self.host.free(),
+            ..UpdateFacts::default()
+        };
+        match programs.refresh().await? {
+            Ok(()) => facts.known = programs.known().await?,
+            // The way back needs no network: what apt knows from before would lead to what cannot be fetched.
+            Err(refusal) if needs_no_source(&facts) => {
+                say(&format!(
+                    "Using the packages that the last update kept, since the source cannot be used: {refusal}"
+                ));
+            }
+            Err(refusal) => {
+                facts.refusals.push(refusal);
+                return Ok(UpdatePlan::Refused(facts.refusals));
+            }
+        }
+        Ok(plan(&facts))
+    }
+
+    /// Has someone said yes, by a flag or on the terminal?
+    fn agreed(&self) -> anyhow::Result<bool> {
+        if self.args.yes {
+            return Ok(true);
+        }
+        print!("Type yes to install: ");
+        io::stdout().flush().context("asking")?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).context("reading your answer")?;
+        let is_yes = answer.trim() == "yes";
+        if !is_yes {
+            say("Nothing was changed.");
+        }
+        Ok(is_yes)
+    }
+
+    /// Fetches the new packages and looks at them.
+    async fn stage(&self, changes: &[Change]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
+        let (programs, packages) = (&self.host.programs, &self.packages);
+        packages.empty(&packages.new_ones())?;
+        packages.empty(&packages.unpacked())?;
+        let (kept, offered): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.source == KEPT);
+        packages.take_old(
+            &kept.into_iter().map(|change| package(&change.name, &change.to)).collect::<Vec<_>>(),
+        )?;
+        let wanted: Vec<_> = offered.iter().map(|change| package(&change.name, &change.to)).collect();
+        if !wanted.is_empty()
+            && let Err(refusal) = programs.download(&wanted, &packages.new_ones()).await?
+        {
+            return Ok(Err(refusal));
+        }
+        packages.flush_new_ones()?;
+        let new = files(&packages.new_ones());
+        ensure!(
+            new.len() == changes.len(),
+            "{} packages were fetched instead of {}",
+            new.len(),
+            changes.len()
+        );
+        let also = match programs.simulate(&new).await? {
+            Ok(also) => also,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (here, there) =
+            (self.host.definitions(), self.host.definitions_in(&new, packages.unpacked()).await?);
+        let lost = if is_downgrade(changes) { unknown_to(&here, &there) } else { unknown_to(&there, &here) };
+        let one_way = !lost.is_empty();
+        let may = one_way && self.args.one_way && !is_downgrade(changes);
+        Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(Staged { also, one_way }), Err))
+    }
+
+    /// Keeps the installed packages, and writes down what is about to be done.
+    async fn begin<'a>(
+        &'a self,
+        journal: &'a Journal<UpdateRecord>,
+        changes: &[Change],
+        one_way: bool,
+    ) -> anyhow::Result<Update<'a>> {
+        let from: Vec<_> = changes.iter().map(|change| package(&change.name, &change.from)).collect();
+        let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
+        let Before { units, names } = self.host.before().await?;
+        if !self.args.no_backup
+            && let Some(path) = self.host.back_up().await?
+        {
+            say(&format!("The state of k3s is saved in {}", path.display()));
+        }
+        say("Keeping the installed packages");
+        self.packages.keep(&self.host.programs, &self.host.root, &from).await?;
+        let begun = Timestamp::now().to_string();
+        let record = UpdateRecord { begun, from, to, units, names, one_way, phase: UpgradePhase::Forward };
+        Ok(Update { host: &self.host, journal, packages: &self.packages, record })
+    }
+
+    /// Finishes an update that was cut off; the exit code if that was all that can be done now.
+    async fn finish(
+        &self,
+        journal: &Journal<UpdateRecord>,
+        last: UpdateRecord,
+    ) -> anyhow::Result<Option<u8>> {
+        let resume = last.resume(&self.host.programs.installed().await?);
+        if resume == Resume::Nothing {
+            return Ok(None);
+        }
+        say(&cut_off(&last, resume));
+        if self.args.node.dry_run {
+            say("This is finished first, without --dry-run.");
+            return Ok(None);
+        }
+        let mut update = Update { host: &self.host, journal, packages: &self.packages, record: last };
+        let code = update.resume(resume).await?;
+        Ok((!matches!(resume, Resume::Forget | Resume::LeaveAlone) || code != exit_code::FINE)
+            .then_some(code))
+    }
+}
+
+fn package(name: &str, version: &str) -> Package {
+    Package { name: name.to_owned(), version: version.to_owned() }
+}
+
+fn shown(changes: &[Change]) -> String {
+    let line = |change: &Change| {
+        let Change { name, from, to, source } = change;
+        format!("  {name} {from} → {to}, from {source}")
+    };
+    let lines: Vec<_> = changes.iter().map(line).collect();
+    let older = if is_downgrade(changes) { "An older version:" } else { "A newer version:" };
+    format!("{older}\n{}", lines.join("\n"))
+}
+
+fn cut_off(last: &UpdateRecord, resume: Resume) -> String {
+    let (from, to) = last.versions();
+    let state = match resume {
+        Resume::Nothing => "it had finished".to_owned(),
+        Resume::Forget => format!("no package was replaced, {from} is installed"),
+        Resume::LeaveAlone => "another version was installed since, which is left as it is".to_owned(),
+        Resume::Install => format!("some packages were replaced: {to} is installed to the end"),
+        Resume::Prove => format!("{to} is installed but was not verified: verifying it now"),
+        Resume::GoBack => format!("{to} failed: restoring {from}"),
+        Resume::ProveOld => format!("{from} is installed again but was not verified: verifying it now"),
+    };
+    format!("An update of Config Weaver from {from} to {to}, begun {}, was interrupted; {state}.", last.begun)
+}

@@ -1,0 +1,57 @@
+//! `update --when`: as the timer makes them. What became of the last one is written down, for the node's report.
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding_text::cut;
+use weaver_diagnostics::package_update::record::UpdateRecord;
+use weaver_diagnostics::package_update::schedule::Attempt;
+use weaver_diagnostics::when::When;
+use weaver_host::durable_file;
+
+use super::errand::{Errand, Outcome};
+use super::last_update::{RECORD, read};
+use crate::upgrade::journal;
+use crate::upgrade::say::say;
+
+/// The longest failure that is written down, in characters.
+const LONGEST: usize = 500;
+
+/// Makes one where it is due; the exit code of the process.
+///
+/// # Errors
+/// It could not be begun, or what became of it cannot be written down.
+pub(super) async fn made(errand: &Errand, when: When) -> anyhow::Result<u8> {
+    let path = errand.host.state_dir.join(RECORD);
+    let last = read(&path)?.unwrap_or_default();
+    let now = || Timestamp::now().as_second();
+    if !when.is_due(last.made, now()) {
+        say("The last update by timer is not old enough: nothing had to be done.");
+        return Ok(exit_code::FINE);
+    }
+    let ended = errand.run(last.unproven.as_deref()).await;
+    let attempt = attempt(&ended, || journal::last(&errand.host.state_dir).ok().flatten());
+    let text = serde_json::to_string(&last.after(attempt, now())).context("writing JSON")? + "\n";
+    let noted = durable_file::replace(&path, text.as_bytes(), 0o644);
+    let code = ended?.code();
+    noted.with_context(|| format!("cannot note in {} what became of it", path.display())).map(|()| code)
+}
+
+fn attempt(ended: &anyhow::Result<Outcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {
+    let unproven = |is_back| match last() {
+        Some(record) => Attempt::Unproven { version: record.versions().1.to_owned(), is_back },
+        None => Attempt::Failed("its record is gone".to_owned()),
+    };
+    match ended {
+        Ok(Outcome::Ended(exit_code::FINE)) => Attempt::Newest,
+        Ok(Outcome::Ended(exit_code::WENT_BACK)) => unproven(true),
+        Ok(Outcome::Ended(exit_code::STUCK)) => unproven(false),
+        Ok(Outcome::Ended(code)) => Attempt::Failed(format!("exit status {code}")),
+        Ok(Outcome::LeftOut) => Attempt::LeftOut,
+        Ok(Outcome::Refused(refusals)) => {
+            let why: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+            Attempt::Failed(cut(&why.join("; "), LONGEST))
+        }
+        Err(error) => Attempt::Failed(cut(&format!("{error:#}"), LONGEST)),
+    }
+}
