@@ -104,7 +104,12 @@ fn typed(command: &str) -> String {
         _ if command.starts_with("skopeo ") => {
             command.replace("docker://docker.io/library/nginx:alpine", "docker-daemon:nginx:alpine")
         }
-        _ if command.starts_with("curl ") => format!("{command} | grep 'Served from the Pi'"),
+        // The ingress controller may come up after what it leads to.
+        _ if command.starts_with("curl ") => {
+            let patient =
+                command.replacen("curl", "curl --fail --retry 60 --retry-delay 1 --retry-all-errors", 1);
+            format!("{patient} | grep 'Served from the Pi'")
+        }
         _ if command.starts_with("kubectl rollout status") => format!("{command} --timeout=120s"),
         // The agent has just been started.
         _ if command.starts_with("sudo weaver-node-agent check") => {
@@ -127,9 +132,11 @@ fn typed(command: &str) -> String {
     }
 }
 
-/// A test of its own with the image that is imported: it is in no registry.
+/// A test of its own with the image that is imported: it is in no registry. It is another one than that of step 7: from
+/// 1.35 on the kubelet pulls again what it has pulled before by another name.
 const IMPORTED: &str = "
-docker tag nginx:alpine demo.example/imported:1
+echo 'FROM nginx:alpine
+LABEL imported=yes' | docker build --tag demo.example/imported:1 -
 docker save demo.example/imported:1 -o pages.tar
 IMPORT
 docker rmi demo.example/imported:1

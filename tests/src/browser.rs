@@ -371,6 +371,10 @@ fn clear() {
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // As the page says it of the last seconds: in the line of a state, of a condition and of an event.
+        let age = line.strip_suffix(" now").filter(|line| line.starts_with("Not ready "));
+        let line = age.map_or_else(|| line.replace("\tnow", "\t0 s ago"), |age| format!("{age} 0 s ago"));
+        let line = line.strip_prefix("now ").map_or_else(|| line.clone(), |event| format!("0 s ago {event}"));
         let mut was_digit = false;
         for letter in line.chars() {
             if !(letter.is_ascii_digit() && was_digit) {
