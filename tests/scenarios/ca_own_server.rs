@@ -1,10 +1,47 @@
 //! The API server's CA is replaced, as by `k3s certificate rotate-ca`, or by someone who has removed its files.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::json;
+use weaver_devstack::server::Origin;
 use weaver_tests::alone::Alone;
+use weaver_tests::own::Own;
 use weaver_tests::world::{client_of, eventually};
+
+const SERVER_CA: [&str; 2] = ["server-ca.crt", "server-ca.key"];
+
+/// Gives k3s a new CA of its servers' certificates, which it uses from its next start on.
+fn rotate_ca(own: &Own, tls: &Path) {
+    let staged = own.dir().join("staged/tls");
+    fs::create_dir_all(staged.join("etcd")).unwrap();
+    for name in ["client-ca", "request-header-ca", "etcd/peer-ca", "etcd/server-ca"] {
+        for end in ["crt", "key"] {
+            let file = format!("{name}.{end}");
+            fs::copy(tls.join(&file), staged.join(&file)).unwrap();
+        }
+    }
+    fs::copy(tls.join("service.key"), staged.join("service.key")).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "k3s-server-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    for (file, text) in SERVER_CA.into_iter().zip([certificate.pem(), key.serialize_pem()]) {
+        fs::write(staged.join(file), text).unwrap();
+    }
+    let mut k3s = Command::new(&own.server.binary().path);
+    k3s.args(["certificate", "rotate-ca", "--force", "--server"]);
+    k3s.arg(format!("https://127.0.0.1:{}", own.server.port()));
+    k3s.arg("--data-dir").arg(own.server.data_dir()).arg("--path").arg(staged.parent().unwrap());
+    let output = k3s.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
 
 #[tokio::test]
 async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_why() {
@@ -13,19 +50,18 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
     let (team, foo) = world.synced().await;
     let kept: Api<Secret> = Api::namespaced(world.client.clone(), "kube-system");
     kept.delete("k3s-serving", &DeleteParams::default()).await.unwrap();
-    alone.own.server.stop().unwrap();
     let tls = alone.own.server.data_dir().join("server/tls");
-    let ca = |file| std::fs::read_to_string(tls.join(file)).unwrap();
+    let ca = |file| fs::read_to_string(tls.join(file)).unwrap();
     let before = ca("server-ca.crt");
-    let of_the_old_one = [
-        "server-ca.crt",
-        "server-ca.key",
-        "serving-kube-apiserver.crt",
-        "serving-kube-apiserver.key",
-        "dynamic-cert.json",
-    ];
-    for file in of_the_old_one {
-        std::fs::remove_file(tls.join(file)).unwrap();
+    // The testbed makes a new one where there is none; k3s takes the old one from its datastore.
+    let is_testbed = alone.own.server.binary().origin == Origin::Testbed;
+    if !is_testbed {
+        rotate_ca(&alone.own, &tls);
+    }
+    alone.own.server.stop().unwrap();
+    let of_the_old_one = ["serving-kube-apiserver.crt", "serving-kube-apiserver.key", "dynamic-cert.json"];
+    for file in of_the_old_one.into_iter().chain(SERVER_CA.into_iter().filter(|_| is_testbed)) {
+        fs::remove_file(tls.join(file)).unwrap();
     }
     alone.own.server.restart_after_stop().unwrap();
     assert_ne!(ca("server-ca.crt"), before);
@@ -41,7 +77,7 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
     let way = alone.own.cluster_at(wire.address);
     let kubeconfig = json!(alone.own.operator_kubeconfig(way).await).to_string();
-    std::fs::write(alone.own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
+    fs::write(alone.own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
     alone.operator.ends().await;
     let log = alone.operator.log();
     assert!(log.contains("operator.kubeconfig names another API server or CA"), "{log}");

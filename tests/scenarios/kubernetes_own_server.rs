@@ -117,7 +117,9 @@ async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
     };
     for name in ["weaver-operator", "weaver-webhook"] {
         let template = json!(template(&own, name).await);
-        pods.create(&trial, &pod(&template)).await.unwrap();
+        // k3s makes the namespace's default account some seconds after the namespace.
+        let whole = pod(&template);
+        eventually("the pod is admitted", || pods.create(&trial, &whole)).await;
         for (words, path, loose) in [
             ("runAsNonRoot != true", "/securityContext/runAsNonRoot", json!(false)),
             ("seccompProfile", "/securityContext/seccompProfile", Value::Null),
