@@ -20,6 +20,19 @@ pub(super) fn not_deployed(_: &str) -> Details {
     )
 }
 
+/// The job of k3s that installs a chart, after a failure.
+pub(super) fn aborted(_: &str) -> Details {
+    Details::message("a HelmChart of k3s has failed, and is not tried again: its `failurePolicy` is abort").remedy(
+        Remedy::new(
+            "the log of the job before says what failed: correct it, then have helm go back or remove the release; the job \
+             runs again by itself",
+        )
+        .command("kubectl get helmcharts -A")
+        .command("helm history RELEASE -n NAMESPACE")
+        .command("helm rollback RELEASE REVISION -n NAMESPACE"),
+    )
+}
+
 pub(super) fn name_in_use(_: &str) -> Details {
     Details::message("a helm release of this name exists in the namespace").remedy(
         Remedy::new(

@@ -132,7 +132,8 @@ fn reached(line: &str) -> Option<Details> {
         "Try again",
     ]
     .into_iter()
-    .find(|why| line.contains(why))?;
+    .find(|why| line.contains(why))
+    .or_else(|| line.contains("\": EOF").then_some("the connection was closed"))?;
     let host =
         after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
     let told = Details::message(format!("the node does not reach {host}: {why}"));
@@ -161,6 +162,19 @@ fn reached(line: &str) -> Option<Details> {
         .command("ip route")
         .command("sudo k3s ctr images import FILE.tar")
     }))
+}
+
+/// The kubelet's own limit, in words that name no registry.
+pub(super) fn late(line: &str) -> Option<Details> {
+    let image = after(line, "ailed to pull image \"", &['"'])?;
+    let is_late = line.contains("context deadline exceeded") && !line.contains("/v2/");
+    is_late.then(|| {
+        Details::message(format!("the image {image} was not pulled in time: the network or the registry is slow")).remedy(
+            Remedy::new("the kubelet tries again; import a large image from a file, or pull it by hand, which waits longer")
+                .command("kubectl get events -A --field-selector reason=Failed")
+                .command("sudo k3s ctr images import FILE.tar"),
+        )
+    })
 }
 
 /// The server that gives tokens for a registry, which is asked before it.

@@ -100,6 +100,14 @@ pub(super) fn runtime_gone(line: &str) -> Option<Details> {
     })
 }
 
+/// Once is a board that is busy.
+pub(super) fn runtime_late(line: &str) -> Option<Details> {
+    let is_a_look =
+        ["ListContainers", "ListPodSandbox", "Version", "Status"].iter().any(|what| line.contains(what));
+    (is_a_look && line.contains("DeadlineExceeded"))
+        .then(|| Details::message("containerd does not answer the kubelet in time"))
+}
+
 /// Sockets of container runtimes that are not k3s'.
 const OTHER_SOCKETS: &[&str] = &[
     "/run/dockershim.sock",

@@ -24,6 +24,18 @@ pub(super) fn database(line: &str) -> Option<Details> {
     )))
 }
 
+/// SQLite gives up a write that waited for another one. Others have such a database, too: who speaks is a part of
+/// Kubernetes.
+pub(super) fn locked(line: &str) -> Option<Details> {
+    let is_of_kubernetes =
+        ["level=", "k3s", "Error from server", ".go:"].iter().any(|words| line.contains(words));
+    is_of_kubernetes.then(|| {
+        Details::message(
+            "writes to k3s' database wait for each other until they are given up: the disk is too slow for them",
+        )
+    })
+}
+
 /// etcd warns from 100 ms on, which is ordinary for a card.
 pub(super) fn etcd(line: &str) -> Option<Details> {
     let took = seconds(after(line, "\"took\":\"", &['"'])?)?;

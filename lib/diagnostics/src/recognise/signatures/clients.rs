@@ -36,6 +36,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("cannot re-use a name that is still in use", helm::name_in_use),
             tells("cannot reuse a name that is still in use", helm::name_in_use),
             tells("\" has no deployed releases", helm::not_deployed),
+            tells("and failure policy is 'abort', not 'reinstall'", helm::aborted),
         ],
     ),
     (

@@ -193,6 +193,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("apply request took too long", slow::etcd),
             judged("slow fdatasync", slow::etcd),
             judged("failed to send out heartbeat on time", slow::heartbeat),
+            repeated("rpc error: code = unknown desc = database is locked", 2, slow::locked),
             says("etcdserver: leader changed"),
             says("etcdserver: request timed out"),
             judged("not yet ready to handle request", slow::not_ready),

@@ -85,6 +85,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("errimageneverpull", images::waiting),
             judged("invalidimagename", images::waiting),
             says("back-off pulling image \""),
+            judged("failed to pull image \"", images::late),
         ],
     ),
 ];

@@ -1,7 +1,7 @@
 //! What the kubelet and the cluster say of a node.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{host, node};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -61,6 +61,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("container runtime is down"),
             says("level=error msg=\"containerd exited: "),
             says("containerd: exit status "),
+            repeated("from runtime service failed", 2, node::runtime_late),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
         ],
