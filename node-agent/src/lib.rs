@@ -53,6 +53,7 @@ pub mod schemas;
 mod serving_report;
 pub(crate) mod slowness;
 pub mod systemctl;
+mod timer_record;
 pub mod update;
 mod upgrade;
 

@@ -1,20 +1,16 @@
 //! `backup --when`: as the timer makes them. What became of the last one is written down, for the node's report.
 
-use std::io;
-use std::path::Path;
-
-use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::finding::Place;
 use weaver_diagnostics::node_backup::schedule::{LastBackup, Schedule};
 use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_diagnostics::when::When;
-use weaver_host::durable_file;
 
 use super::seal::Seal;
 use super::{Made, Request, STAMP, to, told};
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
+use crate::timer_record;
 
 const RECORD: &str = "backup.json";
 /// How the interval is written for the unit.
@@ -35,19 +31,14 @@ pub async fn made(
     recipients: &[String],
 ) -> anyhow::Result<String> {
     let record = request.host.root.real(&request.state_dir).join(RECORD);
-    let note = |last: &LastBackup| -> anyhow::Result<()> {
-        let text = serde_json::to_string(last).context("writing JSON")? + "\n";
-        let noted = durable_file::replace(&record, text.as_bytes(), 0o644);
-        noted.with_context(|| format!("cannot note in {} what became of it", record.display()))
-    };
     let asked = format!("{}, volumes {}, for {recipients:?}", request.target.display(), request.volumes);
-    let last = read(&record)?.filter(|last| last.asked == asked);
+    let last = timer_record::read(&record)?.filter(|last: &LastBackup| last.asked == asked);
     let last = last.unwrap_or_else(|| LastBackup { asked, ..LastBackup::default() });
     let now = Timestamp::now();
     if !when.is_due(last.made, now.as_second()) {
         return Ok("the last backup is not old enough: nothing had to be done".to_owned());
     }
-    note(&LastBackup { begun: Some(now.as_second()), failure: None, ..last.clone() })?;
+    timer_record::note(&record, &LastBackup { begun: Some(now.as_second()), failure: None, ..last.clone() })?;
     let first = last.first.clone().unwrap_or_else(|| now.strftime(STAMP).to_string());
     let done = match seal {
         Ok(seal) => to(Request { seal, since: Some(first.clone()), ..request }).await,
@@ -61,7 +52,7 @@ pub async fn made(
         }
         Err(error) => LastBackup { begun: None, failure: Some(short(&format!("{error:#}"))), ..last },
     };
-    let noted = note(&last);
+    let noted = timer_record::note(&record, &last);
     let said = done.map(|made| told(&made))?;
     noted.map(|()| said)
 }
@@ -81,15 +72,6 @@ pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let uptime = root.read_if_possible(UPTIME)?.text;
     let uptime = uptime.split(['.', ' ']).next()?.parse().ok()?;
     // A record that is damaged is written again by the next one.
-    let last = read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
+    let last = timer_record::read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
     Some(Schedule { when, place: Place::file(BACKUP), last, now: Timestamp::now().as_second(), uptime })
-}
-
-/// `None` where there is none, or none that can be read as one.
-fn read(record: &Path) -> anyhow::Result<Option<LastBackup>> {
-    match std::fs::read(record) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", record.display())),
-    }
 }

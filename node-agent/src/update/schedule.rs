@@ -1,16 +1,15 @@
 //! `update --when`: as the timer makes them. What became of the last one is written down, for the node's report.
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::package_update::record::UpdateRecord;
-use weaver_diagnostics::package_update::schedule::Attempt;
+use weaver_diagnostics::package_update::schedule::{Attempt, LastUpdate};
 use weaver_diagnostics::when::When;
-use weaver_host::durable_file;
 
 use super::errand::{Errand, Outcome};
-use super::last_update::{RECORD, read};
+use super::last_update::RECORD;
+use crate::timer_record;
 use crate::upgrade::journal;
 use crate::upgrade::say::say;
 
@@ -23,7 +22,7 @@ const LONGEST: usize = 500;
 /// It could not be begun, or what became of it cannot be written down.
 pub(super) async fn made(errand: &Errand, when: When) -> anyhow::Result<u8> {
     let path = errand.host.state_dir.join(RECORD);
-    let last = read(&path)?.unwrap_or_default();
+    let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();
     let now = || Timestamp::now().as_second();
     if !when.is_due(last.made, now()) {
         say("The last update by timer is not old enough: nothing had to be done.");
@@ -31,10 +30,9 @@ pub(super) async fn made(errand: &Errand, when: When) -> anyhow::Result<u8> {
     }
     let ended = errand.run(last.unproven.as_deref()).await;
     let attempt = attempt(&ended, || journal::last(&errand.host.state_dir).ok().flatten());
-    let text = serde_json::to_string(&last.after(attempt, now())).context("writing JSON")? + "\n";
-    let noted = durable_file::replace(&path, text.as_bytes(), 0o644);
+    let noted = timer_record::note(&path, &last.after(attempt, now()));
     let code = ended?.code();
-    noted.with_context(|| format!("cannot note in {} what became of it", path.display())).map(|()| code)
+    noted.map(|()| code)
 }
 
 fn attempt(ended: &anyhow::Result<Outcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {

@@ -1,0 +1,31 @@
+//! What became of the last thing that a timer did, in a file of the state directory.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weaver_host::durable_file;
+
+/// `None` where there is none, or none that can be read as one: the next one writes it again.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
+    match std::fs::read(record) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", record.display())),
+    }
+}
+
+/// Writes it down.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note<T: Serialize>(record: &Path, last: &T) -> anyhow::Result<()> {
+    let text = serde_json::to_string(last).context("writing JSON")? + "\n";
+    let noted = durable_file::replace(record, text.as_bytes(), 0o644);
+    noted.with_context(|| format!("cannot note in {} what became of it", record.display()))
+}
