@@ -46,17 +46,19 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
             Err(_) => return nothing(format!("{name} cannot be used in a TLS handshake")),
         },
     };
-    let look = |asked: ServerName<'static>, deadline| {
-        handshake(endpoint, Arc::clone(&verifier), asked, judged.clone(), deadline)
+    let look = async |asked: ServerName<'static>, deadline| {
+        let once = || handshake(endpoint, Arc::clone(&verifier), asked.clone(), judged.clone(), deadline);
+        let mut seen = once().await;
+        for pause in AGAIN {
+            if !matches!(seen.outcome, Outcome::Unreachable(Silence::Cut(_))) {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            seen = once().await;
+        }
+        seen
     };
     let mut seen = look(NO_NAME.into(), DEADLINE).await;
-    for pause in AGAIN {
-        if !matches!(seen.outcome, Outcome::Unreachable(Silence::Cut(_))) {
-            break;
-        }
-        tokio::time::sleep(pause).await;
-        seen = look(NO_NAME.into(), DEADLINE).await;
-    }
     let patience = if seen.is_late() { SECOND_LOOK } else { DEADLINE };
     if seen.is_late() {
         seen = look(NO_NAME.into(), patience).await;
