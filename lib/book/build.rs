@@ -5,7 +5,9 @@ use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    // As this run has it: one target directory may serve several checkouts.
+    let package = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
+    let docs = Path::new(&package).join("../../docs");
     let summary = docs.join("SUMMARY.md");
     writeln!(io::stdout(), "cargo:rerun-if-changed={}", summary.display())?;
     let mut parts = Vec::new();
