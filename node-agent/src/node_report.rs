@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::finding::{Code, Finding};
 
 /// What the node agent last found, and what runs because of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -22,6 +22,10 @@ pub struct Report {
     pub joined: bool,
     /// The last check's findings.
     pub findings: Vec<Finding>,
+    /// Codes of those findings that `weaver-node-agent check` does not make: of this boot's `weaver.toml`, the kernel's
+    /// log, the units and the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agent_only: Vec<Code>,
     /// The operator, where this agent runs it.
     pub operator: Option<ChildReport>,
     /// The conversion webhook, where this agent runs it.
@@ -104,6 +108,15 @@ pub struct Card {
 }
 
 impl Report {
+    /// Shows what a check found, and what only this agent can tell.
+    pub fn set_findings(&mut self, mut findings: Vec<Finding>, agent_only: Vec<Finding>) {
+        self.agent_only = agent_only.iter().map(|finding| finding.code).collect();
+        self.agent_only.sort_unstable();
+        self.agent_only.dedup();
+        findings.extend(agent_only);
+        self.findings = findings;
+    }
+
     /// A gate that is shut because nothing was checked yet.
     #[must_use]
     pub fn unchecked() -> Self {
@@ -114,6 +127,7 @@ impl Report {
             joins: false,
             joined: false,
             findings: Vec::new(),
+            agent_only: Vec::new(),
             operator: None,
             webhook: None,
             definitions: Definitions {

@@ -61,7 +61,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
 
     let judge = host.clone();
     let look = move || checks::preflight_after(&judge, no_start_offline.as_deref()).findings;
-    let mut findings = judged(look).await?;
+    let findings = judged(look).await?;
     let causes = k3s_block::causes(&findings);
     let mut blocked = Ok(());
     if !causes.is_empty() {
@@ -73,10 +73,11 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
         }
     }
 
-    findings.extend(waited.judge());
-    findings.extend(boot_config::read_report(&host.root, &args.state_dir.join("boot-config")));
+    let mut agent_only: Vec<_> = waited.judge().into_iter().collect();
+    agent_only.extend(boot_config::read_report(&host.root, &args.state_dir.join("boot-config")));
     let is_blocked = !causes.is_empty() && blocked.is_ok();
-    let report = report(findings, &causes, is_blocked);
+    let mut report = report(&causes, is_blocked);
+    report.set_findings(findings, agent_only);
     let findings = report.findings.clone();
     findings.iter().for_each(crate::report::log);
     let state_dir = host.root.real(&args.state_dir);
@@ -141,13 +142,13 @@ fn agent_runs(runtime_dir: &Path) -> bool {
 }
 
 /// The report before the agent has made its first.
-fn report(findings: Vec<Finding>, causes: &[Finding], is_blocked: bool) -> Report {
+fn report(causes: &[Finding], is_blocked: bool) -> Report {
     let reason = match (causes.is_empty(), is_blocked) {
         (true, _) => "no check failed; k3s may start, and the agent then verifies its names".to_owned(),
         (false, true) => format!("k3s is blocked: {}", sentence(causes)),
         (false, false) => format!("k3s starts although it will fail: {}", sentence(causes)),
     };
-    Report { reason, findings, k3s_blocked: Some(is_blocked), ..Report::unchecked() }
+    Report { reason, k3s_blocked: Some(is_blocked), ..Report::unchecked() }
 }
 
 fn sentence(causes: &[Finding]) -> String {
@@ -170,7 +171,7 @@ mod tests {
             // A failure of boot-config is no cause.
             (&[][..], false, "k3s may start"),
         ] {
-            let report = report(vec![bad.clone()], causes, is_blocked);
+            let report = report(causes, is_blocked);
             assert_eq!(report.k3s_blocked, Some(is_blocked));
             assert!(report.reason.contains(want), "{}", report.reason);
         }

@@ -20,6 +20,9 @@ struct Report {
     #[serde(default)]
     joins: bool,
     findings: Vec<Finding>,
+    /// What no check of now can say.
+    #[serde(default)]
+    agent_only: Vec<Code>,
     definitions: Definitions,
 }
 
@@ -38,22 +41,7 @@ const LONGEST: usize = 400;
 /// What an agent holds next to its report.
 const LOCK: &str = "agent.lock";
 
-/// What only an agent that runs can say, and no check of now.
-const OF_THE_AGENT: [Code; 11] = [
-    Code::WeaverTomlInvalid,
-    Code::WeaverTomlUnreadable,
-    Code::UserDataClash,
-    Code::TokenLeftOnCard,
-    Code::HostNotConfigured,
-    Code::BootConfigUnknown,
-    Code::JoinUnproven,
-    Code::ClockNotSynchronised,
-    Code::StaleLocalhostNode,
-    Code::K3sNotAnswering,
-    Code::OperatorNotStarted,
-];
-
-/// What was so while it lived.
+/// What was so while an agent lived.
 const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted];
 
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
@@ -143,7 +131,7 @@ fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path
     let mut findings = match now {
         None => report.findings,
         Some(mut now) => {
-            let stays = |code| OF_THE_AGENT.contains(&code) && (lives || !OF_ITS_LIFE.contains(&code));
+            let stays = |code| report.agent_only.contains(&code) && (lives || !OF_ITS_LIFE.contains(&code));
             now.extend(report.findings.into_iter().filter(|finding| stays(finding.code)));
             if !lives {
                 let message =
@@ -269,8 +257,9 @@ mod tests {
             format!(r#"{{"severity":"warn","code":"{code}","name":"x","message":"m","evidence":[]}}"#)
         };
         let json = format!(
-            r#"{{"gate":"open","reason":"","findings":[{},{},{}],"definitions":{{"installed":true,"reason":""}}}}"#,
-            of("B-01"),
+            r#"{{"gate":"open","reason":"","findings":[{},{},{},{}],"agent_only":["B-09","F-04","H-02"],"definitions":{{"installed":true,"reason":""}}}}"#,
+            of("B-09"),
+            of("H-02"),
             of("T-06"),
             of("F-04")
         );
@@ -280,7 +269,7 @@ mod tests {
         let codes = || -> Vec<_> { report(None, &path, now).iter().map(|seen| seen.finding.code).collect() };
         assert_eq!(
             codes(),
-            [Code::NameStale, Code::WeaverTomlInvalid, Code::OperatorNotStarted],
+            [Code::NameStale, Code::UserDataFault, Code::UnderVoltage, Code::OperatorNotStarted],
             "no one runs"
         );
         // A file that was brought along may have a lock next to it that no one holds.
@@ -289,7 +278,10 @@ mod tests {
         assert_eq!(name(Some(&path), Path::new("/nowhere")), None);
         let agent = std::fs::File::open(dir.path().join(LOCK)).unwrap();
         agent.lock().unwrap();
-        assert_eq!(codes(), [Code::NameStale, Code::WeaverTomlInvalid, Code::K3sNotAnswering]);
+        assert_eq!(
+            codes(),
+            [Code::NameStale, Code::UserDataFault, Code::UnderVoltage, Code::K3sNotAnswering]
+        );
 
         let new = r#"{"gate":"shut","reason":"no check has finished yet","findings":[],"definitions":{"installed":false,"reason":"not checked yet"}}"#;
         std::fs::write(&path, new).unwrap();

@@ -151,17 +151,18 @@ pub async fn keep(
 fn with_slowness(
     status: &Status,
     check: &Check,
-    attended: Vec<Finding>,
+    attended: &[Finding],
     load: Option<&HostLoad>,
 ) -> Vec<Finding> {
-    let mut findings: Vec<_> = check.findings.iter().cloned().chain(attended).collect();
+    let mut findings = check.findings.clone();
     let has = |findings: &[Finding], code| findings.iter().any(|finding| finding.code == code);
     if let Some(why) = status.definitions_are_late()
         && !has(&findings, Code::ApiServerSlow)
     {
         findings.push(load::slow(&check.api_address.to_string(), "the CRDs", &why));
     }
-    if slowness::is_excused(&findings) && !has(&findings, Code::NodeOverloaded) {
+    let is_late = slowness::is_excused(&findings) || slowness::is_excused(attended);
+    if is_late && !has(&findings, Code::NodeOverloaded) {
         findings.extend(load.and_then(HostLoad::judge));
     }
     findings
@@ -226,7 +227,7 @@ impl Keeper {
     async fn observe(&mut self, check: &Check) -> anyhow::Result<()> {
         if self.units.is_none() {
             let load = self.load_if_late(check).await;
-            self.status.set_findings(with_slowness(&self.status, check, Vec::new(), load.as_ref()));
+            self.status.set_findings(with_slowness(&self.status, check, &[], load.as_ref()));
         }
         self.attempt(check).await;
         let verdict = verdict(check);
@@ -251,22 +252,23 @@ impl Keeper {
                     load: load.as_ref(),
                 };
                 let attended = units.attend(round).await;
-                let attended = attended.into_iter().map(|finding| runs.typed_there(finding)).collect();
-                let mut findings = with_slowness(&self.status, check, attended, load.as_ref());
+                let mut agent_only: Vec<_> =
+                    attended.into_iter().map(|finding| runs.typed_there(finding)).collect();
                 let (root, state_dir) = (self.host.root.clone(), self.args.state_dir.join("boot-config"));
                 // A dying card can take seconds to answer: never on the runtime's thread.
                 let read = tokio::task::spawn_blocking(move || {
                     (clock_wait::at_once(&root).judge(), boot_config::read_report(&root, &state_dir))
                 });
                 let (clock, booted) = read.await.context("reading the reports of this boot")?;
-                findings.extend(clock);
-                findings.extend(booted);
+                agent_only.extend(clock);
+                agent_only.extend(booted);
                 // It is no cause to hold back k3s or the operator: what it tells has happened.
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::Shared::findings);
-                findings.extend(kernel.map(|finding| runs.typed_there(finding)));
+                agent_only.extend(kernel.map(|finding| runs.typed_there(finding)));
                 let joined = matches!(self.phase, Phase::Joined) && units.has_joined().await;
                 self.status.set_round(Checked {
-                    findings,
+                    findings: with_slowness(&self.status, check, &agent_only, load.as_ref()),
+                    agent_only,
                     k3s_blocked: units.k3s_is_blocked(),
                     joined,
                     gate,

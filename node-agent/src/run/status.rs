@@ -52,7 +52,10 @@ pub struct Status {
 /// How a round of checks ended under systemd.
 #[derive(Debug)]
 pub struct Checked {
+    /// What a check finds.
     pub findings: Vec<Finding>,
+    /// What only this agent can tell.
+    pub agent_only: Vec<Finding>,
     pub k3s_blocked: bool,
     /// Whether this node has joined its server.
     pub joined: bool,
@@ -134,9 +137,9 @@ impl Status {
     }
 
     /// The findings of a check; new ones are logged.
-    pub fn set_findings(&self, mut findings: Vec<Finding>) {
-        findings.extend(self.in_cluster.borrow().clone());
-        self.change(|report| change_findings(report, findings));
+    pub fn set_findings(&self, findings: Vec<Finding>) {
+        let agent_only = self.in_cluster.borrow().clone().into_iter().collect();
+        self.change(|report| change_findings(report, findings, agent_only));
         self.checked.send_replace(true);
     }
 
@@ -148,10 +151,10 @@ impl Status {
     /// How a round ended, under systemd: all at once, so that no state in
     /// between costs the boot partition a write.
     pub fn set_round(&self, checked: Checked) {
-        let Checked { mut findings, k3s_blocked, joined, gate, reason } = checked;
-        findings.extend(self.in_cluster.borrow().clone());
+        let Checked { findings, mut agent_only, k3s_blocked, joined, gate, reason } = checked;
+        agent_only.extend(self.in_cluster.borrow().clone());
         self.change(|report| {
-            change_findings(report, findings);
+            change_findings(report, findings, agent_only);
             change_gate(report, gate, reason);
             report.k3s_blocked = Some(k3s_blocked);
             report.joined = joined;
@@ -214,9 +217,10 @@ impl Status {
     }
 }
 
-fn change_findings(report: &mut Report, findings: Vec<Finding>) {
-    findings.iter().filter(|f| !report.findings.contains(f)).for_each(crate::report::log);
-    report.findings = findings;
+fn change_findings(report: &mut Report, findings: Vec<Finding>, agent_only: Vec<Finding>) {
+    let all = findings.iter().chain(&agent_only);
+    all.filter(|f| !report.findings.contains(f)).for_each(crate::report::log);
+    report.set_findings(findings, agent_only);
 }
 
 fn change_gate(report: &mut Report, gate: Gate, reason: String) {
