@@ -148,7 +148,7 @@ on_a_host_with_k3s() {
   owners_k3s_is_as_it_was
 
   refused "does not match system" "dpkg -i /debs/new/other.deb"
-  run "systemctl --quiet disable weaver-webhook.socket; mkdir -p /etc/weaver; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env
+  run "systemctl --quiet disable weaver-webhook.socket; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env
     echo data > /var/lib/weaver/ledger; touch /boot/firmware/NODE-STATUS.txt"
   quiet "$install $(ours new "$newer")"
   is "$newer" "dpkg-query -W -f '\${Version}' config-weaver"

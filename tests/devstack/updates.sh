@@ -141,7 +141,7 @@ by_update_on_a_running_host() {
   quiet "$install $(ours old "$version")"
   eventually "systemctl is-active weaver-node-agent && grep -q F-01 /run/weaver/node-status.txt"
   # What the packages made and the owner changed.
-  run "mkdir -p /etc/weaver; systemctl --quiet disable weaver-webhook.socket; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env"
+  run "systemctl --quiet disable weaver-webhook.socket; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env"
   is inactive "systemctl is-active weaver-update.timer || true"
   quiet "echo WEAVER_UPDATE_WHEN=weekly | tee /etc/weaver/update.env; systemctl restart weaver-update.timer"
   is active "systemctl is-active weaver-update.timer"
