@@ -27,24 +27,24 @@ use crate::stdout::say;
 const MANAGER: &str = "weaver";
 
 /// An object that is missing.
-pub enum Part {
+pub enum GrantObject {
     Account(ServiceAccount),
     Role(Role),
     Binding(RoleBinding),
 }
 
 /// What has to be made for `account`, in the order in which it can be.
-fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<Part> {
+fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<GrantObject> {
     let mut parts = Vec::new();
     if !exists {
         let mut made = ServiceAccount::default();
         made.metadata.name = Some(account.name.clone());
         made.metadata.namespace = Some(account.namespace.clone());
-        parts.push(Part::Account(made));
+        parts.push(GrantObject::Account(made));
     }
     let minting = (!may_mint).then(|| minting::grant(&account.namespace, &account.name));
     for (role, binding) in minting.into_iter().chain(rights::roles(account, missing)) {
-        parts.extend([Part::Role(role), Part::Binding(binding)]);
+        parts.extend([GrantObject::Role(role), GrantObject::Binding(binding)]);
     }
     parts
 }
@@ -57,7 +57,7 @@ pub async fn lacking(
     client: &Client,
     account: &Account,
     missing: &BTreeSet<Right>,
-) -> anyhow::Result<Vec<Part>> {
+) -> anyhow::Result<Vec<GrantObject>> {
     let exists = exists(client, account).await?;
     let may_mint =
         review::known(client, &operator(), minting(&account.namespace, Some(&account.name))).await?;
@@ -92,7 +92,7 @@ fn minting(namespace: &str, account: Option<&str>) -> ResourceAttributes {
 }
 
 /// Names each object, in a line.
-pub fn show(parts: &[Part]) {
+pub fn show(parts: &[GrantObject]) {
     for part in parts {
         say(part.line());
     }
@@ -102,17 +102,17 @@ pub fn show(parts: &[Part]) {
 ///
 /// # Errors
 /// Someone else would be granted the same; or the API server refuses one, and those before it are there.
-pub async fn make(client: &Client, parts: &[Part]) -> anyhow::Result<()> {
+pub async fn make(client: &Client, parts: &[GrantObject]) -> anyhow::Result<()> {
     for part in parts {
-        if let Part::Role(role) = part {
+        if let GrantObject::Role(role) = part {
             is_only_ours(client, role).await?;
         }
     }
     for part in parts {
         match part {
-            Part::Account(account) => create(client, account).await,
-            Part::Role(role) => apply(client, role).await,
-            Part::Binding(binding) => apply(client, binding).await,
+            GrantObject::Account(account) => create(client, account).await,
+            GrantObject::Role(role) => apply(client, role).await,
+            GrantObject::Binding(binding) => apply(client, binding).await,
         }?;
     }
     Ok(())
@@ -177,7 +177,7 @@ fn reference<K: Resource<DynamicType = ()>>(object: &K) -> String {
     format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
 }
 
-impl Part {
+impl GrantObject {
     /// What it is, and what it grants.
     pub fn line(&self) -> String {
         match self {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn lines(exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<String> {
-        parts(&account(), exists, may_mint, missing).iter().map(Part::line).collect()
+        parts(&account(), exists, may_mint, missing).iter().map(GrantObject::line).collect()
     }
 
     #[test]

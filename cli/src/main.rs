@@ -282,7 +282,7 @@ async fn main() -> ExitCode {
         Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await,
-        Verb::Resource { verb } => resource::run(Kind::Resource, verb).await,
+        Verb::Resource { verb } => resource::run(Kind::ResourceSync, verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Token { verb } => token::run(verb).await,
         Verb::Ui(options) => ui::run(&options).await,

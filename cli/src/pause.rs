@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn what_is_paused_and_why_is_checked_before_anything_is_sent() {
-        assert_eq!(resource("sync/settings"), Ok((Kind::Sync, "settings".into())));
-        assert_eq!(resource("token/ci"), Ok((Kind::Token, "ci".into())));
+        assert_eq!(resource("sync/settings"), Ok((Kind::ConfigMapSync, "settings".into())));
+        assert_eq!(resource("token/ci"), Ok((Kind::ServiceToken, "ci".into())));
         for odd in ["", "sync", "sync/", "settings", "configmap/a"] {
             assert_eq!(resource(odd), Err("write sync/NAME, resource/NAME or token/NAME".into()), "{odd}");
         }

@@ -22,7 +22,7 @@ use weaver_api::validate::ValidSync;
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
-use crate::grant::Part;
+use crate::grant::GrantObject;
 use crate::missing::{self, Missing, Targets, Tell};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
@@ -56,7 +56,7 @@ pub enum Verb {
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Create(options) => sync_flags::run(&options).await,
-        Verb::Resource(verb) => resource::run(Kind::Sync, verb).await,
+        Verb::Resource(verb) => resource::run(Kind::ConfigMapSync, verb).await,
         Verb::Explain { name, namespace, grant, yes } => {
             explain(&name, namespace, grant.then_some(yes)).await.map(|()| ExitCode::SUCCESS)
         }
@@ -170,7 +170,11 @@ fn part_of(targets: usize) -> String {
 ///
 /// # Errors
 /// The selected namespaces are not known, or the API server cannot be asked.
-pub async fn lacking(client: &Client, compared: &Compared, tell: Tell<'_>) -> anyhow::Result<Vec<Part>> {
+pub async fn lacking(
+    client: &Client,
+    compared: &Compared,
+    tell: Tell<'_>,
+) -> anyhow::Result<Vec<GrantObject>> {
     let Compared { account, spec, targets, .. } = compared;
     let missing = missing::to_grant(client, account, spec, targets, tell).await?;
     grant::lacking(client, account, &missing).await

@@ -158,12 +158,13 @@ async fn init(namespace: String, account: String, dry_run: bool) -> anyhow::Resu
     valid(&namespace, &account)?;
     let client = connection::client().await?;
     let account = of(&namespace, &account);
-    let store = Store::all(Kind::Sync, &client);
+    let store = Store::all(Kind::ConfigMapSync, &client);
     let exists = store.has_namespace(&namespace).await;
     let parts = grant::lacking(&client, &account, &BTreeSet::new()).await?;
     if dry_run {
         let made = (exists == Some(false)).then(|| yaml_text::write(&store::namespace(&namespace)));
-        let all: Vec<String> = made.into_iter().chain(parts.iter().map(grant::Part::manifest)).collect();
+        let all: Vec<String> =
+            made.into_iter().chain(parts.iter().map(grant::GrantObject::manifest)).collect();
         show(all.join("---\n"));
         return Ok(());
     }

@@ -18,6 +18,6 @@ pub enum Verb {
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Create(options) => token_flags::run(&options).await,
-        Verb::Resource(verb) => resource::run(Kind::Token, verb).await,
+        Verb::Resource(verb) => resource::run(Kind::ServiceToken, verb).await,
     }
 }

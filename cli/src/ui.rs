@@ -6,6 +6,7 @@
 mod access;
 mod app;
 mod asking;
+mod command_log;
 mod comparing;
 mod confirm;
 #[cfg(test)]
@@ -17,7 +18,6 @@ mod own_rights;
 mod page;
 mod recent;
 mod serve;
-mod told;
 mod view;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -7,8 +7,8 @@
 
 mod definitions;
 mod found;
+mod installed_object;
 mod namespace;
-mod part;
 mod resources;
 
 use std::time::Duration;

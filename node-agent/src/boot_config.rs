@@ -47,7 +47,7 @@ use crate::{backup, host_args, host_root::HostRoot, report};
 use host_facts::CardFacts;
 use host_files::{HostFiles, SetError};
 use pin::pin_path;
-use source::Source;
+use source::WeaverTomlRead;
 
 const LAST_GOOD: &str = "last-good.toml";
 /// What a backup takes of the state directory.
@@ -124,9 +124,9 @@ impl Run<'_> {
     fn configure(&self) -> Outcome {
         let file = self.file.display().to_string();
         let bytes = match source::read(self.root, self.file) {
-            Source::Unreadable(why) => return self.leave(verdict::unreadable(&file, &why)),
-            Source::Missing => None,
-            Source::Bytes(bytes) => Some(bytes),
+            WeaverTomlRead::Unreadable(why) => return self.leave(verdict::unreadable(&file, &why)),
+            WeaverTomlRead::Missing => None,
+            WeaverTomlRead::Bytes(bytes) => Some(bytes),
         };
         let read = match bytes.as_deref().map(weaver_toml::parse).transpose() {
             Ok(read) => read,

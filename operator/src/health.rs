@@ -119,7 +119,7 @@ impl Health {
     }
 
     /// Says how it stands.
-    pub fn stands(&self, leadership: Leadership) {
+    pub fn set_leadership(&self, leadership: Leadership) {
         *self.leadership.lock() = leadership;
     }
 

@@ -106,7 +106,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
                 return Ok(());
             }
         };
-        health.stands(if options.standalone { Leadership::Standalone } else { Leadership::Leading });
+        health.set_leadership(if options.standalone { Leadership::Standalone } else { Leadership::Leading });
         service_manager::ready("reconciling");
         let means =
             Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
@@ -250,7 +250,7 @@ fn controller<K: Reconcile>(
 }
 
 fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
-    health.stands(Leadership::Waiting { holder: holder.to_owned() });
+    health.set_leadership(Leadership::Waiting { holder: holder.to_owned() });
     match theirs.cmp(&priority) {
         Ordering::Less => {
             info!(

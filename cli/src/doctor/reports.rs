@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt as _};
 use weaver_api::v1beta1::{self as api, NodeReport};
-use weaver_diagnostics::catalogue::Part;
+use weaver_diagnostics::catalogue::Category;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -91,7 +91,12 @@ fn severity(severity: api::Severity) -> Option<Severity> {
 fn is_of_a_host(code: Code) -> bool {
     let of_a_host = matches!(
         code.row().part,
-        Part::Node | Part::Host | Part::Tls | Part::K3s | Part::WeaverToml | Part::Join
+        Category::Node
+            | Category::Host
+            | Category::Tls
+            | Category::K3s
+            | Category::WeaverToml
+            | Category::Join
     );
     of_a_host || code == Code::OperatorNotStarted
 }

@@ -54,7 +54,7 @@ struct Done {
 
 pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     let documents = manifest::read(&options.file)?;
-    let store = Store::connect(Kind::Sync, options.namespace.as_deref()).await?;
+    let store = Store::connect(Kind::ConfigMapSync, options.namespace.as_deref()).await?;
     let default = store.namespace.clone().unwrap_or_default();
     let asked = options.namespace.as_deref();
     let checked =
@@ -120,7 +120,7 @@ async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> 
     };
     let place = store.place(name);
     let explained = match (store.kind, &store.namespace) {
-        (Kind::Sync, Some(home)) => format!("; `weaver sync explain {name} -n {home}` says more"),
+        (Kind::ConfigMapSync, Some(home)) => format!("; `weaver sync explain {name} -n {home}` says more"),
         _ => String::new(),
     };
     ensure!(undoes, "{place} is not Ready, {why}{explained}");

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_table_has_what_is_there_now() {
-        let mut board = Board::new(Kind::Sync, Some("team-a".into()));
+        let mut board = Board::new(Kind::ConfigMapSync, Some("team-a".into()));
         assert_eq!(lines(&board, 24), ["listing ConfigMapSyncs"]);
         board.take(Vec::new());
         assert_eq!(lines(&board, 24), ["No ConfigMapSyncs found in namespace team-a yet; watching"]);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn where_there_are_too_many_those_come_first_that_are_not_ready() {
-        let mut board = Board::new(Kind::Sync, None);
+        let mut board = Board::new(Kind::ConfigMapSync, None);
         let ready = |index: usize| if index % 7 == 5 { "False" } else { "True" };
         board.take((0..30).map(|index| Change::Added(sync(&format!("s{index:02}"), ready(index)))).collect());
         let shown = lines(&board, 8);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn long_names_leave_room_for_what_is_said_of_them() {
-        let mut board = Board::new(Kind::Sync, None);
+        let mut board = Board::new(Kind::ConfigMapSync, None);
         board.take(vec![Change::Added(sync(&"n".repeat(63), "False")), Change::Added(sync("a", "True"))]);
         let shown = lines(&board, 24);
         assert!(shown.iter().all(|line| line.chars().count() < 80), "{shown:?}");
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_the_watch_is_below_until_it_works_again() {
-        let mut board = Board::new(Kind::Token, Some("team-a".into()));
+        let mut board = Board::new(Kind::ServiceToken, Some("team-a".into()));
         board.take(vec![Change::Added(sync("a", "True"))]);
         board.fails("connection refused");
         let shown = lines(&board, 24);

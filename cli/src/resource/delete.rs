@@ -53,7 +53,7 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
     delete(store, name, &seen, manner).await?;
     let kept = if options.orphan { ", the objects that it made stay" } else { "" };
     print(&format!("{} deleted{kept}{}\n", store.kind.reference(name), options.dry_run.suffix()))?;
-    if options.orphan && store.kind == Kind::Sync {
+    if options.orphan && store.kind == Kind::ConfigMapSync {
         say(copies_that_stay(&seen));
     }
     match options.wait {
@@ -114,12 +114,12 @@ async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: M
         };
     }
     let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
-    let keeps_by_spec = orphan && store.kind != Kind::Token && !dry_run;
+    let keeps_by_spec = orphan && store.kind != Kind::ServiceToken && !dry_run;
     params.preconditions = Some(Preconditions {
         uid: object.uid(),
         resource_version: object.resource_version().filter(|_| keeps_by_spec),
     });
-    if orphan && store.kind == Kind::Token {
+    if orphan && store.kind == Kind::ServiceToken {
         params.propagation_policy = Some(PropagationPolicy::Orphan);
     }
     objects.delete(&object, params).await

@@ -14,7 +14,7 @@ pub fn before_orphaning(kind: Kind, object: &DynamicObject) -> Option<Value> {
     // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has
     // no copies.
     let is_held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-    let keeps = kind == Kind::Token || !is_held || object.data["spec"]["deletionPolicy"] == "Orphan";
+    let keeps = kind == Kind::ServiceToken || !is_held || object.data["spec"]["deletionPolicy"] == "Orphan";
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
 }
 
@@ -66,13 +66,16 @@ mod tests {
             object(json!({"metadata": {"finalizers": finalizers}, "spec": spec}))
         };
         let held = |spec| of(json!(["example.com/theirs", FINALIZER]), spec);
-        assert!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Delete"}))).is_some());
-        assert!(before_orphaning(Kind::Sync, &held(json!({}))).is_some());
-        assert_eq!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Orphan"}))), None);
-        assert_eq!(before_orphaning(Kind::Token, &held(json!({}))), None);
+        assert!(before_orphaning(Kind::ConfigMapSync, &held(json!({"deletionPolicy": "Delete"}))).is_some());
+        assert!(before_orphaning(Kind::ConfigMapSync, &held(json!({}))).is_some());
+        assert_eq!(before_orphaning(Kind::ConfigMapSync, &held(json!({"deletionPolicy": "Orphan"}))), None);
+        assert_eq!(before_orphaning(Kind::ServiceToken, &held(json!({}))), None);
         // Our finalizer is set before the first copy.
-        assert_eq!(before_orphaning(Kind::Sync, &of(json!(["example.com/theirs"]), json!({}))), None);
-        assert_eq!(before_orphaning(Kind::Sync, &of(Value::Null, json!({}))), None);
+        assert_eq!(
+            before_orphaning(Kind::ConfigMapSync, &of(json!(["example.com/theirs"]), json!({}))),
+            None
+        );
+        assert_eq!(before_orphaning(Kind::ConfigMapSync, &of(Value::Null, json!({}))), None);
     }
 
     #[test]

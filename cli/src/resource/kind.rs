@@ -17,37 +17,37 @@ const CELL: usize = 253;
 /// A kind that people make objects of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    Sync,
-    Resource,
-    Token,
+    ConfigMapSync,
+    ResourceSync,
+    ServiceToken,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Sync, Self::Resource, Self::Token];
+    pub const ALL: [Self; 3] = [Self::ConfigMapSync, Self::ResourceSync, Self::ServiceToken];
 
     /// Its name in manifests.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Sync => "ConfigMapSync",
-            Self::Resource => "ResourceSync",
-            Self::Token => "ServiceToken",
+            Self::ConfigMapSync => "ConfigMapSync",
+            Self::ResourceSync => "ResourceSync",
+            Self::ServiceToken => "ServiceToken",
         }
     }
 
     /// Its name on the command line.
     pub fn noun(self) -> &'static str {
         match self {
-            Self::Sync => "sync",
-            Self::Resource => "resource",
-            Self::Token => "token",
+            Self::ConfigMapSync => "sync",
+            Self::ResourceSync => "resource",
+            Self::ServiceToken => "token",
         }
     }
 
     pub fn resource(self) -> ApiResource {
         match self {
-            Self::Sync => ApiResource::erase::<ConfigMapSync>(&()),
-            Self::Resource => ApiResource::erase::<ResourceSync>(&()),
-            Self::Token => ApiResource::erase::<ServiceToken>(&()),
+            Self::ConfigMapSync => ApiResource::erase::<ConfigMapSync>(&()),
+            Self::ResourceSync => ApiResource::erase::<ResourceSync>(&()),
+            Self::ServiceToken => ApiResource::erase::<ServiceToken>(&()),
         }
     }
 
@@ -96,17 +96,17 @@ impl Kind {
     /// Which rules its spec breaks. What is not even of the right form is left to the API server, which says where.
     pub fn faults(self, object: &Value) -> Vec<SpecFault> {
         match self {
-            Self::Sync => faults(object, |spec| validate(spec).map(|_| ())),
-            Self::Resource => faults(object, |spec| validate_resource(spec).map(|_| ())),
-            Self::Token => faults(object, |spec| validate_token(spec).map(|_| ())),
+            Self::ConfigMapSync => faults(object, |spec| validate(spec).map(|_| ())),
+            Self::ResourceSync => faults(object, |spec| validate_resource(spec).map(|_| ())),
+            Self::ServiceToken => faults(object, |spec| validate_token(spec).map(|_| ())),
         }
     }
 
     /// Titles and cells of a table, next to the name.
     pub fn columns(self) -> &'static [Column] {
         match self {
-            Self::Sync | Self::Resource => &SYNC_COLUMNS,
-            Self::Token => &TOKEN_COLUMNS,
+            Self::ConfigMapSync | Self::ResourceSync => &SYNC_COLUMNS,
+            Self::ServiceToken => &TOKEN_COLUMNS,
         }
     }
 }
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn a_manifest_of_another_kind_is_told_who_takes_it() {
         let of = |version: &str, kind: &str| Kind::of(&json!({"apiVersion": version, "kind": kind}));
-        assert_eq!(of("weaver.example.com/v1beta1", "ConfigMapSync"), Ok(Kind::Sync));
-        assert_eq!(of("weaver.example.com/v1beta1", "ServiceToken"), Ok(Kind::Token));
+        assert_eq!(of("weaver.example.com/v1beta1", "ConfigMapSync"), Ok(Kind::ConfigMapSync));
+        assert_eq!(of("weaver.example.com/v1beta1", "ServiceToken"), Ok(Kind::ServiceToken));
         for (version, kind, words) in [
             (
                 "v1",
@@ -195,11 +195,11 @@ mod tests {
     #[test]
     fn each_kind_is_judged_by_its_own_rules() {
         for (kind, spec, field) in [
-            (Kind::Sync, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.namespace")),
-            (Kind::Resource, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.apiVersion")),
-            (Kind::Token, json!({"writer": {"serviceAccount": {"name": "a"}}}), Some("spec.tokens")),
-            (Kind::Token, Value::Null, Some("spec.writer.serviceAccount.name")),
-            (Kind::Sync, json!({"resyncSeconds": "often"}), None),
+            (Kind::ConfigMapSync, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.namespace")),
+            (Kind::ResourceSync, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.apiVersion")),
+            (Kind::ServiceToken, json!({"writer": {"serviceAccount": {"name": "a"}}}), Some("spec.tokens")),
+            (Kind::ServiceToken, Value::Null, Some("spec.writer.serviceAccount.name")),
+            (Kind::ConfigMapSync, json!({"resyncSeconds": "often"}), None),
         ] {
             let faults = kind.faults(&json!({"spec": spec}));
             assert_eq!(faults.first().map(SpecFault::field), field, "{spec}");
@@ -214,11 +214,13 @@ mod tests {
         };
         let conditions = json!([{"type": "Ready", "status": "False", "reason": "\u{1b}[2JOut\nofOrder"}]);
         let counts = json!({"desired": 3, "synced": 2, "failed": 1, "conflicts": 0});
-        let found = cells(Kind::Sync, json!({"conditions": conditions, "counts": counts}));
+        let found = cells(Kind::ConfigMapSync, json!({"conditions": conditions, "counts": counts}));
         assert_eq!(found, ["False", " [2JOut ofOrder", "2/3", "1", "0"]);
-        let found =
-            cells(Kind::Token, json!({"counts": {"desired": 1, "fresh": 1}, "secretName": "registry"}));
+        let found = cells(
+            Kind::ServiceToken,
+            json!({"counts": {"desired": 1, "fresh": 1}, "secretName": "registry"}),
+        );
         assert_eq!(found, ["", "", "1/1", "registry"]);
-        assert!(cells(Kind::Sync, Value::Null).iter().all(String::is_empty));
+        assert!(cells(Kind::ConfigMapSync, Value::Null).iter().all(String::is_empty));
     }
 }

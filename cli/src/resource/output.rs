@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_table_is_aligned_and_ends_its_lines_without_blanks() {
         let some = vec![sync("settings", "2026-11-22T11:59:00Z"), new()];
-        let text = objects(Kind::Sync, some, Format::Table, true, now()).unwrap();
+        let text = objects(Kind::ConfigMapSync, some, Format::Table, true, now()).unwrap();
         assert_eq!(
             text,
             "NAMESPACE   NAME       READY   REASON   SYNCED   FAILED   CONFLICTS   AGE\n\
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn nothing_is_no_table_and_an_empty_list() {
-        let text = |format| objects(Kind::Token, Vec::new(), format, false, now()).unwrap();
+        let text = |format| objects(Kind::ServiceToken, Vec::new(), format, false, now()).unwrap();
         assert_eq!((text(Format::Table).as_str(), text(Format::Name).as_str()), ("", ""));
         let list: Value = serde_json::from_str(&text(Format::Json)).unwrap();
         assert_eq!(list["items"], json!([]));
@@ -168,13 +168,14 @@ mod tests {
         let one = sync("settings", "2026-11-22T11:59:00Z");
         for format in [Format::Json, Format::Yaml] {
             let read: Value =
-                serde_saphyr::from_str(&object(Kind::Sync, one.clone(), format, now()).unwrap()).unwrap();
+                serde_saphyr::from_str(&object(Kind::ConfigMapSync, one.clone(), format, now()).unwrap())
+                    .unwrap();
             assert_eq!(read, plain(one.clone()).unwrap());
-            let text = objects(Kind::Sync, vec![one.clone()], format, false, now()).unwrap();
+            let text = objects(Kind::ConfigMapSync, vec![one.clone()], format, false, now()).unwrap();
             let read: Value = serde_saphyr::from_str(&text).unwrap();
             assert_eq!((&read["kind"], &read["items"][0]), (&json!("List"), &plain(one.clone()).unwrap()));
         }
-        let name = object(Kind::Sync, one, Format::Name, now()).unwrap();
+        let name = object(Kind::ConfigMapSync, one, Format::Name, now()).unwrap();
         assert_eq!(name, "configmapsync.weaver.example.com/settings\n");
     }
 
@@ -187,7 +188,7 @@ mod tests {
             one.annotations_mut().extend([("a".into(), text.clone()), ("b".into(), more.clone())]);
             one.data["status"]["conditions"][0]["reason"] = json!(text + &more);
             for format in [Format::Json, Format::Yaml, Format::Table] {
-                let shown = object(Kind::Sync, one.clone(), format, now()).unwrap();
+                let shown = object(Kind::ConfigMapSync, one.clone(), format, now()).unwrap();
                 prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
                 if format == Format::Table {
                     prop_assert_eq!(shown.lines().count(), 2);

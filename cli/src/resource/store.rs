@@ -167,7 +167,9 @@ mod tests {
     #[test]
     fn a_refusal_is_reported_with_the_next_step() {
         let kind = Status::failure("404 page not found", "Failed to parse error data").with_code(404);
-        assert!(words(Kind::Sync, &kind).contains("does not know ConfigMapSyncs: `weaver crd diff`"));
+        assert!(
+            words(Kind::ConfigMapSync, &kind).contains("does not know ConfigMapSyncs: `weaver crd diff`")
+        );
         for (code, reason, said, next) in [
             (
                 400,
@@ -183,7 +185,7 @@ mod tests {
             ),
             (403, "Forbidden", "exceeded quota", "exceeded quota"),
         ] {
-            let words = words(Kind::Token, &Status::failure(said, reason).with_code(code));
+            let words = words(Kind::ServiceToken, &Status::failure(said, reason).with_code(code));
             assert!(words.starts_with(said) && words.contains(next), "{words}");
         }
     }

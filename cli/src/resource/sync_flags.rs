@@ -132,7 +132,7 @@ fn match_labels(labels: &[Label]) -> Value {
 
 impl SyncFlags {
     fn of(&self) -> Kind {
-        if self.kind.is_some() { Kind::Resource } else { Kind::Sync }
+        if self.kind.is_some() { Kind::ResourceSync } else { Kind::ConfigMapSync }
     }
 
     fn account(&self) -> Option<&String> {
@@ -216,11 +216,11 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
         manifest::check(create::object(options.of(), name, &written), 1, None, &namespace)?;
     let client = store.client();
     let spec = match options.of() {
-        Kind::Resource => {
+        Kind::ResourceSync => {
             let spec: ResourceSyncSpec = serde_json::from_value(written)?;
             valid_resource(client, Some(&spec)).await
         }
-        Kind::Sync | Kind::Token => {
+        Kind::ConfigMapSync | Kind::ServiceToken => {
             let spec: ConfigMapSyncSpec = serde_json::from_value(written)?;
             validate(Some(&spec)).map_err(|_| Vec::new())
         }
@@ -247,7 +247,7 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     }
     if options.create.dry_run.is_asked_for() {
         let home = lacks_namespace.then(|| yaml_text::write(&store::namespace(&namespace)));
-        let parts = parts.iter().map(grant::Part::manifest);
+        let parts = parts.iter().map(grant::GrantObject::manifest);
         let all = home.into_iter().chain(parts).chain([yaml_text::write(&object)]);
         print(&all.collect::<Vec<_>>().join("---\n"))?;
         return Ok(false);

@@ -149,32 +149,35 @@ mod tests {
     }
 
     fn text() -> Value {
-        serde_saphyr::from_str(&shown(Kind::Sync, &object()).unwrap()).unwrap()
+        serde_saphyr::from_str(&shown(Kind::ConfigMapSync, &object()).unwrap()).unwrap()
     }
 
     #[test]
     fn a_text_that_was_not_changed_asks_for_nothing() {
         let text = text();
         assert!(text.get("status").is_none() && text["metadata"].get("finalizers").is_none(), "{text}");
-        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap(), content(&object()));
+        assert_eq!(wanted(Kind::ConfigMapSync, &text, &object()).unwrap(), content(&object()));
     }
 
     #[test]
     fn what_is_taken_out_of_a_text_goes_and_what_a_manifest_does_not_mention_stays() {
         let mut text = text();
         text["metadata"].as_object_mut().unwrap().remove("labels");
-        assert!(wanted(Kind::Sync, &text, &object()).unwrap()["metadata"].get("labels").is_none());
+        assert!(wanted(Kind::ConfigMapSync, &text, &object()).unwrap()["metadata"].get("labels").is_none());
         text["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap()["metadata"]["labels"], json!({"c": "d"}));
+        assert_eq!(
+            wanted(Kind::ConfigMapSync, &text, &object()).unwrap()["metadata"]["labels"],
+            json!({"c": "d"})
+        );
     }
 
     #[test]
     fn a_status_written_meanwhile_is_no_obstacle_and_another_spec_is() {
         let mut current = object();
         current["metadata"]["resourceVersion"] = json!("8");
-        assert!(wanted(Kind::Sync, &text(), &current).is_ok());
+        assert!(wanted(Kind::ConfigMapSync, &text(), &current).is_ok());
         current["metadata"]["generation"] = json!(3);
-        let said = wanted(Kind::Sync, &text(), &current).unwrap_err().to_string();
+        let said = wanted(Kind::ConfigMapSync, &text(), &current).unwrap_err().to_string();
         assert!(said.contains("ConfigMapSync b/a was changed since this text was read"), "{said}");
     }
 
@@ -187,7 +190,7 @@ mod tests {
         ] {
             let mut text = text();
             text["metadata"][field] = json!(value);
-            let said = wanted(Kind::Sync, &text, &object()).unwrap_err().to_string();
+            let said = wanted(Kind::ConfigMapSync, &text, &object()).unwrap_err().to_string();
             assert!(said.contains(words), "{said}");
         }
     }

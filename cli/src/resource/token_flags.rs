@@ -131,7 +131,7 @@ impl TokenFlags {
 pub async fn run(options: &TokenFlags) -> anyhow::Result<ExitCode> {
     let spec = |_: &str| options.spec();
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
-    create::run(Kind::Token, &options.create, flags, None).await
+    create::run(Kind::ServiceToken, &options.create, flags, None).await
 }
 
 #[cfg(test)]

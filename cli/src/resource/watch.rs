@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn lines_stand_under_one_title_however_many_batches_there_are() {
         let mut writer =
-            Writer { kind: Kind::Token, format: Format::Table, with_namespace: false, widths: None };
+            Writer { kind: Kind::ServiceToken, format: Format::Table, with_namespace: false, widths: None };
         let first = writer.text(vec![Change::Added(object("registry"))]).unwrap();
         assert_eq!(first, "CHANGE     NAME       READY   REASON   FRESH   SECRET\nADDED      registry\n");
         assert_eq!(writer.text(vec![Change::Modified(object("a"))]).unwrap(), "MODIFIED   a\n");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_program_gets_one_json_object_per_line() {
         let mut writer =
-            Writer { kind: Kind::Sync, format: Format::Json, with_namespace: false, widths: None };
+            Writer { kind: Kind::ConfigMapSync, format: Format::Json, with_namespace: false, widths: None };
         let changes = vec![Change::Added(object("a")), Change::Deleted(object("b"))];
         let text = writer.text(changes).unwrap();
         let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

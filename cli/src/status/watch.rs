@@ -106,9 +106,9 @@ impl Seen {
     fn take(&mut self, news: News) {
         match news {
             News::Leadership(leadership) => self.leadership = Some(leadership),
-            News::Objects(Kind::Sync, read) => self.syncs.take(read),
-            News::Objects(Kind::Resource, read) => self.resources.take(read),
-            News::Objects(Kind::Token, read) => self.tokens.take(read),
+            News::Objects(Kind::ConfigMapSync, read) => self.syncs.take(read),
+            News::Objects(Kind::ResourceSync, read) => self.resources.take(read),
+            News::Objects(Kind::ServiceToken, read) => self.tokens.take(read),
         }
     }
 
@@ -280,10 +280,10 @@ mod tests {
         let mut seen = Seen::default();
         let renewed = "2026-01-01T00:00:00.000000Z";
         seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
-        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Added(sync("a", "False"))])));
+        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Added(sync("a", "False"))])));
         assert!(seen.status(at(1)).is_none(), "half of it is not the status");
-        seen.take(News::Objects(Kind::Resource, Ok(Vec::new())));
-        seen.take(News::Objects(Kind::Token, Err("forbidden\n\u{1b}[2J".into())));
+        seen.take(News::Objects(Kind::ResourceSync, Ok(Vec::new())));
+        seen.take(News::Objects(Kind::ServiceToken, Err("forbidden\n\u{1b}[2J".into())));
         seen
     }
 
@@ -294,11 +294,11 @@ mod tests {
         assert!(text(&seen).contains("syncs      0 of 1 ready\n"), "{}", text(&seen));
         assert!(text(&seen).contains("tokens     unknown: forbidden\\n\\u{1b}[2J\n"), "{}", text(&seen));
         assert!(seen.trouble().is_empty(), "it is said once");
-        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Modified(sync("a", "True"))])));
-        seen.take(News::Objects(Kind::Sync, Err("connection refused".into())));
+        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Modified(sync("a", "True"))])));
+        seen.take(News::Objects(Kind::ConfigMapSync, Err("connection refused".into())));
         assert!(text(&seen).contains("syncs      1 of 1 ready\n"), "{}", text(&seen));
         assert_eq!(seen.trouble(), ["the watch of syncs failed and is retried: connection refused"]);
-        seen.take(News::Objects(Kind::Sync, Ok(vec![Change::Deleted(sync("a", "True"))])));
+        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Deleted(sync("a", "True"))])));
         assert!(text(&seen).contains("syncs      0 of 0 ready\n") && seen.trouble().is_empty());
         seen.take(of(Err(anyhow::anyhow!("refused").context("reading the lease"))));
         assert!(text(&seen).contains("leader     unknown: reading the lease: refused\n"), "{}", text(&seen));

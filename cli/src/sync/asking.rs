@@ -28,7 +28,7 @@ impl Asking {
     pub fn of_sync(sync: &ConfigMapSync) -> Self {
         let source = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
         Self {
-            kind: Kind::Sync,
+            kind: Kind::ConfigMapSync,
             meta: sync.metadata.clone(),
             conditions: sync.status.clone().unwrap_or_default().conditions,
             source: SpecSource::from(&source),
@@ -43,7 +43,7 @@ impl Asking {
         let source: Source = asked.and_then(|spec| spec.source).unwrap_or_default();
         let kind = spec.as_ref().map_or(ObjectKind::served("", "", "", ""), |spec| spec.source_kind);
         Self {
-            kind: Kind::Resource,
+            kind: Kind::ResourceSync,
             meta: sync.metadata.clone(),
             conditions: sync.status.clone().unwrap_or_default().conditions,
             source: SpecSource::of(kind, &source),

@@ -16,7 +16,7 @@ use super::recent::Recent;
 use super::view::event::History;
 use super::view::snapshot::Snapshot;
 use super::view::sync::{SyncKind, SyncView};
-use crate::grant::Part;
+use crate::grant::GrantObject;
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct App {
     /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: Arc<str>,
     /// What is to be granted, once a user agrees.
-    pub confirmations: Arc<Confirmations<Vec<Part>>>,
+    pub confirmations: Arc<Confirmations<Vec<GrantObject>>>,
     /// What was asked for to show one object.
     pub histories: Arc<Recent<History>>,
     pub syncs: Arc<Recent<SyncView>>,

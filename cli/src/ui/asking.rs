@@ -18,8 +18,8 @@ use weaver_tenant::Account;
 use weaver_tenant::review::denied;
 
 use super::app::App;
+use super::command_log::patience;
 use super::page::accounts::Reviewed;
-use super::told::patience;
 use super::view::account::AccountView;
 use super::view::event::{History, MOST};
 use super::view::health::Summary;

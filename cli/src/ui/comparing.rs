@@ -6,10 +6,10 @@ use tokio::time::timeout;
 use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, shown};
+use super::command_log::CommandLog;
 use super::page::grant::Offer;
 use super::page::plan::Held;
 use super::page::sync::{Comparison, compared};
-use super::told::Told;
 use super::view::health::{Health, Summary};
 use super::view::sync::{SyncKind, SyncView};
 use super::{asking, granting};
@@ -22,7 +22,7 @@ pub async fn comparison_page(
     let Some((found, patience)) = app.live.config_map_sync(&namespace, &name) else {
         return app.no_sync(SyncKind::ConfigMap);
     };
-    let told = Told::default();
+    let told = CommandLog::default();
     let done = timeout(patience, compare(&app, &found, &told)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
@@ -47,7 +47,7 @@ pub async fn comparison_page(
 }
 
 /// As `weaver sync explain` does it; and what can be done about missing rights.
-async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Option<String>, Offer)> {
+async fn compare(app: &App, found: &SyncView, told: &CommandLog) -> anyhow::Result<(Option<String>, Offer)> {
     let client = &app.live.client;
     let Summary { namespace, name, .. } = &found.summary;
     let sync = asking::config_map_sync(client, namespace, name).await?;
@@ -59,7 +59,7 @@ async fn compare(app: &App, found: &SyncView, told: &Told) -> anyhow::Result<(Op
     // The status may be older than the lack of a right.
     let offer = if found.has_problem() || matches!(missing, Ok(Some(_))) {
         // What is found on the way was said above.
-        granting::offer(client, &compared, &Told::default()).await
+        granting::offer(client, &compared, &CommandLog::default()).await
     } else {
         Offer::Nothing
     };

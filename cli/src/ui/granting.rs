@@ -12,24 +12,24 @@ use tokio::time::{Instant, timeout};
 use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, html as answer, shown};
+use super::command_log::{CommandLog, patience};
 use super::confirm::{Agreed, VALID};
 use super::page::Tab;
 use super::page::grant::{self as page, Granted, Offer, Proposal};
-use super::told::{Told, patience};
 use super::view::sync::SyncKind;
 use super::{asking, own_rights};
-use crate::grant::{self, Part};
+use crate::grant::{self, GrantObject};
 use crate::resource::kind::Kind;
 use crate::sync::{self, Compared};
 
 /// Who would be granted something, and what.
 struct Lack {
     account: String,
-    parts: Vec<Part>,
+    parts: Vec<GrantObject>,
 }
 
 /// What can be done about the rights of this account, by the user.
-pub async fn offer(client: &Client, compared: &Compared, told: &Told) -> Offer {
+pub async fn offer(client: &Client, compared: &Compared, told: &CommandLog) -> Offer {
     let parts = match sync::lacking(client, compared, &|line| told.tell(line)).await {
         Ok(parts) if parts.is_empty() => return Offer::Nothing,
         Ok(parts) => parts,
@@ -50,7 +50,7 @@ pub async fn confirmation_page(
     let Some((_, limit)) = app.live.config_map_sync(&namespace, &name) else {
         return app.no_sync(SyncKind::ConfigMap);
     };
-    let told = Told::default();
+    let told = CommandLog::default();
     let proposal = match timeout(limit, propose(&app, &namespace, &name, &told)).await {
         Ok(Ok(proposal)) => proposal,
         Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
@@ -59,7 +59,7 @@ pub async fn confirmation_page(
     shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &told.lines()))
 }
 
-async fn propose(app: &App, namespace: &str, name: &str, told: &Told) -> anyhow::Result<Proposal> {
+async fn propose(app: &App, namespace: &str, name: &str, told: &CommandLog) -> anyhow::Result<Proposal> {
     let client = &app.live.client;
     let Some(Lack { account, parts }) = lack(client, namespace, name, told).await? else {
         return Ok(Proposal::Failed("the spec breaks the rules that are listed below".to_owned()));
@@ -72,13 +72,18 @@ async fn propose(app: &App, namespace: &str, name: &str, told: &Told) -> anyhow:
         return Ok(Proposal::NotAllowed(lacking.iter().map(|right| clean(right)).collect()));
     }
     let lines = parts.iter().map(|part| clean(&part.line())).collect();
-    let manifest = parts.iter().map(Part::manifest).collect::<Vec<_>>().join("---\n");
+    let manifest = parts.iter().map(GrantObject::manifest).collect::<Vec<_>>().join("---\n");
     let token = app.confirmations.ask((namespace.to_owned(), name.to_owned()), parts, Instant::now())?;
     Ok(Proposal::Grant { account, lines, manifest, token })
 }
 
 /// As `weaver sync explain --grant` finds it; `None` where the spec breaks a rule.
-async fn lack(client: &Client, namespace: &str, name: &str, told: &Told) -> anyhow::Result<Option<Lack>> {
+async fn lack(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    told: &CommandLog,
+) -> anyhow::Result<Option<Lack>> {
     let sync = asking::config_map_sync(client, namespace, name).await?;
     let Some(read) = sync::read(client, &sync, &|line| told.tell(line)).await else { return Ok(None) };
     let parts = sync::lacking(client, &read, &|line| told.tell(line)).await?;
@@ -130,7 +135,7 @@ pub async fn granted_page(
     answer(status, page::granted(&app.frame(), (&object.0, &object.1), &lines, &granted))
 }
 
-async fn granted(client: &Client, (namespace, name): &(String, String), parts: &[Part]) -> Granted {
+async fn granted(client: &Client, (namespace, name): &(String, String), parts: &[GrantObject]) -> Granted {
     let limit = patience(parts.len());
     match timeout(limit, grant::make(client, parts)).await {
         Ok(Ok(())) => {}
@@ -139,7 +144,7 @@ async fn granted(client: &Client, (namespace, name): &(String, String), parts: &
             return Granted::InPart(format!("the API server gave no answer within {} s", limit.as_secs()));
         }
     }
-    match timeout(patience(1), sync::retry(client, Kind::Sync, namespace, name)).await {
+    match timeout(patience(1), sync::retry(client, Kind::ConfigMapSync, namespace, name)).await {
         Ok(Ok(())) => Granted::Retried,
         Ok(Err(error)) => Granted::NotRetried(clean(&format!("{error:#}"))),
         Err(_) => Granted::NotRetried("the API server gave no answer in time".to_owned()),

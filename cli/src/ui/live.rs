@@ -18,7 +18,7 @@ use weaver_api::v1beta1::NodeReport;
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::backoff::Backoff;
 
-use super::told::patience;
+use super::command_log::patience;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
 use super::view::snapshot::Snapshot;

@@ -9,7 +9,7 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use kube::{Client, Resource, ResourceExt as _};
 use weaver_tenant::review::{Access, GroupResource, missing};
 
-use crate::grant::Part;
+use crate::grant::GrantObject;
 
 /// For a namespace in which everything is allowed, one question.
 const EVERYTHING: &str = "*";
@@ -34,12 +34,12 @@ impl From<&Needed> for ResourceAttributes {
 ///
 /// # Errors
 /// The API server cannot be asked.
-pub async fn lacking(client: &Client, parts: &[Part]) -> anyhow::Result<Vec<String>> {
+pub async fn lacking(client: &Client, parts: &[GrantObject]) -> anyhow::Result<Vec<String>> {
     let namespaces: BTreeSet<String> = parts.iter().map(namespace).collect();
     let everything = namespaces.into_iter().map(everything).collect();
     let limited: BTreeSet<String> =
         missing(client, everything).await?.into_iter().filter_map(|needed| needed.0.namespace).collect();
-    let parts: Vec<&Part> = parts.iter().filter(|part| limited.contains(&namespace(part))).collect();
+    let parts: Vec<&GrantObject> = parts.iter().filter(|part| limited.contains(&namespace(part))).collect();
     let lacking = missing(client, parts.iter().copied().flat_map(needed).collect()).await?;
     let instead = parts.iter().copied().flat_map(|part| instead(part, &lacking)).collect();
     let not_instead = missing(client, instead).await?;
@@ -47,8 +47,8 @@ pub async fn lacking(client: &Client, parts: &[Part]) -> anyhow::Result<Vec<Stri
 }
 
 /// What allows to grant more than one holds: to write such a Role, and to bind it. Only where that matters.
-fn instead(part: &Part, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
-    let Part::Role(role) = part else { return Vec::new() };
+fn instead(part: &GrantObject, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
+    let GrantObject::Role(role) = part else { return Vec::new() };
     let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
     let of = |verb: &'static str| {
         let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
@@ -59,27 +59,31 @@ fn instead(part: &Part, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
 }
 
 /// Those of the lacking rights that nothing stands in for.
-fn left(parts: &[&Part], lacking: BTreeSet<Needed>, not_instead: &BTreeSet<Needed>) -> BTreeSet<Needed> {
-    let is_free = |part: &&Part| {
+fn left(
+    parts: &[&GrantObject],
+    lacking: BTreeSet<Needed>,
+    not_instead: &BTreeSet<Needed>,
+) -> BTreeSet<Needed> {
+    let is_free = |part: &&GrantObject| {
         let instead = instead(part, &lacking);
         !instead.is_empty() && instead.iter().all(|needed| !not_instead.contains(needed))
     };
-    let of = |part: &&Part| match part {
-        Part::Role(role) => held(role),
-        Part::Account(_) | Part::Binding(_) => Vec::new(),
+    let of = |part: &&GrantObject| match part {
+        GrantObject::Role(role) => held(role),
+        GrantObject::Account(_) | GrantObject::Binding(_) => Vec::new(),
     };
-    let (free, bound): (Vec<&Part>, Vec<&Part>) = parts.iter().copied().partition(is_free);
+    let (free, bound): (Vec<&GrantObject>, Vec<&GrantObject>) = parts.iter().copied().partition(is_free);
     let bound: BTreeSet<Needed> =
         bound.iter().flat_map(of).chain(parts.iter().copied().flat_map(written_part)).collect();
     let free: BTreeSet<Needed> = free.iter().flat_map(of).collect();
     lacking.into_iter().filter(|needed| bound.contains(needed) || !free.contains(needed)).collect()
 }
 
-fn namespace(part: &Part) -> String {
+fn namespace(part: &GrantObject) -> String {
     match part {
-        Part::Account(account) => account.namespace(),
-        Part::Role(role) => role.namespace(),
-        Part::Binding(binding) => binding.namespace(),
+        GrantObject::Account(account) => account.namespace(),
+        GrantObject::Role(role) => role.namespace(),
+        GrantObject::Binding(binding) => binding.namespace(),
     }
     .unwrap_or_default()
 }
@@ -90,24 +94,26 @@ fn everything(namespace: String) -> Needed {
 }
 
 /// To write it; and for a Role, to hold what it grants, since no one may grant more but by [`instead`].
-fn needed(part: &Part) -> Vec<Needed> {
+fn needed(part: &GrantObject) -> Vec<Needed> {
     let held = match part {
-        Part::Role(role) => held(role),
-        Part::Account(_) | Part::Binding(_) => Vec::new(),
+        GrantObject::Role(role) => held(role),
+        GrantObject::Account(_) | GrantObject::Binding(_) => Vec::new(),
     };
     written_part(part).into_iter().chain(held).collect()
 }
 
-fn written_part(part: &Part) -> Vec<Needed> {
+fn written_part(part: &GrantObject) -> Vec<Needed> {
     let namespace = namespace(part);
     let of = |resource: GroupResource, verb: &str, name: Option<String>| {
         let verb = verb.to_owned().into();
         Needed(Access { verb, resource, namespace: Some(namespace.clone()), name })
     };
     match part {
-        Part::Account(_) => vec![of(resource_of::<ServiceAccount>(), "create", None)],
-        Part::Role(role) => written(role).map(|(verb, name)| of(resource_of::<Role>(), verb, name)).into(),
-        Part::Binding(binding) => {
+        GrantObject::Account(_) => vec![of(resource_of::<ServiceAccount>(), "create", None)],
+        GrantObject::Role(role) => {
+            written(role).map(|(verb, name)| of(resource_of::<Role>(), verb, name)).into()
+        }
+        GrantObject::Binding(binding) => {
             written(binding).map(|(verb, name)| of(resource_of::<RoleBinding>(), verb, name)).into()
         }
     }
@@ -168,18 +174,19 @@ mod tests {
         let missing: BTreeSet<_> =
             for_source(ObjectKind::SECRET, "foo", Some("registry")).into_iter().collect();
         let (role, binding) = roles(&account, &missing).remove(0);
-        let words = |part: &Part| needed(part).iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
+        let words =
+            |part: &GrantObject| needed(part).iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
         let rbac = "rbac.authorization.k8s.io";
         let name = role.name_any();
         assert_eq!(
-            words(&Part::Binding(binding)),
+            words(&GrantObject::Binding(binding)),
             [
                 format!("create rolebindings.{rbac} in namespace foo"),
                 format!("patch rolebindings.{rbac} \"{name}\" in namespace foo"),
             ]
         );
         assert_eq!(
-            words(&Part::Role(role)),
+            words(&GrantObject::Role(role)),
             [
                 format!("create roles.{rbac} in namespace foo"),
                 format!("patch roles.{rbac} \"{name}\" in namespace foo"),
@@ -195,11 +202,11 @@ mod tests {
         let account = Account { namespace: "team-a".into(), name: "sync".into() };
         let rights =
             ["foo", "bar"].map(|namespace| for_source(ObjectKind::SECRET, namespace, Some("registry")));
-        let parts: Vec<Part> = roles(&account, &rights.into_iter().flatten().collect())
+        let parts: Vec<GrantObject> = roles(&account, &rights.into_iter().flatten().collect())
             .into_iter()
-            .flat_map(|(role, binding)| [Part::Role(role), Part::Binding(binding)])
+            .flat_map(|(role, binding)| [GrantObject::Role(role), GrantObject::Binding(binding)])
             .collect();
-        let parts: Vec<&Part> = parts.iter().collect();
+        let parts: Vec<&GrantObject> = parts.iter().collect();
         let held = |verb: &str| {
             let all = parts.iter().copied().flat_map(needed);
             all.filter(|needed| needed.0.verb == verb).collect::<BTreeSet<_>>()
@@ -234,7 +241,7 @@ mod tests {
     #[test]
     fn a_part_of_a_resource_is_asked_for_as_such() {
         let (role, _) = minting::grant("team-a", "sync");
-        let needed = needed(&Part::Role(role));
+        let needed = needed(&GrantObject::Role(role));
         let asked: Vec<ResourceAttributes> = needed.iter().map(ResourceAttributes::from).collect();
         let tokens = asked.last().unwrap();
         assert_eq!(tokens.resource.as_deref(), Some("serviceaccounts"));

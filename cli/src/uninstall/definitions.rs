@@ -8,18 +8,18 @@ use tokio::time::Instant;
 use weaver_api::crds::STORED;
 use weaver_api::v1beta1::NodeReport;
 
-use super::part::Part;
+use super::installed_object::InstalledObject;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 
 /// Those that are installed. One without our stored version is of someone else, such as the upstream operator.
-pub async fn installed(client: &Client) -> anyhow::Result<Vec<Part>> {
+pub async fn installed(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut parts = Vec::new();
     for name in weaver_api::crds::all().iter().map(kube::ResourceExt::name_any) {
         let found =
             api.get_opt(&name).await.with_context(|| format!("reading CustomResourceDefinition {name}"))?;
-        parts.extend(found.filter(is_ours).map(|crd| Part::of(&crd)));
+        parts.extend(found.filter(is_ours).map(|crd| InstalledObject::of(&crd)));
     }
     Ok(parts)
 }
@@ -31,8 +31,8 @@ fn is_ours(crd: &CustomResourceDefinition) -> bool {
 /// Deletes every `NodeReport`, then each definition of which nothing is left.
 pub async fn remove(
     client: &Client,
-    reports: &[Part],
-    definitions: &[Part],
+    reports: &[InstalledObject],
+    definitions: &[InstalledObject],
     deadline: Instant,
 ) -> anyhow::Result<()> {
     for report in reports {
@@ -53,7 +53,7 @@ pub async fn remove(
 }
 
 /// How many objects of it there are.
-async fn objects(client: &Client, definition: &Part) -> anyhow::Result<usize> {
+async fn objects(client: &Client, definition: &InstalledObject) -> anyhow::Result<usize> {
     let kind = Kind::ALL.into_iter().find(|kind| definition.is_of(&kind.resource()));
     match kind {
         Some(kind) => Ok(Store::all(kind, client).list(ListParams::default()).await?.len()),
@@ -62,10 +62,10 @@ async fn objects(client: &Client, definition: &Part) -> anyhow::Result<usize> {
 }
 
 /// What the node agents say.
-pub async fn reports(client: &Client) -> anyhow::Result<Vec<Part>> {
+pub async fn reports(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let api: Api<NodeReport> = Api::all(client.clone());
     let found = api.list_metadata(&ListParams::default()).await.context("listing NodeReports")?;
-    Ok(found.items.iter().map(|report| Part::named::<NodeReport>(&report.metadata)).collect())
+    Ok(found.items.iter().map(|report| InstalledObject::named::<NodeReport>(&report.metadata)).collect())
 }
 
 #[cfg(test)]

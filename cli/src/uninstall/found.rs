@@ -17,7 +17,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
 use weaver_installer::{accounts, deletions, nodes};
 
-use super::part::Part;
+use super::installed_object::InstalledObject;
 use super::{definitions, namespace};
 use crate::orphans;
 use crate::resource::kind::Kind;
@@ -42,17 +42,17 @@ pub struct Found {
     /// Who leads, unless it is late.
     leader: Option<Leader>,
     paused: Option<String>,
-    pub reports: Vec<Part>,
+    pub reports: Vec<InstalledObject>,
     /// By which the operator acts and nodes report, in the order in which they go.
-    pub rights: Vec<Part>,
+    pub rights: Vec<InstalledObject>,
     /// Named like a grant of ours, and not as we write it.
     changed: Vec<String>,
-    pub policy: Vec<Part>,
-    pub lease: Option<Part>,
-    namespace: Option<Part>,
+    pub policy: Vec<InstalledObject>,
+    pub lease: Option<InstalledObject>,
+    namespace: Option<InstalledObject>,
     /// What others have in the namespace.
     strangers: Vec<String>,
-    pub definitions: Vec<Part>,
+    pub definitions: Vec<InstalledObject>,
 }
 
 impl Found {
@@ -68,18 +68,19 @@ impl Found {
         let tokens = objects.pop().unwrap_or_default();
         let resources = objects.pop().unwrap_or_default();
         let syncs = objects.pop().unwrap_or_default();
-        let has_reports = definitions.iter().any(Part::defines_reports);
+        let has_reports = definitions.iter().any(InstalledObject::defines_reports);
         let reports = if has_reports { definitions::reports(client).await? } else { Vec::new() };
         let (grants, changed) = grants(client).await?;
         let mut rights = own_rights(client).await?;
         rights.extend(grants);
-        let namespace = Part::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await?;
+        let namespace = InstalledObject::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await?;
         let strangers = if namespace.is_some() { namespace::strangers(client).await? } else { Vec::new() };
         let mut policy = Vec::new();
         // What puts it in force first: a binding without its policy refuses everybody.
         for name in [accounts::NAME, deletions::NAME, nodes::NAME] {
-            policy.extend(Part::find::<ValidatingAdmissionPolicyBinding>(client, None, name).await?);
-            policy.extend(Part::find::<ValidatingAdmissionPolicy>(client, None, name).await?);
+            policy
+                .extend(InstalledObject::find::<ValidatingAdmissionPolicyBinding>(client, None, name).await?);
+            policy.extend(InstalledObject::find::<ValidatingAdmissionPolicy>(client, None, name).await?);
         }
         Ok(Self {
             syncs,
@@ -92,7 +93,7 @@ impl Found {
             rights,
             changed,
             policy,
-            lease: Part::find::<Lease>(client, Some(OPERATOR_NAMESPACE), LEASE).await?,
+            lease: InstalledObject::find::<Lease>(client, Some(OPERATOR_NAMESPACE), LEASE).await?,
             namespace,
             strangers,
             definitions,
@@ -101,9 +102,9 @@ impl Found {
 
     pub fn of(&self, kind: Kind) -> &[DynamicObject] {
         match kind {
-            Kind::Sync => &self.syncs,
-            Kind::Resource => &self.resources,
-            Kind::Token => &self.tokens,
+            Kind::ConfigMapSync => &self.syncs,
+            Kind::ResourceSync => &self.resources,
+            Kind::ServiceToken => &self.tokens,
         }
     }
 
@@ -174,7 +175,7 @@ impl Found {
     }
 }
 
-fn named(parts: &[Part]) -> String {
+fn named(parts: &[InstalledObject]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -197,33 +198,33 @@ pub fn copies_reported(count: usize) -> Option<String> {
 }
 
 /// What `deploy/rbac/` holds besides the namespace, bindings first.
-async fn own_rights(client: &Client) -> anyhow::Result<Vec<Part>> {
+async fn own_rights(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let (own, name) = (Some(OPERATOR_NAMESPACE), OPERATOR_ACCOUNT);
     let parts = [
-        Part::find::<ClusterRoleBinding>(client, None, name).await?,
-        Part::find::<ClusterRoleBinding>(client, None, nodes::NAME).await?,
-        Part::find::<RoleBinding>(client, own, name).await?,
-        Part::find::<ClusterRole>(client, None, name).await?,
-        Part::find::<ClusterRole>(client, None, nodes::NAME).await?,
-        Part::find::<Role>(client, own, name).await?,
-        Part::find::<ServiceAccount>(client, own, name).await?,
+        InstalledObject::find::<ClusterRoleBinding>(client, None, name).await?,
+        InstalledObject::find::<ClusterRoleBinding>(client, None, nodes::NAME).await?,
+        InstalledObject::find::<RoleBinding>(client, own, name).await?,
+        InstalledObject::find::<ClusterRole>(client, None, name).await?,
+        InstalledObject::find::<ClusterRole>(client, None, nodes::NAME).await?,
+        InstalledObject::find::<Role>(client, own, name).await?,
+        InstalledObject::find::<ServiceAccount>(client, own, name).await?,
     ];
     Ok(parts.into_iter().flatten().collect())
 }
 
 /// What tenants have granted, bindings first; and what is only called so.
-async fn grants(client: &Client) -> anyhow::Result<(Vec<Part>, Vec<String>)> {
+async fn grants(client: &Client) -> anyhow::Result<(Vec<InstalledObject>, Vec<String>)> {
     let all = ListParams::default();
     let bindings =
         Api::<RoleBinding>::all(client.clone()).list(&all).await.context("listing RoleBindings")?;
     let roles = Api::<Role>::all(client.clone()).list(&all).await.context("listing Roles")?;
     let (mut ours, mut changed) = (Vec::new(), Vec::new());
     for binding in bindings.items.iter().filter(|binding| minting::is_named_like_ours(&binding.metadata)) {
-        let part = Part::of(binding);
+        let part = InstalledObject::of(binding);
         if minting::is_bound(binding) { ours.push(part) } else { changed.push(part.to_string()) }
     }
     for role in roles.items.iter().filter(|role| minting::is_named_like_ours(&role.metadata)) {
-        let part = Part::of(role);
+        let part = InstalledObject::of(role);
         if minting::is_granted(role) { ours.push(part) } else { changed.push(part.to_string()) }
     }
     Ok((ours, changed))
@@ -256,8 +257,8 @@ mod tests {
         }
     }
 
-    fn named_part<K: kube::Resource<DynamicType = ()>>(name: &str) -> Part {
-        Part::named::<K>(&ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() })
+    fn named_part<K: kube::Resource<DynamicType = ()>>(name: &str) -> InstalledObject {
+        InstalledObject::named::<K>(&ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() })
     }
 
     #[test]

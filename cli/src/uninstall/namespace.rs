@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use weaver_api::lease::NAME as LEASE;
 use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
-use super::part::Part;
+use super::installed_object::InstalledObject;
 use crate::stdout::say;
 
 /// At most so many strangers are named.
@@ -17,7 +17,9 @@ const MOST: usize = 8;
 
 /// Deletes the namespace, unless something of someone else is in it.
 pub async fn remove(client: &Client, deadline: Instant) -> anyhow::Result<()> {
-    let Some(part) = Part::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await? else { return Ok(()) };
+    let Some(part) = InstalledObject::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await? else {
+        return Ok(());
+    };
     let strangers = strangers(client).await?;
     if !strangers.is_empty() {
         say(stays(&strangers));

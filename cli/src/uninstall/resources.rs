@@ -27,7 +27,7 @@ use weaver_copies::sources::SpecSource;
 use weaver_host::progress::Progress;
 
 use super::found::{Copies, Found, leader};
-use super::part::{LOOK, is_gone};
+use super::installed_object::{LOOK, is_gone};
 use crate::copied_kinds;
 use crate::orphans::{self, Marked};
 use crate::resource::delete::{Manner, delete};
@@ -111,7 +111,7 @@ async fn release(
     };
     for (kind, object) in held {
         // Without `marked` there is nothing to clean up.
-        if *kind != Kind::Token
+        if *kind != Kind::ServiceToken
             && copies == Copies::Delete
             && !clean_up(client, *kind, object, &marked, trouble).await
         {
@@ -142,7 +142,7 @@ async fn release(
 async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::Result<Vec<Marked>> {
     let of = |wanted: Kind| held.iter().filter(move |(kind, _)| *kind == wanted);
     let mut kinds: Vec<ObjectKind> = Vec::new();
-    for (_, object) in of(Kind::Resource) {
+    for (_, object) in of(Kind::ResourceSync) {
         let Ok(SpecSource { kind: named, .. }) = source_of_any_kind(object) else { continue };
         if kinds.iter().any(|kind| kind.is_same(named)) {
             continue;
@@ -151,7 +151,7 @@ async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::
         // With its definition all of its objects went.
         kinds.extend(copied_kinds::served(client, named).await.with_context(words)?);
     }
-    if of(Kind::Sync).next().is_some() {
+    if of(Kind::ConfigMapSync).next().is_some() {
         kinds.extend(ObjectKind::OF_CONFIG_MAP_SYNC);
     }
     let mut marked = Vec::new();
@@ -177,7 +177,7 @@ async fn clean_up(
     marked: &[Marked],
     trouble: &mut BTreeSet<String>,
 ) -> bool {
-    let found = if kind == Kind::Resource { source_of_any_kind(sync) } else { source(sync) };
+    let found = if kind == Kind::ResourceSync { source_of_any_kind(sync) } else { source(sync) };
     let source = match found {
         Ok(source) => source,
         Err(why) => {

@@ -17,10 +17,10 @@ pub mod authority;
 pub mod client_certificate;
 pub mod collision;
 pub mod document;
+mod entry;
 mod error;
 pub mod lint;
 pub mod merge;
-mod part;
 mod pem;
 pub mod references;
 pub mod refused;
@@ -32,8 +32,8 @@ use crate::{
     finding_text::cut, kubeconfig::unusable, san::ServingName, text_file::TextFile, tokens::without_tokens,
 };
 use document::{Document, shown, text_of};
+use entry::{Credential, KubeconfigEntry};
 pub use error::{ExportError, K3S_KUBECONFIG};
-use part::{Credential, Part};
 use pem::Holds;
 use server_url::ServerUrl;
 
@@ -84,7 +84,10 @@ impl Source {
         let named = |list: &str, body: &'static str, name: Option<&Value>| {
             let name = text_of(name?)?;
             let content = whole.entry(list, &name)?.get(body)?.as_object()?.clone();
-            Some((name.clone(), Part { file: &file.path, what: body, name: shown(&name), content }))
+            Some((
+                name.clone(),
+                KubeconfigEntry { file: &file.path, what: body, name: shown(&name), content },
+            ))
         };
         let (name, context) =
             named("contexts", "context", whole.get("current-context")).ok_or_else(unusable)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
-use weaver_diagnostics::node_backup::manifest::{Damage, MANIFEST, Manifest, Part, VOLUMES};
+use weaver_diagnostics::node_backup::manifest::{BackupRoot, Damage, MANIFEST, Manifest, VOLUMES};
 use weaver_host::progress::Progress;
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
@@ -23,7 +23,7 @@ pub const OVERHEAD: u64 = 1024;
 
 /// What becomes a member.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ArchiveInput {
     /// Its name in the archive.
     pub name: String,
     pub path: PathBuf,
@@ -53,8 +53,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// It cannot be read, or the archive not be written.
-    pub fn add(&mut self, source: &Source) -> anyhow::Result<()> {
-        let Source { name, path, kind } = source;
+    pub fn add(&mut self, source: &ArchiveInput) -> anyhow::Result<()> {
+        let ArchiveInput { name, path, kind } = source;
         let what = || format!("cannot add {}", path.display());
         self.progress.more(OVERHEAD);
         let mut header = Header::new_gnu();
@@ -118,8 +118,8 @@ impl<W: Write> Writer<W> {
 /// Opens a file; `None` for one that has gone. In a volume the pod that has it may put a link or a pipe into
 /// its place, or a link into that of a directory, and have files of root's read: what is opened is what was
 /// listed, or nothing.
-fn open(source: &Source) -> io::Result<Option<File>> {
-    let Source { name, path, .. } = source;
+fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
+    let ArchiveInput { name, path, .. } = source;
     let is_tenants = name.starts_with(VOLUMES);
     let flags = if is_tenants { nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK } else { 0 };
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -137,7 +137,7 @@ fn open(source: &Source) -> io::Result<Option<File>> {
 /// Where members are put.
 pub trait Places {
     /// The directory of the part, and the member's path below; `None` for one that is only read.
-    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)>;
+    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
     /// Whether members belong to whom they belonged to.
     fn keeps_owners(&self) -> bool;
 }
@@ -167,7 +167,7 @@ pub fn read(from: impl Read, places: &impl Places) -> anyhow::Result<Manifest> {
             return Ok(manifest);
         }
         let (part, below) =
-            Part::of(&name).map_err(|why| if hashes.is_empty() { Damage::NoBackup } else { why })?;
+            BackupRoot::of(&name).map_err(|why| if hashes.is_empty() { Damage::NoBackup } else { why })?;
         let place = places.place(part, below);
         match entry.header().entry_type() {
             EntryType::Directory => {
@@ -175,7 +175,7 @@ pub fn read(from: impl Read, places: &impl Places) -> anyhow::Result<Manifest> {
                     make_directory(&root, &path, entry.header(), places.keeps_owners())?;
                 }
             }
-            EntryType::Symlink if part == Part::Volumes => {
+            EntryType::Symlink if part == BackupRoot::Volumes => {
                 if let Some((root, path)) = place {
                     link(&root, &path, &entry, places.keeps_owners())?;
                 }

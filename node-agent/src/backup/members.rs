@@ -6,9 +6,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use weaver_diagnostics::node_backup::manifest::{DATASTORE, OF_STATE, Part};
+use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
-use super::archive::{Kind, OVERHEAD, Source};
+use super::archive::{ArchiveInput, Kind, OVERHEAD};
 use crate::host::Host;
 
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep
@@ -37,14 +37,14 @@ impl Layout {
 
     /// The directory of a part.
     #[must_use]
-    pub fn directory(&self, part: Part) -> PathBuf {
+    pub fn directory(&self, part: BackupRoot) -> PathBuf {
         match part {
-            Part::Server => self.data_dir.join("server"),
-            Part::Volumes => self.data_dir.join("storage"),
-            Part::Configuration => "/etc/rancher/k3s".into(),
-            Part::NodePassword => "/etc/rancher/node".into(),
-            Part::State => self.state_dir.clone(),
-            Part::WeaverToml => self.boot_dir.clone(),
+            BackupRoot::Server => self.data_dir.join("server"),
+            BackupRoot::Volumes => self.data_dir.join("storage"),
+            BackupRoot::Configuration => "/etc/rancher/k3s".into(),
+            BackupRoot::NodePassword => "/etc/rancher/node".into(),
+            BackupRoot::State => self.state_dir.clone(),
+            BackupRoot::WeaverToml => self.boot_dir.clone(),
         }
     }
 
@@ -72,19 +72,20 @@ pub fn other_datastore(host: &Host, layout: &Layout) -> Option<String> {
 ///
 /// # Errors
 /// A directory cannot be read.
-pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow::Result<Vec<Source>> {
+pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow::Result<Vec<ArchiveInput>> {
     let real = |path: PathBuf| host.root.real(path);
-    let server = real(layout.directory(Part::Server));
+    let server = real(layout.directory(BackupRoot::Server));
     ensure!(
         server.join("tls").is_dir(),
         "there is no CA of a server in {}: is this the server, and has k3s run?",
         layout.data_dir.join("server/tls").display()
     );
-    let mut sources = vec![Source { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: Kind::File }];
+    let mut sources =
+        vec![ArchiveInput { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: Kind::File }];
     for name in names(&server)?.iter().filter(|name| !NOT_OF_SERVER.contains(&name.as_str())) {
-        add(&mut sources, Part::Server, name, &server.join(name))?;
+        add(&mut sources, BackupRoot::Server, name, &server.join(name))?;
     }
-    for part in [Part::Configuration, Part::NodePassword] {
+    for part in [BackupRoot::Configuration, BackupRoot::NodePassword] {
         for name in names(&real(layout.directory(part)))? {
             let path = layout.directory(part).join(&name);
             // k3s writes it at each start.
@@ -94,15 +95,15 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
         }
     }
     for name in OF_STATE {
-        add(&mut sources, Part::State, name, &real(layout.state_dir.join(name)))?;
+        add(&mut sources, BackupRoot::State, name, &real(layout.state_dir.join(name)))?;
     }
-    add(&mut sources, Part::WeaverToml, "weaver.toml", &real(layout.boot_dir.join("weaver.toml")))?;
+    add(&mut sources, BackupRoot::WeaverToml, "weaver.toml", &real(layout.boot_dir.join("weaver.toml")))?;
     if volumes {
         // Without a link in its path, so that one that a pod makes below is seen.
-        let directory = real(layout.directory(Part::Volumes));
+        let directory = real(layout.directory(BackupRoot::Volumes));
         let directory = fs::canonicalize(&directory).unwrap_or(directory);
         for name in names(&directory)? {
-            add(&mut sources, Part::Volumes, &name, &directory.join(&name))?;
+            add(&mut sources, BackupRoot::Volumes, &name, &directory.join(&name))?;
         }
     }
     Ok(sources)
@@ -110,10 +111,10 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
 
 /// Adds a file, or a directory with all that is in it. What is no file, directory or link, such as a socket, is passed
 /// over; so is what has gone.
-fn add(sources: &mut Vec<Source>, part: Part, below: &str, path: &Path) -> anyhow::Result<()> {
+fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot read {}", path.display());
     // Of a volume a link is a link. Elsewhere it is what it leads to: a file that its owner keeps in another place.
-    let metadata = if part == Part::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
+    let metadata = if part == BackupRoot::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
     let kind = match metadata {
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
             bail!(
@@ -124,8 +125,9 @@ fn add(sources: &mut Vec<Source>, part: Part, below: &str, path: &Path) -> anyho
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         metadata => metadata.with_context(what)?.file_type(),
     };
-    let mut push =
-        |kind| sources.push(Source { name: format!("{}{below}", part.prefix()), path: path.into(), kind });
+    let mut push = |kind| {
+        sources.push(ArchiveInput { name: format!("{}{below}", part.prefix()), path: path.into(), kind });
+    };
     if kind.is_file() {
         push(Kind::File);
     } else if kind.is_symlink() {
@@ -168,8 +170,9 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Bytes of all files.
 #[must_use]
-pub fn size(sources: &[Source]) -> u64 {
-    let of = |source: &Source| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + OVERHEAD;
+pub fn size(sources: &[ArchiveInput]) -> u64 {
+    let of =
+        |source: &ArchiveInput| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + OVERHEAD;
     sources.iter().map(of).sum()
 }
 

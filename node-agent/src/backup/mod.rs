@@ -174,7 +174,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         members: [].into(),
     };
     let sources = sources.into_iter().map(|source| {
-        if source.name == DATASTORE { archive::Source { path: copy.clone(), ..source } } else { source }
+        if source.name == DATASTORE { archive::ArchiveInput { path: copy.clone(), ..source } } else { source }
     });
     let (file, unfinished) = place.begin()?;
     // vfat, exfat and NTFS have no modes but what their mount says.
@@ -202,7 +202,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
 /// Writes the archive, and reads it back from its disk.
 fn write(
     file: File,
-    sources: impl Iterator<Item = archive::Source>,
+    sources: impl Iterator<Item = archive::ArchiveInput>,
     manifest: Manifest,
     place: &BackupFile,
     seal: &Seal,

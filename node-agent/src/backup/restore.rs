@@ -14,7 +14,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::node_backup::manifest::{Manifest, Part};
+use weaver_diagnostics::node_backup::manifest::{BackupRoot, Manifest};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
 use weaver_diagnostics::node_backup::restore::{Card, refusals};
 
@@ -47,9 +47,9 @@ const UNITS: [&str; 3] = ["weaver-operator.service", "weaver-node-agent.service"
 /// # Errors
 /// It could not be begun, or not be completed; the error says which.
 pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
-    let errand = Errand::of(&args)?;
-    let _lock = lock(&errand.state_dir)?;
-    let pending = pending(&errand.state_dir)?;
+    let restore = RestoreRun::of(&args)?;
+    let _lock = lock(&restore.state_dir)?;
+    let pending = pending(&restore.state_dir)?;
     let record = match (pending, args.file) {
         (Some(record), file) => {
             let what = format!("the restore of {}'s backup of {} was interrupted", record.node, record.made);
@@ -71,16 +71,16 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
             say("No restore was interrupted: nothing had to be done.");
             return Ok(exit_code::FINE);
         }
-        (None, Some(file)) => match errand.lay(file, args.keys, args.take_name, args.node.dry_run).await {
+        (None, Some(file)) => match restore.lay(file, args.keys, args.take_name, args.node.dry_run).await {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(exit_code::FINE),
             Err(error) => return refused(error, "Nothing was changed."),
         },
     };
-    errand.take_places(record).await
+    restore.take_places(record).await
 }
 
-struct Errand {
+struct RestoreRun {
     node: Node,
     systemctl: Systemctl,
     layout: Layout,
@@ -88,7 +88,7 @@ struct Errand {
     state_dir: PathBuf,
 }
 
-impl Errand {
+impl RestoreRun {
     fn of(args: &RestoreArgs) -> anyhow::Result<Self> {
         let node = Node::of(&args.node)?;
         let layout = Layout::of(&node.host, &args.node.state_dir);
@@ -167,7 +167,8 @@ impl Errand {
             let mounted = mounts.within(&path).next()?;
             Some(format!("a file system is mounted at {}", mounted.display()))
         };
-        let parts = [Part::Server, Part::Volumes, Part::Configuration, Part::NodePassword];
+        let parts =
+            [BackupRoot::Server, BackupRoot::Volumes, BackupRoot::Configuration, BackupRoot::NodePassword];
         parts.into_iter().filter_map(|part| why(self.layout.directory(part))).collect()
     }
 
@@ -246,7 +247,7 @@ impl Laid {
     /// What is going to change places.
     fn record(&self, manifest: &Manifest) -> Record {
         let mut swaps = Vec::new();
-        for part in Part::ALL {
+        for part in BackupRoot::ALL {
             let below = || manifest.members.keys().filter_map(move |name| name.strip_prefix(part.prefix()));
             let directory = self.layout.directory(part);
             let next_to = |path: &Path, is_on_fat| Swap {
@@ -256,9 +257,9 @@ impl Laid {
                 is_on_fat,
             };
             match part {
-                Part::State | Part::WeaverToml => {
+                BackupRoot::State | BackupRoot::WeaverToml => {
                     let files: BTreeSet<_> = below().collect();
-                    let is_on_fat = part == Part::WeaverToml;
+                    let is_on_fat = part == BackupRoot::WeaverToml;
                     swaps.extend(files.into_iter().map(|name| next_to(&directory.join(name), is_on_fat)));
                 }
                 _ if below().next().is_some() => swaps.push(next_to(&directory, false)),
@@ -277,10 +278,10 @@ impl Laid {
     }
 
     /// On the same file system, where a rename takes no copy; what belongs on the boot partition waits off it.
-    fn next_to(&self, part: Part, path: &Path, suffix: &str) -> String {
+    fn next_to(&self, part: BackupRoot, path: &Path, suffix: &str) -> String {
         let own = path.with_added_extension(suffix);
         let path = match (part, own.file_name()) {
-            (Part::WeaverToml, Some(name)) => self.layout.state_dir.join(name),
+            (BackupRoot::WeaverToml, Some(name)) => self.layout.state_dir.join(name),
             _ => own,
         };
         path.display().to_string()
@@ -294,7 +295,7 @@ impl Laid {
             let swap = record.swaps.iter().find(|swap| swap.target == path);
             swap.map(|swap| self.root.real(&swap.restored))
         };
-        let server = restored(&self.layout.directory(Part::Server).display().to_string());
+        let server = restored(&self.layout.directory(BackupRoot::Server).display().to_string());
         let server = server.context("the backup holds no server")?;
         let found = datastore::check(&server.join("db/state.db"))?;
         if found.revision != manifest.revision {
@@ -321,10 +322,10 @@ impl Laid {
 }
 
 impl Places for Laid {
-    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)> {
+    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let directory = self.layout.directory(part);
         Some(match part {
-            Part::State | Part::WeaverToml => {
+            BackupRoot::State | BackupRoot::WeaverToml => {
                 let path = PathBuf::from(self.next_to(part, &directory.join(below), RESTORED));
                 let (parent, name) = (path.parent()?, path.file_name()?);
                 (self.root.real(parent), PathBuf::from(name))

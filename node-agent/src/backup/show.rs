@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use weaver_diagnostics::node_backup::manifest::{DATASTORE, Manifest, Part};
+use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, Manifest};
 
 use super::archive::{self, Places};
 use super::datastore::{self, Contents};
@@ -17,7 +17,7 @@ use super::work::{Scratch, counted, full};
 struct OnlyDatastore(PathBuf);
 
 impl Places for OnlyDatastore {
-    fn place(&self, part: Part, below: &str) -> Option<(PathBuf, PathBuf)> {
+    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let is_it = DATASTORE.strip_prefix(part.prefix()) == Some(below);
         is_it.then(|| (self.0.clone(), PathBuf::from("state.db")))
     }
@@ -63,8 +63,9 @@ pub fn open(file: &Path, keys: &Keys) -> anyhow::Result<Box<dyn Read>> {
 fn shown(file: &Path, manifest: &Manifest) -> String {
     let Manifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
     let k3s = k3s.as_deref().unwrap_or("of an unknown version");
-    let count = |part: Part| members.keys().filter(|name| name.starts_with(part.prefix())).count();
-    let volumes = if *volumes { format!("{} files", count(Part::Volumes)) } else { "not in it".to_owned() };
+    let count = |part: BackupRoot| members.keys().filter(|name| name.starts_with(part.prefix())).count();
+    let volumes =
+        if *volumes { format!("{} files", count(BackupRoot::Volumes)) } else { "not in it".to_owned() };
     format!(
         "{}\n\
          node       {node}\n\
@@ -76,8 +77,8 @@ fn shown(file: &Path, manifest: &Manifest) -> String {
          volumes    {volumes}\n\
          All hashes are those of its manifest.",
         file.display(),
-        count(Part::Server) - 1,
-        [Part::Configuration, Part::NodePassword, Part::State, Part::WeaverToml]
+        count(BackupRoot::Server) - 1,
+        [BackupRoot::Configuration, BackupRoot::NodePassword, BackupRoot::State, BackupRoot::WeaverToml]
             .map(count)
             .iter()
             .sum::<usize>(),

@@ -265,7 +265,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let place = BackupFile::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
     assert!(place.is_directory);
     // The kernel's own full disk.
-    let sources = [archive::Source {
+    let sources = [archive::ArchiveInput {
         name: "k3s/server/token".to_owned(),
         path: scene.at("/var/lib/rancher/k3s/server/token"),
         kind: archive::Kind::File,
@@ -393,11 +393,15 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
     let mut writer = Writer::new(Vec::new(), Progress::waiting("archive"));
     for name in ["data", "directory/data", "pipe", "gone", "whole"] {
         let (path, kind) = (root.join(name), archive::Kind::File);
-        writer.add(&archive::Source { name: format!("k3s/storage/{name}"), path, kind }).unwrap();
+        writer.add(&archive::ArchiveInput { name: format!("k3s/storage/{name}"), path, kind }).unwrap();
     }
     for kind in [archive::Kind::Directory, archive::Kind::Link] {
         writer
-            .add(&archive::Source { name: "k3s/storage/other".to_owned(), path: root.join("whole"), kind })
+            .add(&archive::ArchiveInput {
+                name: "k3s/storage/other".to_owned(),
+                path: root.join("whole"),
+                kind,
+            })
             .unwrap();
     }
     let (bytes, manifest) = writer.end(manifest()).unwrap();

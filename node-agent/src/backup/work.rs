@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
-use weaver_diagnostics::node_backup::manifest::{Damage, Part};
+use weaver_diagnostics::node_backup::manifest::{BackupRoot, Damage};
 use weaver_host::durable_file::if_there;
 use weaver_host::progress::{Progress, Reading};
 
@@ -112,7 +112,7 @@ impl Drop for Scratch {
 pub struct Nowhere;
 
 impl Places for Nowhere {
-    fn place(&self, _: Part, _: &str) -> Option<(PathBuf, PathBuf)> {
+    fn place(&self, _: BackupRoot, _: &str) -> Option<(PathBuf, PathBuf)> {
         None
     }
 

@@ -21,7 +21,7 @@ use weaver_diagnostics::{
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum WeaverTomlRead {
     /// The partition is there, the file is not.
     Missing,
     /// The file, or so much of it that it is known to be too large.
@@ -30,22 +30,24 @@ pub(super) enum Source {
     Unreadable(String),
 }
 
-pub(super) fn read(root: &HostRoot, file: &Path) -> Source {
+pub(super) fn read(root: &HostRoot, file: &Path) -> WeaverTomlRead {
     // Before the mounts are asked: where the partition is mounted on demand, this mounts it.
     let bytes = read_limited(&root.real(file));
     let directory = file.parent().unwrap_or(Path::new("/"));
     let mounted = match is_mounted(root, directory) {
-        Ok(Some(false)) => return Source::Unreadable(format!("{} is not mounted", directory.display())),
+        Ok(Some(false)) => {
+            return WeaverTomlRead::Unreadable(format!("{} is not mounted", directory.display()));
+        }
         Ok(mounted) => mounted,
-        Err(why) => return Source::Unreadable(why),
+        Err(why) => return WeaverTomlRead::Unreadable(why),
     };
     match bytes {
-        Ok(bytes) => Source::Bytes(bytes),
+        Ok(bytes) => WeaverTomlRead::Bytes(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match mounted {
-            Some(_) => Source::Missing,
+            Some(_) => WeaverTomlRead::Missing,
             None => missing(root, directory),
         },
-        Err(error) => Source::Unreadable(error.to_string()),
+        Err(error) => WeaverTomlRead::Unreadable(error.to_string()),
     }
 }
 
@@ -58,13 +60,14 @@ pub(crate) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<boo
     Ok(mounts.map(|mounts| mounts.at(directory) != Mount::Absent))
 }
 
-fn missing(root: &HostRoot, directory: &Path) -> Source {
+fn missing(root: &HostRoot, directory: &Path) -> WeaverTomlRead {
     match root.list(directory) {
-        Ok(entries) if entries.is_empty() => {
-            Source::Unreadable(format!("{} is empty: its partition is not mounted", directory.display()))
-        }
-        Ok(_) => Source::Missing,
-        Err(error) => Source::Unreadable(error.to_string()),
+        Ok(entries) if entries.is_empty() => WeaverTomlRead::Unreadable(format!(
+            "{} is empty: its partition is not mounted",
+            directory.display()
+        )),
+        Ok(_) => WeaverTomlRead::Missing,
+        Err(error) => WeaverTomlRead::Unreadable(error.to_string()),
     }
 }
 
@@ -89,18 +92,18 @@ mod tests {
         let file = Path::new("/boot/firmware/weaver.toml");
         let real = root.real(file);
         let unreadable = |says: &str| match read(&root, file) {
-            Source::Unreadable(why) => assert!(why.contains(says), "{why}"),
+            WeaverTomlRead::Unreadable(why) => assert!(why.contains(says), "{why}"),
             other => panic!("{other:?}"),
         };
         unreadable("not mounted");
         fs::create_dir_all(real.parent().unwrap()).unwrap();
         unreadable("not mounted");
         fs::write(root.real("/boot/firmware/config.txt"), "").unwrap();
-        assert_eq!(read(&root, file), Source::Missing);
+        assert_eq!(read(&root, file), WeaverTomlRead::Missing);
         fs::write(&real, "a").unwrap();
-        assert_eq!(read(&root, file), Source::Bytes(b"a".to_vec()));
+        assert_eq!(read(&root, file), WeaverTomlRead::Bytes(b"a".to_vec()));
         File::create(&real).unwrap().set_len(10 * 1024 * 1024).unwrap();
-        let Source::Bytes(bytes) = read(&root, file) else { panic!() };
+        let WeaverTomlRead::Bytes(bytes) = read(&root, file) else { panic!() };
         assert_eq!(bytes.len(), FILE_LIMIT + 1, "no more than is needed to refuse it");
         fs::remove_file(&real).unwrap();
         nix::unistd::mkfifo(&real, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -120,16 +123,16 @@ mod tests {
         }
         let mounts = |text: &[u8]| fs::write(root.real(MOUNTS), text).unwrap();
         mounts(b"36 25 254:1 / /boot/firmware ro - vfat /dev/vda1 rw\n");
-        assert_eq!(read(&root, file), Source::Missing, "it is mounted and empty");
+        assert_eq!(read(&root, file), WeaverTomlRead::Missing, "it is mounted and empty");
         fs::write(root.real(file), "a").unwrap();
-        assert_eq!(read(&root, file), Source::Bytes(b"a".to_vec()));
+        assert_eq!(read(&root, file), WeaverTomlRead::Bytes(b"a".to_vec()));
         for (text, says) in [(&b""[..], "/boot/firmware is not mounted"), (b"\0", "/proc/self/mountinfo: ")] {
             mounts(text);
-            let Source::Unreadable(why) = read(&root, file) else { panic!("{says}") };
+            let WeaverTomlRead::Unreadable(why) = read(&root, file) else { panic!("{says}") };
             assert!(why.contains(says), "{why}");
         }
         fs::write(root.real("/other/weaver.toml"), "b").unwrap();
         let other = read(&root, Path::new("/other/weaver.toml"));
-        assert_eq!(other, Source::Bytes(b"b".to_vec()), "a file elsewhere needs no partition");
+        assert_eq!(other, WeaverTomlRead::Bytes(b"b".to_vec()), "a file elsewhere needs no partition");
     }
 }

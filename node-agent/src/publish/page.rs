@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
     announcement::State,
-    catalogue::Part,
+    catalogue::Category,
     exit_code,
     finding::{Code, Finding, Severity},
     finding_text,
@@ -199,7 +199,7 @@ fn tail(text: &str, longest: usize) -> String {
 /// of a name that is not served, where it says why. Elsewhere it may be a time or a counter.
 #[must_use]
 pub fn evidence_counts(code: Code) -> bool {
-    code.row().part == Part::WeaverToml || code == Code::NameNotServed
+    code.row().part == Category::WeaverToml || code == Code::NameNotServed
 }
 
 /// What of a page, in its form for programs, makes it another page.

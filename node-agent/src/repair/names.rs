@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use weaver_diagnostics::{
-    catalogue::Part,
+    catalogue::Category,
     exit_code,
     finding::{Change, Code, Finding, Severity},
     finding_text,
@@ -320,7 +320,7 @@ impl Names {
 
 /// No one asks for a name, or who is asked for them has shown no certificate.
 fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
-    let of_names = |finding: &&Finding| matches!(finding.code.row().part, Part::K3s | Part::Tls);
+    let of_names = |finding: &&Finding| matches!(finding.code.row().part, Category::K3s | Category::Tls);
     let said =
         look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
     let said: Vec<_> = said.cloned().collect();

@@ -8,11 +8,11 @@
 
 pub mod args;
 mod carry_out;
-mod errand;
 mod host;
 pub mod last_update;
 mod packages;
 mod programs;
+mod run;
 mod schedule;
 
 use anyhow::ensure;
@@ -20,9 +20,9 @@ use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::package_update::record::UpdateRecord;
 
 use args::UpdateArgs;
-use errand::Errand;
 use host::Host;
 use packages::Packages;
+use run::UpdateRun;
 
 use crate::upgrade::journal::Recorded;
 
@@ -44,9 +44,9 @@ pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     let host = Host::of(&args);
     ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");
     let packages = Packages::below(&host.state_dir);
-    let errand = Errand { args, host, packages };
-    match errand.args.when {
-        Some(when) => schedule::made(&errand, when).await,
-        None => Ok(errand.run(None).await?.code()),
+    let update = UpdateRun { args, host, packages };
+    match update.args.when {
+        Some(when) => schedule::made(&update, when).await,
+        None => Ok(update.run(None).await?.code()),
     }
 }

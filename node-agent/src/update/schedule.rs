@@ -7,8 +7,8 @@ use weaver_diagnostics::package_update::record::UpdateRecord;
 use weaver_diagnostics::package_update::schedule::{Attempt, LastUpdate};
 use weaver_diagnostics::when::When;
 
-use super::errand::{Errand, Outcome};
 use super::last_update::RECORD;
+use super::run::{Outcome, UpdateRun};
 use crate::timer_record;
 use crate::upgrade::journal;
 use crate::upgrade::say::say;
@@ -20,16 +20,16 @@ const LONGEST: usize = 500;
 ///
 /// # Errors
 /// It could not be begun, or what became of it cannot be written down.
-pub(super) async fn made(errand: &Errand, when: When) -> anyhow::Result<u8> {
-    let path = errand.host.state_dir.join(RECORD);
+pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
+    let path = update.host.state_dir.join(RECORD);
     let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();
     let now = || Timestamp::now().as_second();
     if !when.is_due(last.made, now()) {
         say("The last update by timer is not old enough: nothing had to be done.");
         return Ok(exit_code::FINE);
     }
-    let ended = errand.run(last.unproven.as_deref()).await;
-    let attempt = attempt(&ended, || journal::last(&errand.host.state_dir).ok().flatten());
+    let ended = update.run(last.unproven.as_deref()).await;
+    let attempt = attempt(&ended, || journal::last(&update.host.state_dir).ok().flatten());
     let noted = timer_record::note(&path, &last.after(attempt, now()));
     let code = ended?.code();
     noted.map(|()| code)

@@ -35,16 +35,16 @@ pub(crate) use node::Node;
 use program_files::sha256;
 use say::refused;
 pub(crate) use say::say;
-use source::Source;
+use source::K3sSource;
 
 /// Runs `upgrade`; the exit code of the process.
 ///
 /// # Errors
 /// It could not be begun; what it ended with otherwise is in the exit code.
 pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
-    let source = Source::of(&args)?;
-    let errand = Errand::of(&args.node, source, Request::Upgrade)?;
-    Errand { saves_state: !args.no_backup, ..errand }.run().await
+    let source = K3sSource::of(&args)?;
+    let upgrade = UpgradeRun::of(&args.node, source, Request::Upgrade)?;
+    UpgradeRun { saves_state: !args.no_backup, ..upgrade }.run().await
 }
 
 /// Runs `rollback`; the exit code of the process.
@@ -52,19 +52,19 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 /// # Errors
 /// As [`upgrade`].
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
-    let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Request::RollBack)?;
-    if let Some(last) = journal::last::<UpgradeRecord>(&errand.state_dir)?
+    let mut upgrade = UpgradeRun::of(&args.node, K3sSource::Previous { sha256: None }, Request::RollBack)?;
+    if let Some(last) = journal::last::<UpgradeRecord>(&upgrade.state_dir)?
         && last.phase == UpgradePhase::Done
     {
-        errand.source = Source::Previous { sha256: Some(last.from.sha256) };
+        upgrade.source = K3sSource::Previous { sha256: Some(last.from.sha256) };
     }
-    errand.run().await
+    upgrade.run().await
 }
 
 /// What was asked for.
-struct Errand {
+struct UpgradeRun {
     node: Node,
-    source: Source,
+    source: K3sSource,
     request: Request,
     state_dir: PathBuf,
     /// The state directory as the host knows it.
@@ -74,8 +74,8 @@ struct Errand {
     dry_run: bool,
 }
 
-impl Errand {
-    fn of(args: &NodeArgs, source: Source, request: Request) -> anyhow::Result<Self> {
+impl UpgradeRun {
+    fn of(args: &NodeArgs, source: K3sSource, request: Request) -> anyhow::Result<Self> {
         let node = Node::of(args)?;
         let state_dir = node.host.root.real(&args.state_dir);
         let state_as_known = args.state_dir.clone();
@@ -234,7 +234,7 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
     }
 }
 
-/// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.
+/// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the upgrade itself is next.
 fn after_finishing(resume: Resume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
     match (resume, request) {
         // Nothing was replaced, so no one has gone back either.

@@ -26,7 +26,7 @@ const LIST: u64 = 64 * 1024;
 
 /// Where from, and the hash that was named for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum K3sSource {
     File {
         path: PathBuf,
         /// The hash that was named.
@@ -48,7 +48,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl K3sSource {
     /// What was asked for; a file that is called like a version is `./v1.36.4+k3s1`.
     ///
     /// # Errors

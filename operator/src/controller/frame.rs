@@ -92,7 +92,7 @@ async fn once<K: Reconcile>(
     }
     if memory.common().generation != meta.generation {
         memory.common().generation = meta.generation;
-        entry.forgive();
+        entry.reset_failures();
     }
     K::begin(&entry, memory, meta);
     if let Err(wait) = memory.common().rate_limit.allows(Instant::now()) {
@@ -132,7 +132,7 @@ async fn once<K: Reconcile>(
             outcome.work().and_then(Work::retry_within).map_or(pause, |due| pause.min(due)),
         ));
     }
-    entry.forgive();
+    entry.reset_failures();
     Ok(ReconcileStep::Done(backoff::resync(outcome.resync(&context.options), fastrand::f64())))
 }
 

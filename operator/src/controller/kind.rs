@@ -199,7 +199,7 @@ impl<K: Reconcile> Context<K> {
 
     /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
     pub fn reconcile_now(&self, resource: ResourceRef) {
-        self.states.forgive(&resource);
+        self.states.reset_failures(&resource);
         self.watches.wake(resource);
     }
 }

@@ -32,7 +32,7 @@ impl<T> Entry<T> {
     }
 
     /// Forgets the failures: something has changed that may have cured them.
-    pub fn forgive(&self) {
+    pub fn reset_failures(&self) {
         self.failures.store(0, Ordering::Relaxed);
         self.forgiven.fetch_add(1, Ordering::Relaxed);
     }
@@ -89,9 +89,9 @@ impl<T: Default> States<T> {
     }
 
     /// Forgets the failures of one resource.
-    pub fn forgive(&self, resource: &ResourceRef) {
+    pub fn reset_failures(&self, resource: &ResourceRef) {
         for entry in self.0.lock().values().filter(|entry| entry.resource == *resource) {
-            entry.forgive();
+            entry.reset_failures();
         }
     }
 

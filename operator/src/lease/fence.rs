@@ -90,9 +90,9 @@ impl Fence {
     }
 
     /// A write is under way until this is dropped.
-    fn pass(&self) -> Pass {
+    fn pass(&self) -> InFlightWrite {
         self.under_way.fetch_add(1, Ordering::SeqCst);
-        Pass(self.under_way.clone())
+        InFlightWrite(self.under_way.clone())
     }
 
     /// A write was given up, and the API server may do it yet.
@@ -103,9 +103,9 @@ impl Fence {
 }
 
 /// A write under way.
-struct Pass(Arc<AtomicUsize>);
+struct InFlightWrite(Arc<AtomicUsize>);
 
-impl Drop for Pass {
+impl Drop for InFlightWrite {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

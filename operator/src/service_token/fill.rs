@@ -57,7 +57,7 @@ pub struct Job<'a> {
     pub asked: &'a ValidServiceToken,
     pub desired: &'a Desired,
     /// What is known of the accounts, and why nothing is known of the others.
-    pub accounts: BTreeMap<String, Result<plan::Account, String>>,
+    pub accounts: BTreeMap<String, Result<plan::AccountState, String>>,
     /// No token gets older than this.
     pub oldest: Option<Duration>,
 }
@@ -156,8 +156,8 @@ impl Job<'_> {
     }
 
     fn plan(&self, seen: Option<&SeenSecret>) -> Result<SecretWork, SecretRefusal> {
-        let known = |(name, account): (&String, &Result<plan::Account, String>)| {
-            (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
+        let known = |(name, account): (&String, &Result<plan::AccountState, String>)| {
+            (name.clone(), account.clone().unwrap_or(plan::AccountState::Unknown))
         };
         let plan = plan::plan(&TokenFacts {
             asked: self.asked,
@@ -274,7 +274,7 @@ impl Job<'_> {
             self.operator
         };
         let answer = request(identity, &account, spec).await;
-        let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::Account::Willing { uid })) if *uid == claims.account.uid);
+        let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::AccountState::Allowed { uid })) if *uid == claims.account.uid);
         let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
             Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
             // It is asked for by name, and anyone who has agreed may be gone since.

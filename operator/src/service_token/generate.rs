@@ -19,7 +19,7 @@ use weaver_tenant::TenantClient;
 
 use super::accounts::{self, AccountPlan};
 use super::fill::FIELD_MANAGER;
-use super::plan::Account;
+use super::plan::AccountState;
 use crate::code;
 use crate::sync::pages::each_page;
 
@@ -44,7 +44,7 @@ pub struct Accounts<'a> {
 #[derive(Default)]
 pub struct Made {
     /// Each that is wanted, or why it is not there.
-    pub accounts: BTreeMap<String, Result<Account, String>>,
+    pub accounts: BTreeMap<String, Result<AccountState, String>>,
     /// Those that were there before, or are there now; `None` where that is not known.
     pub there: Option<usize>,
     /// Those that are still to be removed.
@@ -87,9 +87,9 @@ impl Accounts<'_> {
         let sent = !plan.make.is_empty() || !plan.mark.is_empty();
         let there = plan.ready.len() + plan.going.len() + plan.surplus.len();
         let mut made = Made { sent, surplus: plan.surplus, ..Made::default() };
-        let ready = plan.ready.into_iter().map(|(name, uid)| (name, Ok(Account::Willing { uid })));
+        let ready = plan.ready.into_iter().map(|(name, uid)| (name, Ok(AccountState::Allowed { uid })));
         made.accounts.extend(ready);
-        made.accounts.extend(plan.foreign.into_iter().map(|name| (name, Ok(Account::Foreign))));
+        made.accounts.extend(plan.foreign.into_iter().map(|name| (name, Ok(AccountState::Foreign))));
         let going = "it is being deleted, and is made again once it is gone";
         made.accounts.extend(plan.going.into_iter().map(|name| (name, Err(going.to_owned()))));
         let created: Vec<_> = plan.make.into_iter().map(|meta| self.create(meta)).collect();
@@ -140,24 +140,27 @@ impl Accounts<'_> {
         if kept > KEPT { Err(CallError::TooLarge) } else { Ok(found) }
     }
 
-    async fn create(&self, mut meta: ObjectMeta) -> (String, Result<Account, CallError>) {
+    async fn create(&self, mut meta: ObjectMeta) -> (String, Result<AccountState, CallError>) {
         let name = meta.name.clone().unwrap_or_default();
         meta.owner_references = Some(vec![self.reference.clone()]);
         let account = ServiceAccount { metadata: meta, ..ServiceAccount::default() };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
         let answer = match call(self.api().create(&params, &account)).await {
-            Ok(made) => Ok(Account::Willing { uid: made.metadata.uid.unwrap_or_default() }),
+            Ok(made) => Ok(AccountState::Allowed { uid: made.metadata.uid.unwrap_or_default() }),
             // Another conflict is one of a quota, which is counted at the same time.
-            Err(CallError::Conflict(status)) if status.reason == "AlreadyExists" => Ok(Account::Foreign),
+            Err(CallError::Conflict(status)) if status.reason == "AlreadyExists" => Ok(AccountState::Foreign),
             Err(error) => Err(error),
         };
         (name, answer)
     }
 
-    async fn mark(&self, name: &str, patch: &serde_json::Value) -> (String, Result<Account, CallError>) {
+    async fn mark(&self, name: &str, patch: &serde_json::Value) -> (String, Result<AccountState, CallError>) {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         let answer = call(self.api().patch_metadata(name, &params, &Patch::Merge(patch))).await;
-        (name.to_owned(), answer.map(|one| Account::Willing { uid: one.metadata.uid.unwrap_or_default() }))
+        (
+            name.to_owned(),
+            answer.map(|one| AccountState::Allowed { uid: one.metadata.uid.unwrap_or_default() }),
+        )
     }
 
     /// Removes those that are not wanted any more, but for those that are `held`.
@@ -201,7 +204,7 @@ fn size(meta: &ObjectMeta) -> usize {
 }
 
 impl Made {
-    fn take(&mut self, name: String, answer: Result<Account, CallError>) {
+    fn take(&mut self, name: String, answer: Result<AccountState, CallError>) {
         if matches!(answer, Err(CallError::Forbidden(_))) {
             self.refused.insert(name.clone());
         }

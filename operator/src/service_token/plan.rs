@@ -49,13 +49,13 @@ pub struct SeenSecret {
 
 /// What was seen of an account.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Account {
+pub enum AccountState {
     /// It lets itself be minted for.
-    Willing {
+    Allowed {
         uid: String,
     },
     /// It exists, and has not the label by which its owner agrees.
-    Unwilling,
+    NotAllowed,
     Missing,
     /// It was to be made, and another one of its name is there.
     Foreign,
@@ -72,7 +72,7 @@ pub struct TokenFacts<'a> {
     /// The Secret, where there is one.
     pub secret: Option<&'a SeenSecret>,
     /// The accounts of the tokens, by name; one that is absent here is not known.
-    pub accounts: &'a BTreeMap<String, Account>,
+    pub accounts: &'a BTreeMap<String, AccountState>,
     /// A token of the API server's own audiences, which a token has for whom none is asked; `None` where none is known.
     pub own: Option<&'a Claims>,
     /// No token gets older than this, whatever is asked for.
@@ -189,11 +189,11 @@ pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
 impl TokenFacts<'_> {
     fn judge(&self, token: &ValidToken) -> TokenVerdict {
         let uid = match self.accounts.get(&token.account) {
-            Some(Account::Willing { uid }) => uid,
-            Some(Account::Unwilling) => return TokenVerdict::Refused(Because::NotAgreed),
-            Some(Account::Foreign) => return TokenVerdict::Refused(Because::NotOurs),
-            Some(Account::Missing) => return TokenVerdict::Refused(Because::NoAccount),
-            Some(Account::Unknown) | None => return TokenVerdict::Unknown,
+            Some(AccountState::Allowed { uid }) => uid,
+            Some(AccountState::NotAllowed) => return TokenVerdict::Refused(Because::NotAgreed),
+            Some(AccountState::Foreign) => return TokenVerdict::Refused(Because::NotOurs),
+            Some(AccountState::Missing) => return TokenVerdict::Refused(Because::NoAccount),
+            Some(AccountState::Unknown) | None => return TokenVerdict::Unknown,
         };
         match self.fresh_until(token, uid) {
             Ok(renewed_at) => TokenVerdict::Fresh { renewed_at },

@@ -53,15 +53,15 @@ fn seen(keys: &[(&str, Result<Claims, NotAToken>)]) -> SeenSecret {
     }
 }
 
-fn willing(names: &[&str]) -> BTreeMap<String, Account> {
-    let account = |name: &&str| ((*name).to_owned(), Account::Willing { uid: format!("uid-of-{name}") });
+fn willing(names: &[&str]) -> BTreeMap<String, AccountState> {
+    let account = |name: &&str| ((*name).to_owned(), AccountState::Allowed { uid: format!("uid-of-{name}") });
     names.iter().map(account).collect()
 }
 
 struct Scene {
     asked: ValidServiceToken,
     secret: Option<SeenSecret>,
-    accounts: BTreeMap<String, Account>,
+    accounts: BTreeMap<String, AccountState>,
     oldest: Option<Duration>,
     /// The writer's own token.
     own: Claims,
@@ -183,8 +183,8 @@ fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
     scene.asked.tokens.push(request("b", "gone"));
     scene.asked.tokens.push(request("c", "shy"));
     scene.asked.tokens.push(request("d", "robot"));
-    scene.accounts.insert("gone".into(), Account::Missing);
-    scene.accounts.insert("shy".into(), Account::Unwilling);
+    scene.accounts.insert("gone".into(), AccountState::Missing);
+    scene.accounts.insert("shy".into(), AccountState::NotAllowed);
     let keys = &mut scene.secret.as_mut().unwrap().keys;
     keys.extend([("c".to_owned(), Ok(claims("shy"))), ("old".to_owned(), Ok(claims("robot")))]);
     let work = scene.work();
@@ -208,7 +208,7 @@ fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
 #[test]
 fn what_cannot_be_known_changes_nothing() {
     let mut scene = Scene::new();
-    for account in [Some(Account::Unknown), None] {
+    for account in [Some(AccountState::Unknown), None] {
         scene.accounts.clear();
         scene.accounts.extend(account.map(|account| ("robot".to_owned(), account)));
         let work = scene.work();
@@ -349,7 +349,7 @@ fn generated_tokens_are_renewed_in_groups_over_a_fifth_of_their_age() {
 #[test]
 fn an_account_that_was_not_made_by_us_gets_no_token() {
     let mut scene = Scene::new();
-    scene.accounts = BTreeMap::from([("robot".to_owned(), Account::Foreign)]);
+    scene.accounts = BTreeMap::from([("robot".to_owned(), AccountState::Foreign)]);
     let work = scene.work();
     assert_eq!(work.tokens[0].1, TokenVerdict::Refused(Because::NotOurs));
     assert_eq!(work.removed.iter().collect::<Vec<_>>(), ["a"]);

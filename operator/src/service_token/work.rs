@@ -195,26 +195,30 @@ async fn accounts(
     operator: &Client,
     namespace: &str,
     asked: &ValidServiceToken,
-) -> BTreeMap<String, Result<plan::Account, String>> {
+) -> BTreeMap<String, Result<plan::AccountState, String>> {
     let listed = asked.tokens.iter().filter(|token| token.generated.is_none());
     let names: BTreeSet<&String> = listed.map(|token| &token.account).collect();
     let looked_up: Vec<_> = names.into_iter().map(|name| account(operator, namespace, name)).collect();
     join_all(looked_up).await.into_iter().collect()
 }
 
-async fn account(operator: &Client, namespace: &str, name: &str) -> (String, Result<plan::Account, String>) {
+async fn account(
+    operator: &Client,
+    namespace: &str,
+    name: &str,
+) -> (String, Result<plan::AccountState, String>) {
     let accounts: Api<ServiceAccount> = Api::namespaced(operator.clone(), namespace);
     let agrees = |account: &PartialObjectMeta<ServiceAccount>| {
         account.labels().get(ALLOW_TOKENS_LABEL).is_some_and(|value| value == "true")
     };
     let account = match lookup(accounts.get_metadata(name)).await {
-        Ok(None) => Ok(plan::Account::Missing),
+        Ok(None) => Ok(plan::AccountState::Missing),
         // On its way out, its tokens are refused already.
-        Ok(Some(account)) if account.metadata.deletion_timestamp.is_some() => Ok(plan::Account::Missing),
+        Ok(Some(account)) if account.metadata.deletion_timestamp.is_some() => Ok(plan::AccountState::Missing),
         Ok(Some(account)) if agrees(&account) => {
-            Ok(plan::Account::Willing { uid: account.uid().unwrap_or_default() })
+            Ok(plan::AccountState::Allowed { uid: account.uid().unwrap_or_default() })
         }
-        Ok(Some(_)) => Ok(plan::Account::Unwilling),
+        Ok(Some(_)) => Ok(plan::AccountState::NotAllowed),
         Err(error) => Err(error.to_string()),
     };
     (name.to_owned(), account)

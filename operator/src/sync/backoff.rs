@@ -27,7 +27,7 @@ struct Backoff {
 impl Backoffs {
     /// What became of the target when it was tried last, if it is not to be tried `now` with the copy of `digest`.
     #[must_use]
-    pub fn stands(&self, place: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
+    pub fn backed_off(&self, place: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
         let backoff = self.0.get(place).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
         let mended = matches!(backoff.state, TargetState::Rejected(_)) && backoff.digest != digest;
@@ -84,15 +84,15 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..8 {
             backoffs.note(&at("foo"), &forbidden(), "d", now, LONGEST);
-            let pause =
-                (1..100).find(|s| backoffs.stands(&at("foo"), "d", now + Duration::from_secs(*s)).is_none());
+            let pause = (1..100)
+                .find(|s| backoffs.backed_off(&at("foo"), "d", now + Duration::from_secs(*s)).is_none());
             pauses.push(pause.unwrap());
             now += LONGEST;
         }
         assert_eq!(pauses, [1, 2, 3, 6, 11, 22, 41, 41]);
-        assert!(backoffs.stands(&at("bar"), "d", now).is_none());
+        assert!(backoffs.backed_off(&at("bar"), "d", now).is_none());
         backoffs.note(&at("foo"), &synced(), "d", now, LONGEST);
-        assert!(backoffs.stands(&at("foo"), "d", now).is_none());
+        assert!(backoffs.backed_off(&at("foo"), "d", now).is_none());
     }
 
     #[test]
@@ -101,10 +101,10 @@ mod tests {
         let rejected = TargetState::Rejected("too long".into());
         for (state, tried) in [(rejected, true), (forbidden(), false)] {
             backoffs.note(&at("foo"), &state, "before", now, LONGEST);
-            assert_eq!(backoffs.stands(&at("foo"), "before", now), Some(&state));
-            assert_eq!(backoffs.stands(&at("foo"), "after", now).is_none(), tried, "{state:?}");
+            assert_eq!(backoffs.backed_off(&at("foo"), "before", now), Some(&state));
+            assert_eq!(backoffs.backed_off(&at("foo"), "after", now).is_none(), tried, "{state:?}");
         }
         backoffs.forget();
-        assert!(backoffs.stands(&at("foo"), "before", now).is_none());
+        assert!(backoffs.backed_off(&at("foo"), "before", now).is_none());
     }
 }

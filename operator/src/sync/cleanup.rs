@@ -60,7 +60,7 @@ const MAX_LEFT: usize = 2_048;
 
 /// How a pass over the copies ended.
 #[derive(Debug, PartialEq)]
-enum Pass {
+enum CleanupResult {
     /// None of ours is left that the tenant could see. These the upstream operator made; they stay.
     Clean(BTreeSet<ObjectKey>),
     /// Nothing was looked at, because this part of the resource wants the copies to stay.
@@ -93,11 +93,13 @@ pub async fn cleanup<K: Declares>(
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => {
-            Pass::Hindered("its spec was lost in an earlier conversion".into())
+            CleanupResult::Hindered("its spec was lost in an earlier conversion".into())
         }
-        Err(odd) => Pass::Hindered(format!("the object cannot be parsed: {}", bounded(&odd.error, 300))),
+        Err(odd) => {
+            CleanupResult::Hindered(format!("the object cannot be parsed: {}", bounded(&odd.error, 300)))
+        }
         Ok(sync) => match leaves_copies(sync.meta(), sync.asked().as_deref()) {
-            Some(by) => Pass::NotWanted(by),
+            Some(by) => CleanupResult::NotWanted(by),
             None => pass(context, state, sync).await,
         },
     };
@@ -114,7 +116,7 @@ pub async fn cleanup<K: Declares>(
         Verdict::Wait(why) => return Err(why),
         Verdict::Release => log_release(guarded, &pass),
         Verdict::ReleaseWithOrphans(left) => {
-            let refused = matches!(pass, Pass::Refused(_));
+            let refused = matches!(pass, CleanupResult::Refused(_));
             announce_orphans(context, &state.stale_copies.keys().cloned().collect(), guarded, refused, &left)
                 .await;
         }
@@ -122,22 +124,22 @@ pub async fn cleanup<K: Declares>(
     Ok(())
 }
 
-fn log_release<K: Declares>(guarded: &Guarded<K>, pass: &Pass) {
+fn log_release<K: Declares>(guarded: &Guarded<K>, pass: &CleanupResult) {
     let kind = K::kind(&());
     let sync = ResourceRef::of(guarded);
     match pass {
-        Pass::NotWanted(field) => {
+        CleanupResult::NotWanted(field) => {
             let uid = guarded.uid().unwrap_or_default();
             info!(
                 code = code::RELEASED, %sync, %uid, %field,
                 "removed the finalizer of a deleted {kind}; its copies stay, as its spec says"
             );
         }
-        Pass::Clean(upstream) => {
+        CleanupResult::Clean(upstream) => {
             info!(code = code::RELEASED, %sync, "removed the finalizer of a deleted {kind}; all its copies are deleted");
             name_upstreams(&sync, upstream);
         }
-        Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
+        CleanupResult::Refused(_) | CleanupResult::Hindered(_) | CleanupResult::Failed(_) => {}
     }
 }
 
@@ -227,18 +229,26 @@ enum Verdict {
     Wait(String),
 }
 
-fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
+fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> Verdict {
     let Circumstances { taken, namespace_goes, waited } = circumstances;
     match pass {
-        Pass::Clean(_) | Pass::NotWanted(_) => Verdict::Release,
+        CleanupResult::Clean(_) | CleanupResult::NotWanted(_) => Verdict::Release,
         // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
         // the namespace. And what we never held has no copies to wait for.
-        Pass::Refused(left) | Pass::Hindered(left) | Pass::Failed(left) if namespace_goes || !taken => {
+        CleanupResult::Refused(left) | CleanupResult::Hindered(left) | CleanupResult::Failed(left)
+            if namespace_goes || !taken =>
+        {
             Verdict::ReleaseWithOrphans(left.clone())
         }
-        Pass::Refused(left) if waited >= Waited::ForRights => Verdict::ReleaseWithOrphans(left.clone()),
-        Pass::Hindered(left) if waited == Waited::LongEnough => Verdict::ReleaseWithOrphans(left.clone()),
-        Pass::Refused(why) | Pass::Hindered(why) | Pass::Failed(why) => Verdict::Wait(why.clone()),
+        CleanupResult::Refused(left) if waited >= Waited::ForRights => {
+            Verdict::ReleaseWithOrphans(left.clone())
+        }
+        CleanupResult::Hindered(left) if waited == Waited::LongEnough => {
+            Verdict::ReleaseWithOrphans(left.clone())
+        }
+        CleanupResult::Refused(why) | CleanupResult::Hindered(why) | CleanupResult::Failed(why) => {
+            Verdict::Wait(why.clone())
+        }
     }
 }
 
@@ -279,20 +289,20 @@ fn upstreams_places(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<Obje
 }
 
 /// What is known to be left afterwards stays noted in `state`.
-async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K) -> Pass {
+async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K) -> CleanupResult {
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.asked().map(Cow::into_owned).unwrap_or_default();
     state.forget_verified();
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
-        return Pass::Hindered("the spec names no account to remove copies with".into());
+        return CleanupResult::Hindered("the spec names no account to remove copies with".into());
     };
     let account = Account { namespace: owner.namespace.clone(), name };
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
-        Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
-        Err(error) => return Pass::Hindered(error.to_string()),
+        Err(error @ MintError::Failed { .. }) => return CleanupResult::Failed(error.to_string()),
+        Err(error) => return CleanupResult::Hindered(error.to_string()),
     };
     let kind = match kind_of(context, &tenant, &sync.names_kind()).await {
         Ok(kind) => kind,
@@ -307,7 +317,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         match stale_copies::find(&tenant, &owner, kind, &namespaces).await {
             Ok(found) => state.stale_copies.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
-                return Pass::Hindered(status.message);
+                return CleanupResult::Hindered(status.message);
             }
             Err(error) => return unanswered(&error),
         }
@@ -382,21 +392,21 @@ impl Left {
     }
 
     /// How the pass ended that left these; the copies `upstream` are the upstream operator's.
-    fn pass(self, upstream: BTreeSet<ObjectKey>) -> Pass {
+    fn pass(self, upstream: BTreeSet<ObjectKey>) -> CleanupResult {
         let Self { refused, hindered, failed } = self;
         match (failed.is_empty(), hindered.is_empty(), refused.is_empty()) {
-            (true, true, true) => Pass::Clean(upstream),
-            (true, true, false) => Pass::Refused(line(&[refused])),
-            (true, false, _) => Pass::Hindered(line(&[hindered, refused])),
-            (false, ..) => Pass::Failed(line(&[failed, hindered, refused])),
+            (true, true, true) => CleanupResult::Clean(upstream),
+            (true, true, false) => CleanupResult::Refused(line(&[refused])),
+            (true, false, _) => CleanupResult::Hindered(line(&[hindered, refused])),
+            (false, ..) => CleanupResult::Failed(line(&[failed, hindered, refused])),
         }
     }
 }
 
 /// A call that failed. Someone can mend a conversion webhook of the copied kind, and need not.
-fn unanswered(error: &CallError) -> Pass {
+fn unanswered(error: &CallError) -> CleanupResult {
     let words = error.to_string();
-    if error.is_failed_conversion() { Pass::Hindered(words) } else { Pass::Failed(words) }
+    if error.is_failed_conversion() { CleanupResult::Hindered(words) } else { CleanupResult::Failed(words) }
 }
 
 /// The kind of the copies, at a version at which they are served; or how the pass ends without it.
@@ -404,17 +414,21 @@ async fn kind_of<K: Declares>(
     context: &Context<K>,
     tenant: &TenantClient,
     named: &NamedKind,
-) -> Result<ObjectKind, Pass> {
+) -> Result<ObjectKind, CleanupResult> {
     // At a version that is not served any more, each of them would be taken for gone.
     match context.own.kinds.find_again(&tenant.client(), named).await {
         Ok(kind) => Ok(kind),
         Err(NoKind::OtherVersions(_, others)) if !others.is_empty() => Ok(others[0]),
         // Then none was ever made.
-        Err(NoKind::Never(_)) => Err(Pass::Clean(BTreeSet::new())),
-        Err(NoKind::Unknown(error)) => Err(Pass::Failed(error.to_string())),
+        Err(NoKind::Never(_)) => Err(CleanupResult::Clean(BTreeSet::new())),
+        Err(NoKind::Unknown(error)) => Err(CleanupResult::Failed(error.to_string())),
         Err(NoKind::NotServed(name) | NoKind::OtherVersions(name, _)) => {
             // Its objects go with a definition, so there is nothing to wait for but one that is just being made again.
-            Err(Pass::Refused(format!("the API server serves no {} of {}", name.kind, name.api_version())))
+            Err(CleanupResult::Refused(format!(
+                "the API server serves no {} of {}",
+                name.kind,
+                name.api_version()
+            )))
         }
     }
 }

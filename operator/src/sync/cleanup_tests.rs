@@ -10,7 +10,7 @@ fn after(seconds: u64) -> Circumstances {
 
 #[test]
 fn a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
-    let (refused, hindered) = (Pass::Refused("why".into()), Pass::Hindered("why".into()));
+    let (refused, hindered) = (CleanupResult::Refused("why".into()), CleanupResult::Hindered("why".into()));
     for (pass, seconds, released) in [
         (&refused, 0, false),
         (&refused, 9, false),
@@ -29,16 +29,20 @@ fn a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
 
 #[test]
 fn an_unreachable_server_never_makes_us_leave_copies_behind() {
-    let failed = Pass::Failed("why".into());
+    let failed = CleanupResult::Failed("why".into());
     assert_eq!(verdict(&failed, after(1_000)), Verdict::Wait("why".into()));
     let goes = Circumstances { namespace_goes: true, ..after(0) };
     assert_eq!(verdict(&failed, goes), Verdict::ReleaseWithOrphans("why".into()));
-    assert_eq!(verdict(&Pass::Clean(BTreeSet::new()), after(0)), Verdict::Release);
+    assert_eq!(verdict(&CleanupResult::Clean(BTreeSet::new()), after(0)), Verdict::Release);
 }
 
 #[test]
 fn what_only_upstreams_finalizer_holds_waits_for_nothing() {
-    let pending = [Pass::Refused("why".into()), Pass::Hindered("why".into()), Pass::Failed("why".into())];
+    let pending = [
+        CleanupResult::Refused("why".into()),
+        CleanupResult::Hindered("why".into()),
+        CleanupResult::Failed("why".into()),
+    ];
     for pass in pending {
         let untaken = Circumstances { taken: false, ..after(0) };
         assert_eq!(verdict(&pass, untaken), Verdict::ReleaseWithOrphans("why".into()));
@@ -47,7 +51,7 @@ fn what_only_upstreams_finalizer_holds_waits_for_nothing() {
 
 #[test]
 fn copies_that_are_to_stay_are_never_waited_for() {
-    let orphaned = Pass::NotWanted("spec.deletionPolicy: Orphan");
+    let orphaned = CleanupResult::NotWanted("spec.deletionPolicy: Orphan");
     assert_eq!(verdict(&orphaned, after(0)), Verdict::Release);
 }
 

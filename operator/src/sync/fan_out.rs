@@ -66,7 +66,7 @@ pub async fn fan_out<K: Declares>(
             let served = context.namespaces.serves(&namespace);
             let tenant = &job.tenant.account.namespace;
             let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
-            let backoff = state.backoffs.stands(&place, &job.copy.digest, now);
+            let backoff = state.backoffs.backed_off(&place, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, backoff) {

@@ -55,7 +55,7 @@ impl<K: Declares> Reconcile for K {
         }
         if state.deleting_since.is_none() {
             // Or its second try would come as late as that of a reconcile which has failed for hours.
-            entry.forgive();
+            entry.reset_failures();
         }
         cleanup::cleanup(context, state, guarded).await.map_err(Failure::CleanupPending)?;
         let api = api(context, meta);
@@ -72,7 +72,7 @@ impl<K: Declares> Reconcile for K {
         let sync_now = meta.annotations.as_ref().and_then(|all| all.get(SYNC_NOW_ANNOTATION)).cloned();
         if state.sync_now != sync_now {
             state.sync_now = sync_now;
-            entry.forgive();
+            entry.reset_failures();
             state.look_afresh();
         }
     }

@@ -124,7 +124,7 @@ async fn a_cache_that_lags_behind_changes_no_finalizer_twice() {
     world.reconcile().await.unwrap();
     assert_eq!(world.finalizers(), json!([FINALIZER]));
     world.server.writes();
-    world.visit_as(stale).await.unwrap();
+    world.reconcile_as(stale).await.unwrap();
     assert_eq!(world.server.writes(), Vec::<String>::new());
 }
 

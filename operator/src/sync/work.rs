@@ -85,13 +85,13 @@ pub async fn work<K: Declares>(
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
     };
-    let pass = Pass { context, tenant: &tenant, sync, named, owner, spec, mode };
+    let pass = SyncRun { context, tenant: &tenant, sync, named, owner, spec, mode };
     let worked = pass.work(&entry.resource, state).await?;
     Some(worked.map_or_else(NoKind::outcome, |work| Outcome::Worked(Box::new(work))))
 }
 
 /// One pass over sources, targets and stale copies.
-struct Pass<'a, K: Declares> {
+struct SyncRun<'a, K: Declares> {
     context: &'a Context<K>,
     tenant: &'a TenantClient,
     sync: &'a K,
@@ -109,7 +109,7 @@ struct Copied {
     is_whole: bool,
 }
 
-impl<K: Declares> Pass<'_, K> {
+impl<K: Declares> SyncRun<'_, K> {
     /// `None`, if it became outdated before its end.
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<Work, NoKind>> {
         let Self { context, tenant, spec, mode, .. } = &self;

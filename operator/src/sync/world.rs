@@ -210,11 +210,11 @@ impl World {
 
     /// One reconciliation, as the watch would cause it.
     pub async fn reconcile(&self) -> Result<Action, Failure> {
-        self.visit_as(self.sync()).await
+        self.reconcile_as(self.sync()).await
     }
 
     /// One reconciliation that is handed the resource as it was once.
-    pub async fn visit_as(&self, sync: Value) -> Result<Action, Failure> {
+    pub async fn reconcile_as(&self, sync: Value) -> Result<Action, Failure> {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
         let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
         self.seen.lock().unwrap().apply_watcher_event(&event);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::view::matrix::{Cell, Matrix, MatrixRow, Part, Selection};
+use super::super::view::matrix::{Cell, Matrix, MatrixRow, PageRange, Selection};
 use super::super::view::sync::{CopyState, SyncKind, TargetView, Unnamed};
 use super::{Frame, Tab, encoded, health};
 
@@ -134,7 +134,7 @@ pub fn state_class(state: CopyState) -> &'static str {
 }
 
 /// Where in a long list, and the way to its other pages, which are at these addresses.
-pub fn parts(what: &str, part: Part, of: impl Fn(usize) -> String) -> Markup {
+pub fn parts(what: &str, part: PageRange, of: impl Fn(usize) -> String) -> Markup {
     let link = |page: usize, words: &str| html! { a href=(of(page)) { (words) } };
     html! {
         @if part.pages > 1 {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use weaver_copies::rights::{Right, for_source, for_target, for_writer};
 
 use super::health::Health;
-use super::matrix::{COLUMNS, Part, ROWS, holds};
+use super::matrix::{COLUMNS, PageRange, ROWS, holds};
 use super::sync::{SyncView, TargetView, Unnamed};
 use super::token::TokenView;
 
@@ -90,8 +90,8 @@ pub struct AccountMatrix<'a> {
     pub rows: Vec<AccountRow<'a>>,
     /// Names of namespaces, those with problems first.
     pub columns: Vec<&'a str>,
-    pub row_part: Part,
-    pub column_part: Part,
+    pub row_part: PageRange,
+    pub column_part: PageRange,
 }
 
 #[derive(Debug)]
@@ -133,8 +133,8 @@ pub fn account_matrix<'a>(
     }
     let mut columns: Vec<(&str, usize)> = problems.into_iter().collect();
     columns.sort_by_key(|(_, problems)| std::cmp::Reverse(*problems));
-    let row_part = Part::of(search.row, accounts.len(), ROWS);
-    let column_part = Part::of(search.column, columns.len(), COLUMNS);
+    let row_part = PageRange::of(search.row, accounts.len(), ROWS);
+    let column_part = PageRange::of(search.column, columns.len(), COLUMNS);
     let shown = columns.into_iter().skip(column_part.page * COLUMNS).take(COLUMNS);
     let columns: Vec<&str> = shown.map(|(name, _)| name).collect();
     let rows = accounts.into_iter().skip(row_part.page * ROWS).take(ROWS);

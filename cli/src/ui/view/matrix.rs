@@ -28,13 +28,13 @@ pub struct Selection {
 
 /// Of a long list, the part on a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Part {
+pub struct PageRange {
     pub page: usize,
     pub pages: usize,
     pub all: usize,
 }
 
-impl Part {
+impl PageRange {
     /// The page that was asked for, or the last one.
     pub fn of(asked: usize, all: usize, size: usize) -> Self {
         let pages = all.div_ceil(size).max(1);
@@ -47,8 +47,8 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
     /// Names of namespaces, those with problems first.
     pub columns: Vec<String>,
-    pub row_part: Part,
-    pub column_part: Part,
+    pub row_part: PageRange,
+    pub column_part: PageRange,
 }
 
 #[derive(Debug)]
@@ -83,8 +83,8 @@ pub fn matrix(syncs: &[Arc<SyncView>], selection: &Selection) -> Matrix {
     let mut columns: Vec<(&str, usize)> = problems.into_iter().collect();
     columns.sort_by_key(|(_, problems)| std::cmp::Reverse(*problems));
 
-    let row_part = Part::of(selection.row, chosen.len(), ROWS);
-    let column_part = Part::of(selection.column, columns.len(), COLUMNS);
+    let row_part = PageRange::of(selection.row, chosen.len(), ROWS);
+    let column_part = PageRange::of(selection.column, columns.len(), COLUMNS);
     let shown = columns.iter().skip(column_part.page * COLUMNS).take(COLUMNS);
     let columns: Vec<String> = shown.map(|(name, _)| (*name).to_owned()).collect();
     let rows = chosen.into_iter().skip(row_part.page * ROWS).take(ROWS);
@@ -192,7 +192,7 @@ mod tests {
         let (mut rows, mut columns) = (0, 0);
         for page in 0..20 {
             let matrix = matrix(&all, &Selection { row: page, ..Selection::default() });
-            assert_eq!(matrix.row_part, Part { page, pages: 20, all: 1_000 });
+            assert_eq!(matrix.row_part, PageRange { page, pages: 20, all: 1_000 });
             assert!(matrix.rows.len() <= ROWS && matrix.rows.iter().all(|row| row.cells.len() <= COLUMNS));
             rows += matrix.rows.len();
         }
@@ -222,6 +222,6 @@ mod tests {
     #[test]
     fn without_any_there_is_one_empty_page() {
         let matrix = matrix(&[], &Selection::default());
-        assert_eq!((matrix.rows.len(), matrix.row_part), (0, Part { page: 0, pages: 1, all: 0 }));
+        assert_eq!((matrix.rows.len(), matrix.row_part), (0, PageRange { page: 0, pages: 1, all: 0 }));
     }
 }

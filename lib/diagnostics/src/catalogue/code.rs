@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::part::Part;
+use super::category::Category;
 use crate::finding::{
     remedy::{
         Command, K3S_LOG, K3S_LOG_OF_CONTAINERD, K3S_LOG_OF_FLAGS, K3S_LOG_OF_KUBELET, K3S_STATUS,
@@ -49,7 +49,7 @@ macro_rules! command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// The part of the catalogue that it belongs to.
-    pub part: Part,
+    pub part: Category,
     /// The short id, such as `N-02`.
     pub id: &'static str,
     /// The readable name, such as `cgroup-parameter-on-second-line`.
@@ -111,7 +111,7 @@ macro_rules! codes {
             #[allow(clippy::too_many_lines, reason = "a row for each code")]
             pub const fn row(self) -> &'static Row {
                 match self { $($(Self::$variant => &Row {
-                    part: Part::$part,
+                    part: Category::$part,
                     id: $id,
                     name: $name,
                     reason: stringify!($variant),

@@ -21,13 +21,13 @@ mod node;
 mod tls;
 #[macro_use]
 mod weaver_toml;
+mod category;
 mod code;
-mod part;
 
 use std::fmt::Write as _;
 
+pub use category::Category;
 pub use code::{Code, Row};
-pub use part::Part;
 
 /// The code that a user means by `N-01`, `n-01` or `memory-cgroup-absent`.
 #[must_use]
@@ -68,7 +68,7 @@ N-01` prints an entry; `… 2>&1 | weaver explain` recognises what other program
 severity of the code: `fail` stops the next step, `warn` and `unknown` never do.
 "
     .to_owned();
-    for (part, letter, title) in Part::ALL {
+    for (part, letter, title) in Category::ALL {
         let _ = write!(page, "\n## {letter}: {title}\n");
         let mut codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.row().part == part).collect();
         codes.sort_by_key(|code| code.id());
@@ -101,7 +101,10 @@ mod tests {
     fn each_code_belongs_to_a_part_and_says_what_helps() {
         for code in Code::ALL {
             let Row { part, id, severity, title, cause, remedy, commands, .. } = *code.row();
-            assert!(Part::ALL.iter().any(|(of, letter, _)| *of == part && id.starts_with(*letter)), "{code}");
+            assert!(
+                Category::ALL.iter().any(|(of, letter, _)| *of == part && id.starts_with(*letter)),
+                "{code}"
+            );
             assert!(cause.ends_with('.') && title.ends_with('.'), "{code}");
             assert_eq!(remedy.is_empty(), severity == Severity::Ok, "{code}");
             assert!(!remedy.is_empty() || commands.is_empty(), "{code}");

@@ -105,7 +105,7 @@ impl Manifest {
 
 /// Where a member belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum BackupRoot {
     /// `server` below k3s' data.
     Server,
     /// `storage` below k3s' data.
@@ -120,7 +120,7 @@ pub enum Part {
     WeaverToml,
 }
 
-impl Part {
+impl BackupRoot {
     pub const ALL: [Self; 6] =
         [Self::Server, Self::Volumes, Self::Configuration, Self::NodePassword, Self::State, Self::WeaverToml];
 
@@ -211,15 +211,15 @@ mod tests {
     #[test]
     fn a_name_is_of_a_part_and_stays_in_it() {
         for (name, want) in [
-            (DATASTORE, Some((Part::Server, "db/state.db"))),
-            ("k3s/storage/pvc-1/data/", Some((Part::Volumes, "pvc-1/data"))),
+            (DATASTORE, Some((BackupRoot::Server, "db/state.db"))),
+            ("k3s/storage/pvc-1/data/", Some((BackupRoot::Volumes, "pvc-1/data"))),
             (
                 "etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
-                Some((Part::Configuration, "config.yaml.d/90-weaver.yaml")),
+                Some((BackupRoot::Configuration, "config.yaml.d/90-weaver.yaml")),
             ),
-            ("etc/rancher/node/password", Some((Part::NodePassword, "password"))),
-            ("weaver/state/boot-config/node-name", Some((Part::State, "boot-config/node-name"))),
-            ("weaver/boot/weaver.toml", Some((Part::WeaverToml, "weaver.toml"))),
+            ("etc/rancher/node/password", Some((BackupRoot::NodePassword, "password"))),
+            ("weaver/state/boot-config/node-name", Some((BackupRoot::State, "boot-config/node-name"))),
+            ("weaver/boot/weaver.toml", Some((BackupRoot::WeaverToml, "weaver.toml"))),
             ("weaver/state/webhook/ca.key", None),
             ("weaver/state/restore.json", None),
             ("weaver/boot/cmdline.txt", None),
@@ -232,7 +232,7 @@ mod tests {
             ("etc/shadow", None),
             ("", None),
         ] {
-            assert_eq!(Part::of(name).ok(), want, "{name}");
+            assert_eq!(BackupRoot::of(name).ok(), want, "{name}");
         }
     }
 }

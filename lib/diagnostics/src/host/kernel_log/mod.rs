@@ -57,7 +57,7 @@ struct Seen {
 }
 
 /// A trouble that a record tells of.
-struct Told {
+struct TroubleRecord {
     trouble: Trouble,
     subject: String,
     code: Code,
@@ -115,15 +115,15 @@ impl KernelLog {
             seen.is_mended = true;
         }
         self.context.at(at);
-        let told = self.judge(text)?;
-        self.count(told, at)
+        let record = self.judge(text)?;
+        self.count(record, at)
     }
 
-    fn judge(&mut self, text: &str) -> Option<Told> {
+    fn judge(&mut self, text: &str) -> Option<TroubleRecord> {
         let found = self.recogniser.judge_in(&mut self.context, text.as_bytes(), || Place::file(KMSG));
         if let Some(port) = reading::reset_port(text, self.context.disks()) {
             let code = Code::UsbDiskFails;
-            return Some(Told {
+            return Some(TroubleRecord {
                 trouble: Trouble::DiskReset,
                 subject: format!("at port {port}"),
                 code,
@@ -138,11 +138,11 @@ impl KernelLog {
             reading::trouble(code, text, &self.slots, self.context.disks())?
         };
         let shown = finding_text::cut(evidence.first().map_or(text, |evidence| &evidence.saw), SHOWN);
-        Some(Told { trouble, subject, code, remedy, shown })
+        Some(TroubleRecord { trouble, subject, code, remedy, shown })
     }
 
-    fn count(&mut self, told: Told, at: u64) -> Option<KernelEvent> {
-        let Told { trouble, subject, code, remedy, shown: text } = told;
+    fn count(&mut self, record: TroubleRecord, at: u64) -> Option<KernelEvent> {
+        let TroubleRecord { trouble, subject, code, remedy, shown: text } = record;
         let key = (trouble, subject.clone());
         if self.seen.len() >= MOST && !self.seen.contains_key(&key) {
             let quiet = self.seen.iter().min_by_key(|(_, seen)| seen.last).map(|(key, _)| key.clone());

@@ -17,12 +17,12 @@ pub fn patience(objects: usize) -> Duration {
 
 /// Lines and copies, in order.
 #[derive(Default)]
-pub struct Told {
+pub struct CommandLog {
     lines: Mutex<Vec<String>>,
     copies: Mutex<Vec<PlannedCopy>>,
 }
 
-impl Told {
+impl CommandLog {
     pub fn tell(&self, line: &str) {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(clean(line));
     }

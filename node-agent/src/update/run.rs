@@ -19,7 +19,7 @@ use super::packages::{Packages, files};
 use crate::upgrade::journal::{self, Journal};
 use crate::upgrade::say::{refused, say};
 
-pub(super) struct Errand {
+pub(super) struct UpdateRun {
     pub(super) args: UpdateArgs,
     pub(super) host: Host,
     pub(super) packages: Packages,
@@ -54,7 +54,7 @@ struct Staged {
     one_way: bool,
 }
 
-impl Errand {
+impl UpdateRun {
     /// `left_out` is a version that is not to be installed.
     pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<Outcome> {
         if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {

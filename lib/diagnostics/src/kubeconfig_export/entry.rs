@@ -19,7 +19,7 @@ const LEFT_OUT: [&str; 2] = ["extensions", "disable-compression"];
 const LONGEST_TOKEN: usize = 64 << 10;
 
 /// The content of an entry.
-pub struct Part<'a> {
+pub struct KubeconfigEntry<'a> {
     pub file: &'a str,
     /// Cluster, user or context.
     pub what: &'static str,
@@ -66,7 +66,7 @@ impl Credential {
     }
 }
 
-impl Part<'_> {
+impl KubeconfigEntry<'_> {
     /// The text of a key; none where it is missing or empty.
     pub fn text(&self, key: &'static str) -> Result<Option<String>, ExportError> {
         match self.content.get(key) {

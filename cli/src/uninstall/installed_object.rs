@@ -22,21 +22,21 @@ pub fn is_gone(error: &kube::Error) -> bool {
 }
 
 /// An object that is there.
-pub struct Part {
+pub struct InstalledObject {
     resource: ApiResource,
     namespace: Option<String>,
     pub name: String,
     uid: Option<String>,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for InstalledObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let namespace = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         write!(f, "{} {namespace}{}", self.resource.kind, self.name)
     }
 }
 
-impl Part {
+impl InstalledObject {
     /// The object as it was read.
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self::named::<K>(object.meta())

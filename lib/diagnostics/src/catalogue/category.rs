@@ -2,7 +2,7 @@
 
 /// A part of the catalogue, and the letter with which its ids begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum Category {
     Node,
     Host,
     /// T: certificates and their names.
@@ -26,7 +26,7 @@ pub enum Part {
     Leases,
 }
 
-impl Part {
+impl Category {
     /// Each part with its letter and its title, in the order of the page.
     pub(super) const ALL: [(Self, char, &'static str); 12] = [
         (Self::Node, 'N', "The node: memory cgroup, names, size"),
