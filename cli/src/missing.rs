@@ -1,4 +1,4 @@
-//! Which rights an account lacks for a ConfigMapSync, looked at with the rights of the user.
+//! Which rights an account lacks for a ConfigMapSync or ResourceSync, looked at with the rights of the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -165,7 +165,7 @@ pub struct Targets {
     pub is_complete: bool,
 }
 
-/// Those of a ConfigMapSync in the namespace `tenant`.
+/// Those of a sync in the namespace `tenant`.
 pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> Targets {
     let mut targets = Targets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
     let namespaces: Api<Namespace> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! `weaver orphans`: copies whose ConfigMapSync is gone, with the rights of the user.
+//! `weaver orphans`: copies whose ConfigMapSync or ResourceSync is gone, with the rights of the user.
 //!
 //! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were
 //! gone. What it leaves behind keeps its marks, and here they are read. Each write names the state that was
@@ -122,14 +122,14 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
             let orphans = chosen(&client, &which).await?;
             if let Some(orphan) = orphans.iter().find(|orphan| !orphan.copy.says_whose()) {
                 bail!(
-                    "{orphan} does not say whose copy it was: look at it, then delete it with `kubectl delete`, or have \
+                    "{orphan} does not say whose copy it was: look at it, then delete it with `kubectl delete KIND NAME -n NAMESPACE`, or have \
                      `weaver orphans adopt {orphan}` make it an ordinary object; nothing was deleted"
                 );
             }
             if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.copy.meta)) {
                 bail!(
-                    "{orphan} existed before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
-                     makes it an ordinary object, which its owner can delete with `kubectl delete`; nothing \
+                    "{orphan} existed before a sync adopted it: `weaver orphans adopt {orphan}` \
+                     makes it an ordinary object, which its owner can delete with `kubectl delete KIND NAME -n NAMESPACE`; nothing \
                      was deleted"
                 );
             }

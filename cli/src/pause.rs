@@ -73,7 +73,7 @@ pub async fn pause(options: &Pause) -> anyhow::Result<()> {
     } else {
         say(format_args!("all resources are paused: {}", options.reason));
         say(
-            "running reconciliations finish within seconds; deletions of ConfigMapSyncs wait; to continue: `weaver resume`",
+            "running reconciliations finish within seconds; deletions of syncs wait; to continue: `weaver resume`",
         );
     }
     Ok(())

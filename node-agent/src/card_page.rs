@@ -177,7 +177,8 @@ async fn page(State(shared): State<Arc<Shared>>) -> Response {
 async fn state(State(shared): State<Arc<Shared>>) -> Response {
     match fresh_state(&shared.file.with_extension("state")) {
         Some(state) => text("text/plain; charset=utf-8", state.word()),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "The node agent says nothing.\n").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "no recent report: systemctl status weaver-node-agent\n")
+            .into_response(),
     }
 }
 

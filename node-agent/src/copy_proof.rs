@@ -112,7 +112,7 @@ async fn said(client: &Client) -> String {
     };
     let conditions = sync.status.map(|status| status.conditions).unwrap_or_default();
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    ready.map_or_else(|| "it has not looked at it".to_owned(), |ready| ready.message)
+    ready.map_or_else(|| "it has not reconciled it".to_owned(), |ready| ready.message)
 }
 
 /// Deletes the resource; where no operator removes its finalizer in time, that is done here.

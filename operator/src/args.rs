@@ -9,7 +9,7 @@ use weaver_host::metrics_page::MetricsAddress;
 
 use crate::scope::Scope;
 
-/// Copy ConfigMaps and Secrets between namespaces with the tenant's own rights and no others.
+/// Copy objects between namespaces with the tenant's own rights and no others, and fill Secrets with tokens.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {

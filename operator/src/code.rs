@@ -14,7 +14,7 @@ weaver_host::log_codes! {
     STANDALONE = "standalone": "no lease is taken (`--standalone`)";
     PAUSED = "paused": "all resources are paused; `reason` is the user's text";
     RESUMED = "resumed": "no longer paused";
-    KIND_NOT_SERVED = "kind-not-served": "ConfigMapSyncs or ServiceTokens cannot be listed, everywhere or \
+    KIND_NOT_SERVED = "kind-not-served": "ConfigMapSyncs, ResourceSyncs or ServiceTokens cannot be listed, everywhere or \
         in one namespace; retried";
     WATCH_FAILED = "watch-failed": "one of the operator's own watches failed and was restarted";
     WATCHDOG_NOT_FED = "watchdog-not-fed": "a loop hangs: systemd or the kubelet will restart the program";
@@ -27,7 +27,7 @@ weaver_host::log_codes! {
     PARSE_FAILED = "parse-failed": "a resource cannot be parsed as its kind, and is not touched";
     COPY_REMOVED = "copy-removed": "a stale copy was deleted";
     TAKEN_OVER = "taken-over": "an existing object was adopted as a copy";
-    RELEASED = "released": "the finalizer of a deleted ConfigMapSync was removed";
+    RELEASED = "released": "the finalizer of a deleted ConfigMapSync or ResourceSync was removed";
     ORPHANS_LEFT = "orphans-left": "the finalizer was removed, but copies may remain: `weaver orphans list`";
     UPSTREAM_COPIES_STAY = "upstream-copies-stay": "objects that the upstream operator made for a deleted resource stay";
     UPSTREAM_RUNS = "upstream-runs": "the finalizer of the upstream operator is back: stop that operator";

@@ -35,7 +35,7 @@ use weaver_copies::namespace::Traits;
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
-/// Longest pause between two tries. There are three such watches, on a machine whose API server takes a minute
+/// Longest pause between two tries. There are four such watches, on a machine whose API server takes a minute
 /// to start: the pauses of kube's default, up to half a minute, would add to that.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -171,7 +171,7 @@ fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
     }
 }
 
-/// Of a `ConfigMapSync`: our own.
+/// Of a sync: our own.
 #[must_use]
 pub fn is_read_of_sync(key: &str) -> bool {
     key.split_once('/').is_some_and(|(group, _)| group == GROUP)
@@ -228,10 +228,10 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
         }
         CallError::Forbidden(_) => namespace.map_or_else(
             || format!("the operator's ServiceAccount may not list {kind}s: on a card the node agent grants it; \
-                elsewhere apply deploy/rbac/operator.yaml of this release"),
+                elsewhere apply the manifests of this release (`weaver docs upgrade`)"),
             |name| {
                 format!(
-                    "this account may not list {kind}s in {name}: bind its rights there, see deploy/namespaced"
+                    "this account may not list {kind}s in {name}: bind its rights there (`weaver docs limit-to-namespaces`)"
                 )
             },
         ),

@@ -73,7 +73,6 @@ struct Heartbeats {
 }
 
 impl Heartbeat {
-    /// It has come round.
     pub fn beat(&self) {
         self.heartbeats.lock().attempt = Instant::now();
     }
@@ -118,7 +117,6 @@ impl Health {
         self.heartbeats.lock().iter().filter(is_it).for_each(Heartbeat::beat);
     }
 
-    /// Says how it stands.
     pub fn set_leadership(&self, leadership: Leadership) {
         *self.leadership.lock() = leadership;
     }
@@ -211,9 +209,9 @@ pub struct LeaderReport {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// It continues by itself.
+    /// Liveness: each loop has reported in time.
     pub alive: bool,
-    /// It does its duty.
+    /// Readiness: it leads or waits for the Lease, and its watches work.
     pub ready: bool,
     /// What is not as it should be.
     pub trouble: Vec<String>,

@@ -1,4 +1,4 @@
-//! The operator: copies `ConfigMap`s and `Secret`s between namespaces as the tenant's own `ServiceAccount`.
+//! The operator: copies objects between namespaces as the tenant's own `ServiceAccount`.
 //!
 //! What is copied, and how, is decided in `weaver-copies`; `weaver-tenant` acts as the tenants.
 //!

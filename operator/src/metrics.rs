@@ -274,7 +274,6 @@ impl Metrics {
         self.reconciliation_seconds.observe(took.as_secs_f64());
     }
 
-    /// A copy was written.
     pub fn wrote(&self, change: Written) {
         self.writes.get_or_create(&Write { change }).inc();
     }
@@ -310,7 +309,6 @@ impl Metrics {
         self.requests.get_or_create(&Request { identity, method, code }).inc();
     }
 
-    /// A token was requested.
     pub fn minted(&self, result: Minting) {
         self.tokens.get_or_create(&Token { result }).inc();
     }

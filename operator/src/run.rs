@@ -61,7 +61,7 @@ const FIX_KUBECONFIG: NeedsHuman = NeedsHuman("a restart does not help; fix the 
 ///
 /// # Errors
 /// If the kubeconfig cannot be used, and then a [`NeedsHuman`] is in the error where that is so; if the API server
-/// does not know our kinds, or a part ends unexpectedly.
+/// does not serve ConfigMapSyncs, or a part ends unexpectedly.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let trust = Trust::read(options.kubeconfig.as_deref());
     let process = this_process();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::names::dns_label;
 
-/// Most namespaces that may be named: each has three watches of its own.
+/// Most namespaces that may be named: each has four watches of its own.
 const MOST: usize = 100;
 
 /// The namespaces whose resources are looked after, and which may hold copies.

@@ -17,7 +17,7 @@ async fn what_is_desired_what_is_there_and_which_right_is_missing_are_explained(
         format!("source ConfigMap {team}/settings exists"),
         format!("ConfigMap {foo}/settings: holds the copy"),
         format!(
-            "ConfigMap {bar}/settings: is not touched: an object of this name exists and was not made by this ConfigMapSync"
+            "ConfigMap {bar}/settings: is not touched: an object of this name exists and was not made by this sync"
         ),
         format!("ConfigMap {baz}/settings: does not exist"),
         format!(

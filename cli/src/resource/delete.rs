@@ -31,7 +31,7 @@ pub struct Delete {
     /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Keep its copies (ConfigMapSync) or its Secret (ServiceToken)
+    /// Keep its copies (ConfigMapSync, ResourceSync) or its Secret (ServiceToken)
     #[arg(long)]
     orphan: bool,
     /// Wait until it is gone, for at most 60 or the given number of seconds, then say what blocks it

@@ -1,4 +1,4 @@
-//! The verbs on each ConfigMapSync and ServiceToken, written once for both, with the rights of the user.
+//! The verbs on each ConfigMapSync, ResourceSync and ServiceToken, written once for all, with the rights of the user.
 //!
 //! Guarantees: every write asks for strict field validation, so a misspelt field is refused and never dropped;
 //! what a verb changes it names by uid or resourceVersion, so that no one else's change is undone unseen;

@@ -39,7 +39,7 @@ pub struct Selectors {
     /// Label selector: `team=a,tier!=prod`
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
-    /// Field selector: `spec.source.name=settings`; `weaver crd explain` lists selectable fields
+    /// Field selector, as `spec.source.name=settings` of syncs; `weaver crd explain` lists selectable fields
     #[arg(long, value_name = "FIELDS")]
     pub field_selector: Option<String>,
 }

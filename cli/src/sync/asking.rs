@@ -120,7 +120,7 @@ async fn served(client: &Client, name: &KindName) -> Result<ObjectKind, String> 
     match found.iter().find(is_it) {
         Some(resource) if resource.namespaced => Ok(ObjectKind::served(group, version, kind, &resource.name)),
         Some(_) => {
-            Err(format!("spec.source.kind: a {kind} is in no namespace, so there is nowhere to copy it to"))
+            Err(format!("spec.source.kind: {kind} is cluster-scoped, so there is no namespace to copy it to"))
         }
         None => Err(format!(
             "spec.source.apiVersion: the API server serves no {kind} of {api_version}: `kubectl api-resources` lists what it serves"

@@ -107,7 +107,7 @@ impl Comparison<'_> {
             let at_least = if is_whole { "" } else { "at least " };
             (self.tell)(&format!(
                 "{at_least}{} {those}: nothing is copied, since at most {MAX_SOURCES} are allowed; ask for more labels, \
-                 or divide them among several ConfigMapSyncs",
+                 or divide them among several syncs",
                 names.len()
             ));
             return None;

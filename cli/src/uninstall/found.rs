@@ -29,7 +29,7 @@ use crate::status::{self, Leader};
 pub enum Copies {
     /// Keep them with their ownership labels; `weaver orphans` finds the copies later
     Keep,
-    /// Delete them, except those whose ConfigMapSync says to keep them
+    /// Delete them, except those whose sync says to keep them
     Delete,
 }
 

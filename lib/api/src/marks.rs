@@ -1,8 +1,8 @@
 //! The marks on a copy, and whose a found object is by them.
 //!
-//! A copy carries the uid of its `ConfigMapSync` twice: as a label, by which copies are found, and inside an
-//! annotation that also names the resource. Either is enough to know a copy again, so stripping one of the two
-//! neither orphans it nor blocks us. Nothing is ever written to a source.
+//! A copy carries the uid of its `ConfigMapSync` or `ResourceSync`, its sync, twice: as a label, by which copies are
+//! found, and inside an annotation that also names the resource. Either is enough to know a copy again, so stripping
+//! one of the two neither orphans it nor blocks us. Nothing is ever written to a source.
 //!
 //! The upstream operator marked its copies *and its sources*, in the same way. So its marks alone never tell a
 //! copy from a source: [`made_by_upstream`] permits nothing, and the operator judges with what else it knows.
@@ -12,9 +12,9 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// Label on every copy: uid of its `ConfigMapSync`. Uids fit a label value; names (253) do not.
+/// Label on every copy: uid of its sync. Uids fit a label value; names (253) do not.
 pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
-/// Annotation on every copy: `<namespace>/<name>/<uid>` of its `ConfigMapSync`.
+/// Annotation on every copy: `<namespace>/<name>/<uid>` of its sync.
 pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
 /// Annotation on the Secret of a `ServiceToken`: `<namespace>/<name>/<uid>` of it.
 pub const TOKEN_ANNOTATION: &str = "weaver.example.com/token";
@@ -42,9 +42,9 @@ pub const PAUSED_ANNOTATION: &str = "weaver.example.com/paused";
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.
 pub const MANAGED_BY: &str = "config-weaver";
-/// Annotation on a `ConfigMapSync`: each new value, whatever it is, asks for a fresh look at everything at once.
+/// Annotation on a sync: each new value, whatever it is, asks for a fresh look at everything at once.
 pub const SYNC_NOW_ANNOTATION: &str = "weaver.example.com/sync-now";
-/// Finalizer on a `ConfigMapSync`: its copies are removed before it goes.
+/// Finalizer on a sync: its copies are removed before it goes.
 pub const FINALIZER: &str = "weaver.example.com/cleanup";
 
 /// Upstream's annotation on copies and sources: name of their `ConfigMapSync`.
@@ -61,7 +61,7 @@ pub const UPSTREAM_SOURCE_ANNOTATION: &str = "weaver.example.com/upstream-source
 /// Upstream's finalizer on a `ConfigMapSync`. While it is there, the upgrade from upstream is not finished.
 pub const UPSTREAM_FINALIZER: &str = "configmapsync.io/finalizer";
 
-/// Identity of a `ConfigMapSync` as its copies carry it, and of a `ServiceToken` as its Secret does.
+/// Identity of a sync as its copies carry it, and of a `ServiceToken` as its Secret does.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Owner {
     /// Namespace of the resource.
@@ -163,11 +163,11 @@ pub enum Ownership {
     Ours,
     /// No mark of ours: made by a user or another tool.
     Unmarked,
-    /// A copy of another `ConfigMapSync`.
+    /// A copy of another sync.
     Other {
         /// The other, named as well as its marks name it.
         holder: String,
-        /// `metadata.uid` of the other `ConfigMapSync`.
+        /// `metadata.uid` of the other sync.
         uid: String,
     },
 }

@@ -88,7 +88,7 @@ mod tests {
         let rules = role.rules.unwrap();
         assert_eq!(rules.len(), 1);
         assert_eq!(rules[0].resource_names.as_deref(), Some(&["sync".to_owned()][..]));
-        // The sub-resource is in the core group; the notes this grew from had it elsewhere (requirements E1).
+        // The sub-resource is in the core group.
         assert_eq!(rules[0].api_groups.as_deref(), Some(&[String::new()][..]));
         assert_eq!(binding.metadata.namespace.as_deref(), Some("team-a"));
         assert_eq!(binding.role_ref.name, role.metadata.name.unwrap());

@@ -96,11 +96,11 @@ pub struct Takes<'a> {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Foreign {
     /// Made by a user or another tool.
-    #[error("an object of this name exists and was not made by this ConfigMapSync")]
+    #[error("an object of this name exists and was not made by this sync")]
     Unmarked,
     /// The same, and it could only be deleted and made again, which is never done to what is not ours.
     #[error(
-        "an object of this name exists, was not made by this ConfigMapSync, and cannot become its copy: \
+        "an object of this name exists, was not made by this sync, and cannot become its copy: \
          it is immutable, or a Secret of another type"
     )]
     Unfit,

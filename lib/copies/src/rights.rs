@@ -133,7 +133,11 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
     let roles: Vec<String> = printed.map(|place| yaml(&role_of(account, place))).collect();
     let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
     if places.len() > PRINTED {
-        let _ = writeln!(text, "# … and as many for {} more places", places.len() - PRINTED);
+        let _ = writeln!(
+            text,
+            "# … and a Role and RoleBinding for each of {} more namespaces",
+            places.len() - PRINTED
+        );
     }
     text
 }
@@ -387,7 +391,7 @@ mod tests {
         let missing: BTreeSet<Right> = (0..EXPLAINED).flat_map(|n| for_target(MAP, &long(n))).collect();
         let text = explain(&account(), &missing, false);
         assert!(text.len() < 16_384, "{} bytes", text.len());
-        assert!(text.ends_with("# … and as many for 45 more places\n"), "{text}");
+        assert!(text.ends_with("# … and a Role and RoleBinding for each of 45 more namespaces\n"), "{text}");
         assert_eq!(text.matches("kind: RoleBinding").count(), 5);
     }
 }

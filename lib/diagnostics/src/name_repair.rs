@@ -81,7 +81,7 @@ impl RepairStep {
 pub fn next(progress: Progress, state: &State<'_>) -> RepairStep {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
         return RepairStep::GiveUp(format!(
-            "stopped, k3s would not come back ({}): {}",
+            "once stopped, k3s would not start again ({}): {}",
             bad.code, bad.message
         ));
     }

@@ -22,7 +22,7 @@ pub struct BackupArgs {
     /// Keep only this many backups of this node in the directory; remove older ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub keep: Option<u16>,
-    /// Only if the last one that was made so is this old; notes it, and what failed, for the node's report.
+    /// Run only if the last run with this option is older; record the result for the node's report.
     #[arg(long, value_name = "hourly|daily|weekly", value_parser = interval)]
     pub when: Option<When>,
     /// Refuse a directory on the file system of `/`.

@@ -1,7 +1,7 @@
 //! `repair names`: has k3s serve every configured name, or no longer serve one.
 //!
 //! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes
-//! after each step. Guarantees: nothing is stopped that would not come back as far as the host can tell, and
+//! after each step. Guarantees: nothing is stopped that would not start again as far as the host can tell, and
 //! whatever fails in between, k3s is started again; the CA is never touched, so every kubeconfig continues
 //! working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure: it is said how
 //! far it came; once k3s answers, the same command continues.
@@ -256,7 +256,7 @@ impl Names {
         let mut look = self.look().await?;
         if let Some(bad) = look.preflight.iter().find(|f| f.severity() == Severity::Fail) {
             say(&finding_text::text(bad))?;
-            say("Nothing was changed: stopped, k3s would not come back.\n")?;
+            say("Nothing was changed: once stopped, k3s would not start again.\n")?;
             return Ok(exit_code::KNOWN_BAD);
         }
         let own = self.host.own_names(&look.effective);

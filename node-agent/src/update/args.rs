@@ -21,8 +21,8 @@ pub struct UpdateArgs {
     /// Only complete an update that was interrupted.
     #[arg(long, conflicts_with_all = ["to", "one_way", "no_backup", "when"])]
     pub resume: bool,
-    /// Only if the last one that was made so is this old; notes it, and what failed, for the node's report, and leaves out
-    /// a version that was not proven here.
+    /// Run only if the last run with this option is older; record the result for the node's report, and skip a version
+    /// that failed here before.
     #[arg(long, value_name = "daily|weekly", value_parser = interval, requires = "yes", conflicts_with = "to")]
     pub when: Option<When>,
     /// Do not save the state of k3s first.

@@ -75,7 +75,7 @@ impl Host {
         let Some(Node { host, program, .. }) = &self.node else { return Ok(None) };
         let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
         let made =
-            made.context("no backup could be made, and nothing was changed: `--no-backup` does without")?;
+            made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
         Ok(made.map(|made| made.path))
     }
 

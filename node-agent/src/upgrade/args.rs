@@ -41,7 +41,7 @@ pub struct NodeArgs {
     /// Show the steps without doing them.
     #[arg(long)]
     pub dry_run: bool,
-    /// Time limit for k3s to be verified, for the upgrade and again for the rollback.
+    /// Time limit for k3s to be verified, and again for a rollback.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub wait: u64,
     /// How long all must hold: a k3s that ends right after its start is seen to be away before.

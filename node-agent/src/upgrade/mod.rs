@@ -124,7 +124,7 @@ impl UpgradeRun {
         let Node { host, program, .. } = &self.node;
         let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
         let made =
-            made.context("no backup could be made, and nothing was changed: `--no-backup` does without")?;
+            made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
         if let Some(made) = made {
             say(&format!("The state of k3s is saved in {}", made.path.display()));
         }

@@ -181,7 +181,7 @@ impl Node {
     pub async fn prove_copy(&self) -> anyhow::Result<()> {
         let client = self.admin().await.map_err(|why| anyhow!(why))?;
         if copy_proof::prove(&client, self.wait).await? == CopySeen::Paused {
-            say("The cluster is paused (`weaver pause`): it was not tried to copy anything.");
+            say("Copying was not tested: the cluster is paused (`weaver resume` continues).");
         }
         Ok(())
     }

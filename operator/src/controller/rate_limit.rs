@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Fan-outs of a ConfigMapSync that may follow each other at once.
+/// Fan-outs of a sync that may follow each other at once.
 const BURST: f64 = 20.0;
 /// The same a second, after that.
 const PER_SECOND: f64 = 2.0;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Why a token is minted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Why {
     /// The Secret has no such key, or there is none.

@@ -1,4 +1,4 @@
-//! A deleted `ConfigMapSync`: its copies go first, then the finalizers.
+//! A deleted sync: its copies go first, then the finalizers.
 //!
 //! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
 //! be removed is. A refusal (403) is the same whether a right is missing or the whole namespace: it is final after

@@ -1,4 +1,4 @@
-//! Events of a `ConfigMapSync`: changes of its state, and unusual writes to objects.
+//! Events of a sync: changes of its state, and unusual writes to objects.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The finalizers of a `ConfigMapSync`: ours, by which we hold it, and the upstream operator's, which an upgrade
+//! The finalizers of a sync: ours, by which we hold it, and the upstream operator's, which an upgrade
 //! leaves behind.
 //!
 //! They are written as the operator, by a merge patch that carries the resourceVersion of the state that was

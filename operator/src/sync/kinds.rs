@@ -150,15 +150,15 @@ impl Kinds {
 fn judged(name: &KindName, resource: &APIResource) -> Result<ObjectKind, NoKind> {
     if !resource.namespaced {
         let kind = &name.kind;
-        return Err(NoKind::Never(format!("a {kind} is in no namespace, so there is nowhere to copy it to")));
+        return Err(NoKind::Never(format!(
+            "{kind} is cluster-scoped, so there is no namespace to copy it to"
+        )));
     }
     let lacks: Vec<&str> =
         VERBS.into_iter().filter(|verb| !resource.verbs.iter().any(|found| found == verb)).collect();
     if !lacks.is_empty() {
         let (kind, lacks) = (&name.kind, lacks.join(", "));
-        return Err(NoKind::Never(format!(
-            "of a {kind} the API server serves no {lacks}, which copies need"
-        )));
+        return Err(NoKind::Never(format!("{kind} does not support {lacks}, which copies need")));
     }
     Ok(ObjectKind::served(&name.group, &name.version, &name.kind, &resource.name))
 }
@@ -221,8 +221,8 @@ mod tests {
         let kind = judged(&name("Widget"), &whole).unwrap();
         assert_eq!((kind.plural(), kind.api_version()), ("widgets", "example.com/v1".to_owned()));
         for (resource, words) in [
-            (resource("widgets", false, &VERBS), "is in no namespace"),
-            (resource("widgets", true, &["get", "list"]), "serves no create, delete, update, watch"),
+            (resource("widgets", false, &VERBS), "is cluster-scoped"),
+            (resource("widgets", true, &["get", "list"]), "does not support create, delete, update, watch"),
         ] {
             let Err(NoKind::Never(said)) = judged(&name("Widget"), &resource) else { panic!("{words}") };
             assert!(said.contains(words), "{said}");

@@ -18,7 +18,7 @@ use weaver_copies::content::merge::Unmergeable;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::Right;
 
-/// One reconcile of a `ConfigMapSync`.
+/// One reconciliation of a sync.
 pub type Outcome = Reconciled<Work>;
 
 /// What the tenant's identity found and did.

@@ -96,7 +96,7 @@ impl Work {
             Some(Unlisted::TooMany) => {
                 let words = format!(
                     "more than {MAX_SOURCES} {} were found, so nothing is copied: ask for more labels in \
-                     spec.source.selector, or divide them among several ConfigMapSyncs; existing copies stay as \
+                     spec.source.selector, or divide them among several syncs; existing copies stay as \
                      they are",
                     self.those()
                 );
@@ -105,7 +105,7 @@ impl Work {
             Some(Unlisted::TooManyCopies { sources, targets }) => {
                 let words = format!(
                     "{sources} {} for {targets} namespaces would be {} copies, and at most {MAX_COPIES} are allowed, so \
-                     nothing is copied: select fewer sources, or divide them among several ConfigMapSyncs; existing \
+                     nothing is copied: select fewer sources, or divide them among several syncs; existing \
                      copies stay as they are",
                     self.those(),
                     sources * targets

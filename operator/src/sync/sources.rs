@@ -105,7 +105,6 @@ pub fn copy(spec: &ValidSync, owner: &Owner, name: &str, (content, meta): (Conte
     Desired::new(owner.clone(), place.kind, &spec.copy_name(name), metadata, content)
 }
 
-/// Reads the source `name`.
 pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), content: None };
     let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));

@@ -1,8 +1,9 @@
 //! Finds and deletes stale copies, with the rights of the tenant.
 //!
 //! Lists by label, so it also finds copies in namespaces that were dropped from the targets while the operator was
-//! down, and lists both kinds, since the source may have had the other one then. Lists only where the account may:
-//! where it may not, it could not have written a copy, and an audit log full of refusals would look like an attack.
+//! down, and for a ConfigMapSync lists ConfigMaps and Secrets, since the source may have had the other kind then.
+//! Lists only where the account may: where it may not, it could not have written a copy, and an audit log full of
+//! refusals would look like an attack.
 //! Lists once per resource and account after a start, and when a resource is deleted, unless the resource itself proves
 //! that there are none. In between, the operator's memory and its watches are enough.
 

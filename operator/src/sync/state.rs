@@ -1,4 +1,4 @@
-//! What is remembered of a `ConfigMapSync` between reconciliations.
+//! What is remembered of a sync between reconciliations.
 
 use std::collections::BTreeMap;
 

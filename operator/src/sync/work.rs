@@ -1,4 +1,4 @@
-//! One reconciliation of a `ConfigMapSync`, as its tenant: look at everything, plan, act, say what came of it.
+//! One reconciliation of a sync, as its tenant: look at everything, plan, act, say what came of it.
 //!
 //! Level-triggered: a reconciliation never asks why it was called. Failures of one target do not touch the others.
 

@@ -28,7 +28,7 @@ const LONGEST_MARK: usize = 1_024;
 /// What an object costs besides its texts.
 const EACH: usize = 1_024;
 
-/// What the watches of one tenant namespace may use.
+/// What the watches of one controller may use for one tenant namespace; there are three controllers.
 pub const LIMITS: Limits = Limits {
     // One resource with all its thousand targets in namespaces that each grant their Role, a thousand resources with a
     // source each, or 32 that merge 32 sources each. A watch costs some 40 KiB.

@@ -16,7 +16,6 @@ pub struct ResourceRef {
 }
 
 impl ResourceRef {
-    /// The reference to `resource`.
     #[must_use]
     pub fn of(resource: &impl Resource) -> Self {
         Self::of_meta(resource.meta())

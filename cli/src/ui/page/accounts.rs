@@ -109,9 +109,9 @@ fn legend() -> Markup {
     html! {
         p.quiet {
             span.mark.reads aria-hidden="true" { "R" } " reads a source there, which takes the rights " (reads)
-            ". Another sign: writes copies there, which takes " (writes) "; the sign is how the worst of them is. \
+            ". Another symbol: writes copies there, which takes " (writes) "; it shows the worst of them. \
              An asterisk: the account writes in more namespaces than a status names, and "
-            (unnamed(Unnamed::SyncedOrNone)) " or " (unnamed(Unnamed::NotKnown)) " stands where it may. "
+            (unnamed(Unnamed::SyncedOrNone)) " or " (unnamed(Unnamed::NotKnown)) " marks where it may. "
             span.mark.reads aria-hidden="true" { "T" } " writes the Secret of a ServiceToken there."
         }
         p.quiet {

@@ -58,7 +58,7 @@ fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
             "A cell is empty where the sync has no copy in that namespace. A status names 128 targets, those with a problem \
              first: an asterisk marks a sync that has more, and "
             (unnamed(Unnamed::SyncedOrNone)) " or " (unnamed(Unnamed::NotKnown))
-            " stands where its status does not name the namespace: synced or no copy, or not known."
+            " is shown where its status does not name the namespace: synced or no copy, or not known."
         }
     }
 }

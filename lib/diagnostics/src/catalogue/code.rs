@@ -187,7 +187,7 @@ impl JsonSchema for Code {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let ids: Vec<_> = Self::ALL.iter().map(|code| code.id()).collect();
-        json_schema!({ "description": "A stable code; docs/reference/codes.md has each.", "type": "string", "enum": ids })
+        json_schema!({ "description": "A stable code; `weaver explain CODE` explains it.", "type": "string", "enum": ids })
     }
 }
 

@@ -28,8 +28,8 @@ macro_rules! host_rows {
         DiskPressure = "H-03" "disk-pressure" Fail {
             title: "The root file system is nearly full.",
             cause: "Images, logs or data of pods have filled it.",
-            remedy: "delete what is not needed",
-            commands: ["df -h /", "sudo k3s crictl rmi --prune"],
+            remedy: "remove unused images; then find what is large, and delete what is not needed",
+            commands: ["sudo k3s crictl rmi --prune", "df -h /", "sudo du -xh / | sort -h | tail -n 20"],
         }
         OutOfMemory = "H-17" "out-of-memory" Fail {
             title: "The kernel killed a process because memory ran out.",

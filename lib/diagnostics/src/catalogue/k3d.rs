@@ -52,6 +52,7 @@ macro_rules! k3d_rows {
             cause: "The gateway of the cluster's network is not an address of this machine: the container \
                 engine is rootless, or runs in a virtual machine.",
             remedy: "install the operator in the cluster instead",
+            commands: ["weaver docs install-in-a-cluster"],
             links: ["https://docs.docker.com/engine/security/rootless/"],
         }
         K3dNameShared = "D-07" "k3d-name-shared" Warn {

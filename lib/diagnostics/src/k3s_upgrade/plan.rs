@@ -74,7 +74,7 @@ pub struct Facts {
     pub may_not_write: Option<UpgradeRefusal>,
     /// The unit that runs k3s; `None` where there is none.
     pub unit: Option<Unit>,
-    /// Why k3s would not come back once it is stopped.
+    /// Why k3s would not start again once it is stopped.
     pub held_back: Option<String>,
     /// Whether its API server answers; `None` of an agent, or where no one has looked.
     pub ready: Option<Result<(), String>>,
@@ -163,7 +163,10 @@ pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
 
 fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, &str)) {
     if let Some(why) = &facts.held_back {
-        refuse(format!("stopped, k3s would not come back: {why}"), "`sudo weaver doctor` says what to do");
+        refuse(
+            format!("once stopped, k3s would not start again: {why}"),
+            "`sudo weaver doctor` says what to do",
+        );
     }
     let Some(unit) = facts.unit else {
         let what = "neither k3s.service nor k3s-agent.service runs or is enabled".to_owned();

@@ -108,7 +108,10 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
             Facts { ready: Some(Err("refused".to_owned())), ..fine() },
             "not ready now, so nothing could be proven afterwards (refused)",
         ),
-        (Facts { held_back: Some("N-01".to_owned()), ..fine() }, "stopped, k3s would not come back: N-01"),
+        (
+            Facts { held_back: Some("N-01".to_owned()), ..fine() },
+            "once stopped, k3s would not start again: N-01",
+        ),
         (Facts { installed: Err("it hangs".to_owned()), ..fine() }, "does not report its version (it hangs)"),
         (
             Facts { server: Some(version("v1.35.9+k3s1")), ..fine() },

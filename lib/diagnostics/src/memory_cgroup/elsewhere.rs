@@ -25,7 +25,7 @@ pub(super) fn remedy(place: &Place, why: &str) -> Option<String> {
     // Not where it is only unknown whether the setting applies.
     if why.starts_with("`boot_ramdisk` has") {
         return Some(
-            "change cmdline.txt in boot.img, which only the one who makes the image can, then reboot"
+            "add cgroup_enable=memory to cmdline.txt in boot.img, which only its author can, then reboot"
                 .to_owned(),
         );
     }
@@ -84,7 +84,11 @@ mod tests {
                 "`boot_partition=2` has the next boot start partition 2",
                 Some("mount the partition that"),
             ),
-            (&config, "`boot_ramdisk` has the firmware take", Some("change cmdline.txt in boot.img")),
+            (
+                &config,
+                "`boot_ramdisk` has the firmware take",
+                Some("add cgroup_enable=memory to cmdline.txt in boot.img"),
+            ),
             (&config, "whether `boot_ramdisk=1` applies is unknown: [gpio4=1] depends on a pin", None),
             (&config, "whether `cmdline=comment.txt` applies is unknown: [gpio4=1] depends on a pin", None),
         ] {

@@ -72,7 +72,7 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let seen = seen(&wanted, &Outcome::NotServed);
     let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
     let why = words(next(Progress::Ground, &state));
-    assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
+    assert!(why.contains("would not start again (N-01") && why.contains("no controller"), "{why}");
     for (progress, outcome, want) in [
         (
             Progress::Ground,

@@ -112,9 +112,11 @@ pub(super) fn key_of_another(line: &str) -> Option<Details> {
 
 pub(super) fn no_pem(line: &str) -> Option<Details> {
     is_of_kubectl(line).then(|| {
-        Details::message("the kubeconfig has a certificate or a key that is none: a part is missing, or it is encoded twice")
-            .remedy(Remedy::new(
-                "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
-            ))
+        Details::message(
+            "the kubeconfig has an invalid certificate or key: a part is missing, or it is encoded twice",
+        )
+        .remedy(Remedy::new(
+            "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
+        ))
     })
 }
