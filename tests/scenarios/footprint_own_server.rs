@@ -10,7 +10,7 @@ const SLACK: f64 = 8.0;
 /// Upstream keeps each `ConfigMap` of the cluster in memory, under a limit of 128 MiB that kills it when there are too
 /// many.
 #[tokio::test]
-async fn own_server_b36_configmaps_that_no_one_copies_cost_no_memory() {
+async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     const OTHERS: usize = 500;
     let (mut alone, _wire) = Alone::behind_wire(&[]).await;
     let world = alone.world("footprint");
