@@ -146,7 +146,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 /// Rewrites all objects; each page of them is a line of output.
 async fn migrate(client: &Client) -> Result<Vec<Migrated>, MigrateError> {
     let mut line = None;
-    let told = |progress: installer::Progress<'_>| {
+    let reported = |progress: installer::Progress<'_>| {
         say(progress);
         let done = progress.done as u64;
         let all = done + progress.remaining.and_then(|left| u64::try_from(left).ok()).unwrap_or(0);
@@ -154,7 +154,7 @@ async fn migrate(client: &Client) -> Result<Vec<Migrated>, MigrateError> {
         line.text(progress.name);
         line.at(done, all);
     };
-    installer::migrate(client, told).await
+    installer::migrate(client, reported).await
 }
 
 /// The exit status where 1 says that there is a difference.

@@ -6,7 +6,7 @@ use anyhow::bail;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::validate::ValidSync;
 use weaver_api::{OPERATOR_NAMESPACE, pattern};
 use weaver_copies::namespace::{Traits, selects};

@@ -19,7 +19,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
 use weaver_copies::copy::{is_own_source, source_reference};
 use weaver_copies::metadata::{is_adopted, released};

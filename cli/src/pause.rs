@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_client::Write;
 use weaver_diagnostics::finding_text::clean;
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::lease::{Candidacy, NAME, Record};
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_client::conditions::condition;
 use weaver_diagnostics::finding_text::{clean, clean_json};
 

@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::json;
-use weaver_api::marks::SYNC_NOW_ANNOTATION;
+use weaver_api::ownership::SYNC_NOW_ANNOTATION;
 use weaver_api::validate::ValidSync;
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;

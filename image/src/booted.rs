@@ -111,10 +111,10 @@ fn boot(image: &Path, dir: &Path, setup: &Setup) -> Result<()> {
     let came_up = come_up(&mut machine, &mut steps);
     // Looked at even, and most of all, when it did not.
     fs::write(dir.join("console.log"), machine.console()).context("keeping the console")?;
-    if let Ok(told) = machine
+    if let Ok(reported) = machine
         .run("systemctl --no-pager --failed; systemd-analyze; journalctl --no-pager -o short-monotonic")
     {
-        fs::write(dir.join("journal.log"), told).context("keeping the journal")?;
+        fs::write(dir.join("journal.log"), reported).context("keeping the journal")?;
     }
     came_up?;
     machine.snapshot(SNAPSHOT)?.keep(&dir.join("booted.qcow2"))?;

@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSync;
 
 use crate::run::cluster::{MANAGER, apply, deadline};

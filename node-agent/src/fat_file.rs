@@ -99,7 +99,7 @@ mod tests {
             Self(RefCell::new(entries))
         }
 
-        fn told(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        fn reported(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
             let mut entries = self.0.borrow_mut();
             entries.iter_mut().for_each(|entry| *entry = entry.take().filter(|path| path.exists()));
             for path in names_in_order(directory)? {
@@ -131,10 +131,10 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let entries = Entries::of(dir.path(), names);
             let file = dir.path().join("cmdline.txt");
-            fill_holes(&file, |directory| entries.told(directory)).unwrap();
-            let before = entries.told(dir.path()).unwrap();
+            fill_holes(&file, |directory| entries.reported(directory)).unwrap();
+            let before = entries.reported(dir.path()).unwrap();
             fs::write(durable_file_next_to(&file), "").unwrap();
-            let after = entries.told(dir.path()).unwrap();
+            let after = entries.reported(dir.path()).unwrap();
             let place = |of: &Path| after.iter().position(|name| name == of).unwrap();
             assert!(place(&file) < place(&durable_file_next_to(&file)), "{names:?}: {before:?}, {after:?}");
             assert_eq!(fs::read(&file).unwrap(), b"old");

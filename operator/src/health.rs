@@ -248,13 +248,13 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -
 /// Watches of which it is not known yet whether they work.
 fn unsettled(work: &LeaderReport) -> Vec<String> {
     let own = work.watches.iter().filter(|watch| watch.needed && !watch.synced);
-    let mut words: Vec<String> =
+    let mut message: Vec<String> =
         own.map(|watch| format!("the watch on {} has not completed its initial list", watch.kind)).collect();
     match work.tenant_watches.get("opening") {
-        Some(count) if *count > 0 => words.push(format!("{count} tenant watches have had no answer yet")),
+        Some(count) if *count > 0 => message.push(format!("{count} tenant watches have had no answer yet")),
         _ => {}
     }
-    words
+    message
 }
 
 #[cfg(test)]
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn ready_is_who_waits_and_who_leads_with_a_verdict_on_every_watch() {
         let waiting = Leadership::Waiting { holder: "other".into() };
-        for (leadership, work, alive, ready, words) in [
+        for (leadership, work, alive, ready, message) in [
             (Leadership::Starting, None, true, false, "the lease has not been checked yet"),
             (waiting, None, true, true, ""),
             (Leadership::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
@@ -333,8 +333,8 @@ mod tests {
         ] {
             let report = report(leadership, Vec::new(), work);
             assert_eq!((report.alive, report.ready), (alive, ready), "{report:?}");
-            assert!(report.trouble.join("; ").contains(words), "{report:?}");
-            assert_eq!(report.trouble.is_empty(), words.is_empty(), "{report:?}");
+            assert!(report.trouble.join("; ").contains(message), "{report:?}");
+            assert_eq!(report.trouble.is_empty(), message.is_empty(), "{report:?}");
         }
     }
 

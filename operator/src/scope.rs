@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_named() {
-        for (text, words) in [
+        for (text, message) in [
             ("team-a,,team-b", "\"\" is not a valid namespace name"),
             ("*", "\"*\" is not a valid namespace name"),
             ("Team", "\"Team\" is not a valid namespace name"),
         ] {
             let error = text.parse::<Scope>().unwrap_err();
-            assert!(error.contains(words), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         let many: Vec<String> = (0..101).map(|number| format!("n{number}")).collect();
         assert!(many.join(",").parse::<Scope>().unwrap_err().contains("101 namespaces"));

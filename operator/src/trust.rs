@@ -68,8 +68,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(timeout(LOOK * 2, &mut replaced).await.is_err());
         std::fs::write(&path, "two").unwrap();
-        let words = timeout(LOOK * 2, replaced).await.unwrap().to_string();
-        assert!(words.contains("operator.kubeconfig names another API server or CA"), "{words}");
+        let message = timeout(LOOK * 2, replaced).await.unwrap().to_string();
+        assert!(message.contains("operator.kubeconfig names another API server or CA"), "{message}");
         // What was not there has nothing to be compared with.
         let absent = Trust::read(Some(&dir.path().join("absent")));
         std::fs::write(dir.path().join("absent"), "new").unwrap();

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::marks::FINALIZER;
+use weaver_api::ownership::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::{Hook, Hooks};
@@ -21,7 +21,7 @@ const PROMPT: Duration = Duration::from_secs(30);
 
 /// The status of a sync for its current generation, without times and generations, and with `guess` where it names
 /// one of these.
-async fn told(world: &World, team: &str, name: &str, guesses: &[&str]) -> Result<String, String> {
+async fn reported(world: &World, team: &str, name: &str, guesses: &[&str]) -> Result<String, String> {
     let sync = world.syncs(team).get(name).await.unwrap();
     let mut status = serde_json::to_value(sync.status.unwrap_or_default()).unwrap();
     if status["observedGeneration"] != json!(sync.metadata.generation) {
@@ -92,8 +92,8 @@ async fn which_namespaces_exist_is_reported_by_no_status_in_any_state_of_the_sou
     let equal = async |when: &str| {
         for (name, pair) in &all {
             eventually(&format!("{name}: the same is told of both, {when}"), || async {
-                let there = told(&world, &team, &format!("{name}-0"), pair).await?;
-                let absent = told(&world, &team, &format!("{name}-1"), pair).await?;
+                let there = reported(&world, &team, &format!("{name}-0"), pair).await?;
+                let absent = reported(&world, &team, &format!("{name}-1"), pair).await?;
                 if there == absent { Ok(()) } else { Err(format!("{there}\n{absent}")) }
             })
             .await;
@@ -109,13 +109,13 @@ async fn which_namespaces_exist_is_reported_by_no_status_in_any_state_of_the_sou
     }
     equal("at first").await;
     // It follows nothing live: what was absent appears.
-    let before = told(&world, &team, "missing-1-1", &[]).await.unwrap();
+    let before = reported(&world, &team, "missing-1-1", &[]).await.unwrap();
     assert_eq!(world.namespace("ghost").await, ghost);
     for (state, ..) in &states {
         judged_again(&world, &team, &format!("{state}-1-1")).await;
     }
     equal("after one has appeared").await;
-    assert_eq!(told(&world, &team, "missing-1-1", &[]).await.unwrap(), before);
+    assert_eq!(reported(&world, &team, "missing-1-1", &[]).await.unwrap(), before);
     world.finish().await;
 }
 
@@ -237,7 +237,7 @@ async fn a_pattern_that_matches_a_neighbours_namespace_causes_no_request_more_ow
         world.sync(team, "sync", spec).await;
         world.condition(team, "sync", "Ready", "True", "Synced").await;
         let guesses = [team.as_str()];
-        let status = eventually("it is judged", || told(&world, team, "sync", &guesses)).await;
+        let status = eventually("it is judged", || reported(&world, team, "sync", &guesses)).await;
         all.push((pattern, asked.load(Ordering::SeqCst), status));
     }
     assert!(all[0].1 > teams.len(), "each namespace is asked about: {all:?}");
@@ -282,7 +282,7 @@ async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_names
     })
     .await;
     let events: Api<Event> = Api::all(world.client.clone());
-    let told: Vec<Event> = events
+    let reported: Vec<Event> = events
         .list(&ListParams::default())
         .await
         .unwrap()
@@ -290,7 +290,7 @@ async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_names
         .filter(|event| event.reason.as_deref() == Some("CopyLeftBehind"))
         .filter(|event| event.note.as_deref().unwrap_or_default().contains(&team))
         .collect();
-    assert!(told.is_empty(), "{told:#?}");
+    assert!(reported.is_empty(), "{reported:#?}");
     assert_eq!(world.config_maps(&victim).get("k3s-serving").await.unwrap(), theirs);
     world.finish().await;
 }
@@ -306,12 +306,12 @@ async fn a_copy_that_is_left_is_told_of_in_its_own_namespace() {
     let events: Api<Event> = Api::namespaced(world.client.clone(), &foo);
     eventually("the owner of the namespace is told", || async {
         let found = events.list(&ListParams::default()).await.unwrap().items;
-        let told = found.iter().any(|event| {
+        let reported = found.iter().any(|event| {
             let about = event.regarding.clone().unwrap_or_default();
             event.reason.as_deref() == Some("CopyLeftBehind")
                 && (about.kind.as_deref(), about.name.as_deref()) == (Some("ConfigMap"), Some("settings"))
         });
-        if told { Ok(()) } else { Err(found) }
+        if reported { Ok(()) } else { Err(found) }
     })
     .await;
     let (done, said) = weaver(&["orphans", "delete", &format!("ConfigMap/{foo}/settings")]);

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
 use weaver_tests::alone::Alone;
 use weaver_tests::audit::Audit;
 use weaver_tests::memory::Memory;

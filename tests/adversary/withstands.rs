@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::person::refusal;
 use weaver_tests::tenant::ACCOUNT;

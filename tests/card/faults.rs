@@ -11,8 +11,8 @@ use crate::poll::{LIMIT, until};
 const OPERATOR: &str = "weaver-operator.service";
 
 fn pid(machine: &Machine, unit: &str) -> anyhow::Result<u32> {
-    let told = machine.run(&format!("systemctl show --value -p MainPID {unit}"))?;
-    Ok(told.trim().parse()?)
+    let reported = machine.run(&format!("systemctl show --value -p MainPID {unit}"))?;
+    Ok(reported.trim().parse()?)
 }
 
 fn operator_becomes_active(machine: &Machine) {
@@ -32,8 +32,8 @@ fn copies_follow(machine: &Machine, value: &str) {
     for namespace in ["foo", "bar"] {
         let copy = ["-n", namespace, "get", "configmap", "settings", "-o", "jsonpath={.data.told}"];
         until("the copy", || {
-            let told = machine.kubectl(API_NAME, &copy)?;
-            Ok(if told == value { Ok(()) } else { Err(told) })
+            let reported = machine.kubectl(API_NAME, &copy)?;
+            Ok(if reported == value { Ok(()) } else { Err(reported) })
         });
     }
 }
@@ -66,8 +66,8 @@ fn operator_and_webhook_come_back_after_a_kill() {
     kill(&machine, "weaver-webhook.service");
     let all =
         ["get", "configmapsyncs.v1alpha1.weaver.example.com", "-A", "-o", "jsonpath={.items[*].apiVersion}"];
-    let told = machine.kubectl(API_NAME, &all).unwrap();
-    assert_eq!(told, "weaver.example.com/v1alpha1");
+    let reported = machine.kubectl(API_NAME, &all).unwrap();
+    assert_eq!(reported, "weaver.example.com/v1alpha1");
 }
 
 #[test]

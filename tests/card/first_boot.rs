@@ -12,9 +12,10 @@ use crate::poll::until;
 /// When a unit began to start, and when it was ready or, being a oneshot, done: in microseconds since the kernel
 /// started.
 fn times(machine: &Machine, unit: &str) -> (u64, u64) {
-    let told = machine.run(&format!("systemctl show {unit}")).unwrap();
+    let reported = machine.run(&format!("systemctl show {unit}")).unwrap();
     let at = |key: &str| -> u64 {
-        let line = told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix("TimestampMonotonic="));
+        let line =
+            reported.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix("TimestampMonotonic="));
         line.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{unit} has no {key} time"))
     };
     let (begun, done) = (at("InactiveExit"), at("ActiveEnter").max(at("InactiveEnter")));
@@ -226,8 +227,9 @@ fn units_are_right_and_shut_in_as_systemd_itself_sees_it() {
         .unwrap();
     let verify =
         format!("systemd-analyze verify {} 2>&1", units.split_whitespace().collect::<Vec<_>>().join(" "));
-    let told = machine.run_within(&verify, std::time::Duration::from_mins(5)).unwrap();
-    let ours: Vec<_> = told.lines().filter(|line| line.contains("weaver") || line.contains("k3s")).collect();
+    let reported = machine.run_within(&verify, std::time::Duration::from_mins(5)).unwrap();
+    let ours: Vec<_> =
+        reported.lines().filter(|line| line.contains("weaver") || line.contains("k3s")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
     let most = [
         ("weaver-operator", 2.0),

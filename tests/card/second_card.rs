@@ -41,8 +41,8 @@ token = \"word-of-the-owner\"
 
 /// Of all that a card makes for itself, what may never be on two of them.
 fn identity(machine: &Machine) -> Vec<String> {
-    let told = machine.run("cat /etc/machine-id /etc/ssh/ssh_host_*_key.pub").unwrap();
-    told.lines().map(str::to_owned).collect()
+    let reported = machine.run("cat /etc/machine-id /etc/ssh/ssh_host_*_key.pub").unwrap();
+    reported.lines().map(str::to_owned).collect()
 }
 
 fn edits() -> Edits {
@@ -115,8 +115,8 @@ fn the_token_is_kept_from_others(machine: &Machine) {
     let files = "grep -rl '[w]ord-of-the-owner' /run/weaver /run/issue.d /boot/firmware";
     let records = "journalctl --no-pager | grep '[w]ord-of-the-owner'";
     for command in [files, records] {
-        let told = machine.attempt(command, Duration::from_mins(2)).unwrap();
-        assert_eq!((told.code, told.stdout.trim()), (1, ""), "{}", told.stderr);
+        let reported = machine.attempt(command, Duration::from_mins(2)).unwrap();
+        assert_eq!((reported.code, reported.stdout.trim()), (1, ""), "{}", reported.stderr);
     }
 }
 

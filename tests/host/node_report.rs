@@ -104,8 +104,8 @@ mod own_server {
             (health == "fail", health)
         });
         until("an event tells of it", || {
-            let told = events(&scene);
-            (told.contains(&"Warning NameNotServed".to_owned()), format!("{told:?}"))
+            let reported = events(&scene);
+            (reported.contains(&"Warning NameNotServed".to_owned()), format!("{reported:?}"))
         });
         // A laptop, whose weaver has nothing but the kubeconfig.
         let doctor = std::process::Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
@@ -146,11 +146,12 @@ mod own_server {
         agent.open();
         until("the report says that it is gone", || names_are(&scene, "True"));
         until("an event tells that it is gone", || {
-            let told = events(&scene);
-            (told.contains(&"Normal NameNotServed".to_owned()), format!("{told:?}"))
+            let reported = events(&scene);
+            (reported.contains(&"Normal NameNotServed".to_owned()), format!("{reported:?}"))
         });
-        let told = events(&scene);
-        assert_eq!(told.iter().filter(|told| *told == "Warning NameNotServed").count(), 1, "{told:?}");
+        let events = events(&scene);
+        let warnings = events.iter().filter(|event| *event == "Warning NameNotServed");
+        assert_eq!(warnings.count(), 1, "{events:?}");
         let log = fs::read_to_string(&agent.log).unwrap();
         let token = agent.token();
         assert!(!report(&scene).to_string().contains(&token) && !log.contains(&token));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use http::Method;
 use kube::api::ListParams;
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;

@@ -34,7 +34,7 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
     let report = |findings, k3s_blocked| Report { findings, k3s_blocked, ..Report::unchecked() };
     let hence = |seconds| Timestamp::now().checked_add(SignedDuration::from_secs(seconds)).ok();
     let well = report(fault(Code::NameNotServed), Some(false));
-    for (alert, told, fires_on_it) in [
+    for (alert, reported, fires_on_it) in [
         ("WeaverK3sBlocked", page(report(Vec::new(), Some(true)), None), true),
         ("WeaverK3sBlocked", page(well.clone(), None), false),
         ("WeaverNodeFails", page(report(fault(Code::MemoryCgroupAbsent), None), None), true),
@@ -44,7 +44,7 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
         ("WeaverOperatorTokenEnds", page(well, None), false),
     ] {
         assert!(BY_PAGE.iter().any(|(by_page, _)| *by_page == alert));
-        assert_eq!(fires(alert, &told, &told), fires_on_it, "{alert}: {told:?}");
+        assert_eq!(fires(alert, &reported, &reported), fires_on_it, "{alert}: {reported:?}");
     }
 }
 
@@ -59,12 +59,12 @@ mod own_server {
     async fn a_name_that_is_not_served_shuts_the_gate_and_a_dead_webhook_leaves_no_definitions() {
         let mut scene = Scene::start();
         let address = format!("127.0.0.1:{}", ports::disposable().unwrap());
-        let told = async || samples(&Metrics::at(&address).await.0);
+        let reported = async || samples(&Metrics::at(&address).await.0);
         let mut observer = Observer::new(&NODE);
         let agent = scene.run(&["--metrics", &address]);
         agent.open();
         agent.wait_for("definitions", |report| report["definitions"]["installed"] == true);
-        observer.is_quiet(told).await;
+        observer.is_quiet(reported).await;
         // A gate that has opened stays open: an agent that starts again has to open it.
         agent.stop();
         scene.configure("bux.example");
@@ -73,9 +73,9 @@ mod own_server {
         agent.wait_for("first check", |report| {
             report["reason"].as_str().is_some_and(|why| why.contains("T-02"))
         });
-        observer.comes("WeaverGateShut", told).await;
-        observer.comes("WeaverNamesNotCovered", told).await;
-        observer.comes("WeaverDefinitionsMissing", told).await;
+        observer.comes("WeaverGateShut", reported).await;
+        observer.comes("WeaverNamesNotCovered", reported).await;
+        observer.comes("WeaverDefinitionsMissing", reported).await;
         agent.stop();
     }
 }

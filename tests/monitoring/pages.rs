@@ -15,7 +15,7 @@ use weaver_tests::source::{code, texts};
 /// Labels that Prometheus adds when it scrapes.
 const SCRAPERS: [&str; 2] = ["instance", "job"];
 
-fn told() -> Vec<Family> {
+fn reported() -> Vec<Family> {
     [operator_page(), agent_page()].iter().flat_map(|page| families(page)).collect()
 }
 
@@ -52,20 +52,20 @@ fn is_value(value: &str, found: &str) -> bool {
     }
 }
 
-fn family<'a>(told: &'a [Family], name: &str) -> &'a Family {
+fn family<'a>(reported: &'a [Family], name: &str) -> &'a Family {
     let bucket = name.strip_suffix("_bucket").unwrap_or(name);
     let named =
         |family: &&Family| family.name == name || (family.kind == "histogram" && family.name == bucket);
-    told.iter().find(named).unwrap_or_else(|| panic!("no program tells {name}"))
+    reported.iter().find(named).unwrap_or_else(|| panic!("no program tells {name}"))
 }
 
 /// All that an expression selects is reported, with these labels and values.
 fn is_reported(place: &str, expr: &str) {
-    let told = told();
+    let reported = reported();
     let selectors = selectors(expr);
     assert!(!selectors.is_empty(), "{place}");
     for Selector { name, matchers, has_range } in &selectors {
-        let family = family(&told, name);
+        let family = family(&reported, name);
         assert!(
             family.kind == "gauge" || *has_range,
             "{place}: {name} grows forever: take its rate or increase"
@@ -98,7 +98,7 @@ fn are_reported(place: &str, family: &Family, matchers: &[(&str, Vec<&str>)]) {
 
 #[test]
 fn help_and_labels_of_metrics_are_in_one_style() {
-    for Family { name, help, labels, .. } in told() {
+    for Family { name, help, labels, .. } in reported() {
         let begins = help.starts_with("1 while ") || help.starts_with("1 if ");
         let is_sentence =
             help.ends_with('.') && (begins || help.starts_with(|c: char| c.is_ascii_uppercase()));
@@ -158,12 +158,12 @@ fn promtool_has_each_alert_fire_in_one_case_and_not_in_another() {
     }
     let tests: RuleTests = serde_saphyr::from_str(&file("deploy/monitoring/alerts_test.yaml")).unwrap();
     let (mut fire, mut silent) = (BTreeSet::new(), BTreeSet::new());
-    let told = told();
+    let reported = reported();
     for test in tests.tests {
         for Selector { name, matchers, .. } in
             test.input_series.iter().flat_map(|series| selectors(&series.series))
         {
-            are_reported(&test.name, family(&told, name), &matchers);
+            are_reported(&test.name, family(&reported, name), &matchers);
         }
         for alert in test.asked {
             let set = if alert.exp_alerts.is_empty() { &mut silent } else { &mut fire };
@@ -219,13 +219,13 @@ fn the_dashboard_shows_every_metric_from_the_chosen_source() {
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
     }
     assert_eq!(dashboard["templating"]["list"][0]["name"], "datasource");
-    let told = told();
+    let reported = reported();
     let mut shown = BTreeSet::new();
     for (title, expr) in panels(&dashboard) {
         is_reported(&title, &expr);
-        shown.extend(selectors(&expr).iter().map(|selector| family(&told, selector.name).name.clone()));
+        shown.extend(selectors(&expr).iter().map(|selector| family(&reported, selector.name).name.clone()));
     }
-    let all: BTreeSet<String> = told.iter().map(|family| family.name.clone()).collect();
+    let all: BTreeSet<String> = reported.iter().map(|family| family.name.clone()).collect();
     assert_eq!(shown, all);
 }
 

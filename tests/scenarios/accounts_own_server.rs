@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
-use weaver_api::marks::FINALIZER;
+use weaver_api::ownership::FINALIZER;
 use weaver_api::v1beta1::{
     ConfigMapSync, ConfigMapSyncFields, ServiceToken, ServiceTokenFields, ServiceTokenSpec,
 };

@@ -12,9 +12,9 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::client::Body;
 use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_tests::alone::{Alone, Operator};
-use weaver_tests::observer::{API_SERVER, LEADING, Observer, TENANTS, told};
+use weaver_tests::observer::{API_SERVER, LEADING, Observer, TENANTS, reported};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
 
@@ -33,19 +33,19 @@ async fn no_one_leads_two_lead_everything_is_paused() {
     let world = alone.world("alerts-leading");
     world.synced().await;
     let second = alone.another_operator("second", &["--lease", "12"]).await;
-    observer.is_quiet(async || told(&[&alone.operator, &second]).await).await;
+    observer.is_quiet(async || reported(&[&alone.operator, &second]).await).await;
     alone.operator.kill();
-    observer.comes("WeaverNoLeader", async || told(&[&second]).await).await;
+    observer.comes("WeaverNoLeader", async || reported(&[&second]).await).await;
     leads(&second).await;
-    observer.is_quiet(async || told(&[&second]).await).await;
-    observer.comes("WeaverNoLeader", async || told(&[]).await).await;
+    observer.is_quiet(async || reported(&[&second]).await).await;
+    observer.comes("WeaverNoLeader", async || reported(&[]).await).await;
 
     let third = alone.another_operator("third", &["--standalone"]).await;
-    observer.comes("WeaverTwoLeaders", async || told(&[&second, &third]).await).await;
+    observer.comes("WeaverTwoLeaders", async || reported(&[&second, &third]).await).await;
     let namespaces: Api<Namespace> = Api::all(alone.own.client.clone());
     let pause = Patch::Merge(json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "a backup"}}}));
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &pause).await.unwrap();
-    observer.comes("WeaverPaused", async || told(&[&second]).await).await;
+    observer.comes("WeaverPaused", async || reported(&[&second]).await).await;
     let resume = Patch::Merge(json!({"metadata": {"annotations": {PAUSED_ANNOTATION: null}}}));
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &resume).await.unwrap();
     world.finish().await;
@@ -57,13 +57,13 @@ async fn what_tenants_lack_or_fight_over() {
     let mut observer = Observer::new(&TENANTS);
     let world = alone.world("alerts-tenants");
     let (team, foo) = world.synced().await;
-    let told = async || told(&[&alone.operator]).await;
+    let reported = async || reported(&[&alone.operator]).await;
     // Not Ready, as its owner wants it.
     let mut suspended = world.spec(&team, &[&foo]);
     suspended["suspend"] = json!(true);
     world.sync(&team, "suspended", suspended).await;
     world.condition(&team, "suspended", "Ready", "False", "Suspended").await;
-    observer.is_quiet(told).await;
+    observer.is_quiet(reported).await;
 
     // Several copies of a source that never rests, since each ConfigMapSync is paced by itself.
     for copy in ["b", "c", "d", "e"] {
@@ -78,25 +78,25 @@ async fn what_tenants_lack_or_fight_over() {
         }
     };
     tokio::select! {
-        () = observer.comes("WeaverWriteStorm", told) => {}
+        () = observer.comes("WeaverWriteStorm", reported) => {}
         () = restless => {}
     }
 
     let bar = world.target(&team, "bar").await;
     world.config_map(&bar, "settings", &[("theirs", "1")]).await;
     world.sync(&team, "taken", world.spec(&team, &[&bar])).await;
-    observer.comes("WeaverConflicts", told).await;
-    observer.comes("WeaverSyncsNotReady", told).await;
+    observer.comes("WeaverConflicts", reported).await;
+    observer.comes("WeaverSyncsNotReady", reported).await;
 
     let poor = world.namespace("poor").await;
     world.account(&poor).await;
     world.sync(&poor, "sync", world.spec(&poor, &[&foo])).await;
-    observer.comes("WeaverMintingRefused", told).await;
+    observer.comes("WeaverMintingRefused", reported).await;
 
     let writer = world.writer("writer", "tokens").await;
     world.service_token(&writer, "tokens", &[("a", "ghost")]).await;
-    observer.comes("WeaverTokensMissing", told).await;
-    observer.comes("WeaverServiceTokensNotReady", told).await;
+    observer.comes("WeaverTokensMissing", reported).await;
+    observer.comes("WeaverServiceTokensNotReady", reported).await;
     world.finish().await;
 }
 
@@ -143,8 +143,8 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
     let mut observer = Observer::new(&API_SERVER);
     let world = alone.world("alerts-server");
     let (team, _) = world.synced().await;
-    let told = async || told(&[&alone.operator]).await;
-    observer.is_quiet(told).await;
+    let reported = async || reported(&[&alone.operator]).await;
+    observer.is_quiet(reported).await;
 
     mode.store(mode::SLOW, Ordering::SeqCst);
     let bar = world.target(&team, "bar").await;
@@ -153,7 +153,7 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
         spec["targets"]["name"] = json!(name);
         world.sync(&team, name, spec).await;
     }
-    observer.comes("WeaverReconciliationsWait", told).await;
+    observer.comes("WeaverReconciliationsWait", reported).await;
     mode.store(mode::NOTHING, Ordering::SeqCst);
     world.condition(&team, "e", "Ready", "True", "Synced").await;
 
@@ -162,13 +162,13 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
     let baz = world.target(&other, "baz").await;
     world.config_map(&other, "settings", &[("a", "1")]).await;
     world.sync(&other, "sync", world.spec(&other, &[&baz])).await;
-    observer.comes("WeaverWatchesFail", told).await;
+    observer.comes("WeaverWatchesFail", reported).await;
 
     mode.store(mode::OPERATOR_REFUSED, Ordering::SeqCst);
-    observer.comes("WeaverOperatorRefused", told).await;
+    observer.comes("WeaverOperatorRefused", reported).await;
 
     mode.store(mode::ALL_UNAVAILABLE, Ordering::SeqCst);
-    observer.comes("WeaverApiServerSilent", told).await;
+    observer.comes("WeaverApiServerSilent", reported).await;
     mode.store(mode::NOTHING, Ordering::SeqCst);
     world.condition(&other, "sync", "Ready", "True", "Synced").await;
     world.finish().await;

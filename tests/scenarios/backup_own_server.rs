@@ -160,8 +160,8 @@ async fn a_backup_of_a_running_server_brings_back_its_ca_its_objects_and_its_ope
         assert!(written.contains(step), "{step}: {written:?}");
     }
     assert_eq!(screen.trim(), "");
-    let told = String::from_utf8(made.stdout).unwrap();
-    assert!(told.starts_with("wrote /") && told.lines().count() == 1, "{told:?}");
+    let reported = String::from_utf8(made.stdout).unwrap();
+    assert!(reported.starts_with("wrote /") && reported.lines().count() == 1, "{reported:?}");
     world.config_map(&team, "settings", &[("a", "of what is going to be lost")]).await;
     world.holds(&foo, "settings", &[("a", "of what is going to be lost")]).await;
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), weaver_api::OPERATOR_NAMESPACE);

@@ -194,7 +194,7 @@ async fn a_watch_begins_again_where_the_api_server_has_forgotten_its_place() {
     // Each request to watch is refused as too old until the objects have been listed for the third time.
     let (lists, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let mut hooks = Hooks::none();
-    let (counted, told) = (lists.clone(), refused.clone());
+    let (counted, reported) = (lists.clone(), refused.clone());
     hooks.instead = Arc::new(move |request| {
         if !request.uri.path().ends_with("/configmaps") {
             return None;
@@ -206,7 +206,7 @@ async fn a_watch_begins_again_where_the_api_server_has_forgotten_its_place() {
         if counted.load(Ordering::SeqCst) > 2 {
             return None;
         }
-        told.fetch_add(1, Ordering::SeqCst);
+        reported.fetch_add(1, Ordering::SeqCst);
         let gone = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}"#;
         Some(Response::builder().status(410).body(Body::from(gone.as_bytes().to_vec())).unwrap())
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::marks::TOKEN_UID_LABEL;
+use weaver_api::ownership::TOKEN_UID_LABEL;
 use weaver_tests::generated::{askers, bots, grant, made, team, there_are};
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::tokens::{spec, user};

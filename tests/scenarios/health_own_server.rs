@@ -16,8 +16,8 @@ use weaver_tests::world::eventually;
 async fn becomes(operator: &Operator, ready: bool, words: &str) -> Value {
     eventually(&format!("ready: {ready}, {words}"), || async {
         let (is_ready, report) = operator.health("/readyz").await;
-        let told = report.to_string().contains(words);
-        if is_ready == ready && told { Ok(report) } else { Err(report) }
+        let reported = report.to_string().contains(words);
+        if is_ready == ready && reported { Ok(report) } else { Err(report) }
     })
     .await
 }

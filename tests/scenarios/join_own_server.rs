@@ -139,9 +139,9 @@ async fn its_agent_opens_no_gate_and_reports_with_the_kubelets_certificate() {
     .await;
     assert_eq!(owners[0].name, NODE);
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
-    let told = ListParams::default().fields(&format!("involvedObject.name={NODE},reason=JoinNameTaken"));
+    let reported = ListParams::default().fields(&format!("involvedObject.name={NODE},reason=JoinNameTaken"));
     eventually("what its server showed is told as an event of the node", || async {
-        let found = events.list(&told).await.unwrap().items;
+        let found = events.list(&reported).await.unwrap().items;
         if found.is_empty() { Err(log_of(&log)) } else { Ok(()) }
     })
     .await;

@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_devstack::ports;
 use weaver_tests::alone::Operator;
 use weaver_tests::audit;

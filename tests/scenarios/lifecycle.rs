@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use weaver_api::marks::FINALIZER;
+use weaver_api::ownership::FINALIZER;
 use weaver_tests::world::{World, eventually};
 
 #[tokio::test]

@@ -52,10 +52,10 @@ async fn sources_that_are_listed_make_one_copy_which_follows_each_of_them() {
         world.holds(namespace, "bundle", &[("ca.crt", "one\ntwo"), ("a", "1"), ("b", "2")]).await;
     }
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    let told = status(&world, &team).await;
-    let counts = told.counts.unwrap();
+    let reported = status(&world, &team).await;
+    let counts = reported.counts.unwrap();
     assert_eq!((counts.desired, counts.synced, counts.sources), (2, 2, Some(2)));
-    let sources: Vec<_> = told.sources.iter().map(|one| (one.name.as_str(), one.synced)).collect();
+    let sources: Vec<_> = reported.sources.iter().map(|one| (one.name.as_str(), one.synced)).collect();
     assert_eq!(sources, [("extra", 2), ("roots", 2)]);
     let said = done(&["sync", "explain", "sync", "-n", &team]).await;
     assert!(said.contains(&format!("ConfigMap {foo}/bundle: holds the copy")), "{said}");

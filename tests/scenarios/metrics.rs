@@ -23,10 +23,10 @@ async fn work_is_counted_and_no_one_is_named() {
     );
     eventually("the states of this world are told", || async {
         let now = Metrics::scrape(&log).await;
-        let told = now.value(r#"weaver_targets{state="synced"}"#) > 0
+        let reported = now.value(r#"weaver_targets{state="synced"}"#) > 0
             && now.value(r#"weaver_resources{ready="true"}"#) > 0
             && now.value(r#"weaver_watches{state="synced"}"#) > 0;
-        if told { Ok(()) } else { Err(now.0) }
+        if reported { Ok(()) } else { Err(now.0) }
     })
     .await;
     assert!(!after.0.contains(&team) && !after.0.contains(&foo), "{}", after.0);

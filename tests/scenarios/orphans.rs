@@ -2,7 +2,7 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::world::{World, weaver};
 
 #[tokio::test]

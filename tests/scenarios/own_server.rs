@@ -10,7 +10,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;

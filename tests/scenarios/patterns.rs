@@ -83,9 +83,9 @@ async fn a_pattern_reaches_no_further_than_the_accounts_rights_and_what_namespac
     world.sync(&team, "sync", spec).await;
     world.holds(&foo, "settings", &[("a", "1")]).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    let told = status(&world, &team).await;
-    assert_eq!(told.counts.unwrap().desired, 1);
-    assert!(!serde_json::to_string(&told).unwrap().contains(&hidden), "{told:?}");
+    let reported = status(&world, &team).await;
+    assert_eq!(reported.counts.unwrap().desired, 1);
+    assert!(!serde_json::to_string(&reported).unwrap().contains(&hidden), "{reported:?}");
     // One right is enough to be told what else is missing.
     world.grant(&team, &hidden, &["get"]).await;
     let authorized = world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;

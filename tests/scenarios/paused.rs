@@ -2,7 +2,7 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::tokens;
 use weaver_tests::world::{World, eventually};
@@ -120,8 +120,9 @@ async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
     ];
     eventually("the whole plan is told", || async {
         // A server that is busy may be asked a second time before it is.
-        let told = world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await.message;
-        if plan.iter().all(|words| told.contains(words)) { Ok(()) } else { Err(told) }
+        let reported =
+            world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await.message;
+        if plan.iter().all(|words| reported.contains(words)) { Ok(()) } else { Err(reported) }
     })
     .await;
     assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_tests::alone::Alone;
 use weaver_tests::cli::{Said, ended, weaver_on};
 use weaver_tests::proxy::Hook;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn what_happens_to_a_resource_is_reported_as_events_of_it() {
     let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
     eventually("both turns are told, and each once", || async {
         let found = events.list(&ListParams::default()).await.unwrap().items;
-        let told: Vec<_> = found
+        let reported: Vec<_> = found
             .iter()
             .filter(|event| {
                 event.regarding.as_ref().is_some_and(|about| about.name.as_deref() == Some("sync"))
@@ -100,12 +100,12 @@ async fn what_happens_to_a_resource_is_reported_as_events_of_it() {
             .map(|event| (event.type_.clone().unwrap_or_default(), event.reason.clone().unwrap_or_default()))
             .collect();
         let count = |kind: &str, reason: &str| {
-            told.iter().filter(|(told, why)| told == kind && why == reason).count()
+            reported.iter().filter(|(reported, why)| reported == kind && why == reason).count()
         };
         if (count("Normal", "Synced"), count("Warning", "MissingRights")) == (1, 1) {
             Ok(())
         } else {
-            Err(told)
+            Err(reported)
         }
     })
     .await;

@@ -36,14 +36,14 @@ async fn a_role_that_grants_more_than_the_account_has_is_refused_by_the_api_serv
     // In the tenant's own namespace it would count at once: bound there, it may read what it copies, and no more.
     sync(&world, &team, "binding", spec(&team, RBAC, "RoleBinding", "all", &[&foo])).await;
     for name in ["role", "binding"] {
-        let told = condition(&world, &team, name, "TargetsSynced", "False", "TargetsFailed").await;
+        let reported = condition(&world, &team, name, "TargetsSynced", "False", "TargetsFailed").await;
         let words = format!("user \"system:serviceaccount:{team}:{ACCOUNT}\"");
         assert!(
-            told.message.contains("is attempting to grant RBAC permissions not currently held"),
+            reported.message.contains("is attempting to grant RBAC permissions not currently held"),
             "{}",
-            told.message
+            reported.message
         );
-        assert!(told.message.contains(&words), "{}", told.message);
+        assert!(reported.message.contains(&words), "{}", reported.message);
     }
     assert!(objects(&world, RBAC, "Role", "roles", &foo).get_opt("it").await.unwrap().is_none());
     assert!(
@@ -77,7 +77,7 @@ async fn missing_rights_are_named_with_a_role_for_that_kind() {
     spec["source"] = json!({"apiVersion": KIND.0, "kind": KIND.1, "namespace": team, "selector": {"matchLabels": {"share": "true"}}});
     sync(&world, &team, "sync", spec.clone()).await;
     for _ in 0..2 {
-        let told = eventually("its rights are there, or are named", || async {
+        let reported = eventually("its rights are there, or are named", || async {
             let sync = syncs(&world, &team).get("sync").await.unwrap();
             let conditions = sync.status.unwrap_or_default().conditions;
             let of = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind).cloned();
@@ -88,18 +88,18 @@ async fn missing_rights_are_named_with_a_role_for_that_kind() {
             }
         })
         .await;
-        let Some(told) = told else { break };
-        assert!(told.contains("networkpolicies.networking.k8s.io in namespace"), "{told}");
-        let (_, roles) = told.split_once("grant it with:\n").unwrap();
+        let Some(reported) = reported else { break };
+        assert!(reported.contains("networkpolicies.networking.k8s.io in namespace"), "{reported}");
+        let (_, roles) = reported.split_once("grant it with:\n").unwrap();
         world.apply_printed(roles).await;
         let again = Patch::Merge(
-            json!({"metadata": {"annotations": {"weaver.example.com/sync-now": told.len().to_string()}}}),
+            json!({"metadata": {"annotations": {"weaver.example.com/sync-now": reported.len().to_string()}}}),
         );
         syncs(&world, &team).patch("sync", &PatchParams::default(), &again).await.unwrap();
         eventually("what was missing is not any more", || async {
             let sync = syncs(&world, &team).get("sync").await.unwrap();
             let conditions = sync.status.unwrap_or_default().conditions;
-            let same = conditions.iter().any(|condition| condition.message == told);
+            let same = conditions.iter().any(|condition| condition.message == reported);
             if same { Err(conditions) } else { Ok(()) }
         })
         .await;
@@ -141,9 +141,9 @@ async fn an_immutable_field_is_named_and_replaced_only_where_the_spec_says_so() 
 
     sources.delete("web", &DeleteParams::default()).await.unwrap();
     sources.create(&PostParams::default(), &deployment("two")).await.unwrap();
-    let told = condition(&world, &team, "sync", "TargetsSynced", "False", "TargetsFailed").await;
-    assert!(told.message.contains("spec.selector"), "{}", told.message);
-    assert!(told.message.contains("spec.immutablePolicy: Replace"), "{}", told.message);
+    let reported = condition(&world, &team, "sync", "TargetsSynced", "False", "TargetsFailed").await;
+    assert!(reported.message.contains("spec.selector"), "{}", reported.message);
+    assert!(reported.message.contains("spec.immutablePolicy: Replace"), "{}", reported.message);
     assert_eq!(copies.get("web").await.unwrap().metadata.uid, before.metadata.uid);
 
     spec["immutablePolicy"] = json!("Replace");
@@ -165,8 +165,8 @@ async fn a_kind_that_comes_changes_its_version_and_goes_is_found_without_a_resta
     grant(&world, &team, &[&team, &foo], &group, "widgets").await;
     let mut spec = spec(&team, &of("v1"), "Widget", "it", &[&foo]);
     sync(&world, &team, "sync", spec.clone()).await;
-    let told = condition(&world, &team, "sync", "Ready", "False", "KindNotServed").await;
-    assert!(told.message.contains("install its CustomResourceDefinition"), "{}", told.message);
+    let reported = condition(&world, &team, "sync", "Ready", "False", "KindNotServed").await;
+    assert!(reported.message.contains("install its CustomResourceDefinition"), "{}", reported.message);
 
     define(&world, &group, "Widget", "widgets", &["v1", "v2"]).await;
     let widgets =
@@ -199,9 +199,13 @@ async fn a_kind_that_comes_changes_its_version_and_goes_is_found_without_a_resta
     })
     .await;
     syncs(&world, &team).patch("sync", &PatchParams::default(), &again).await.unwrap();
-    let told = condition(&world, &team, "sync", "Ready", "False", "KindNotServed").await;
-    assert!(told.message.contains(&format!("serves Widget at {} only", of("v2"))), "{}", told.message);
-    assert!(told.message.contains("existing copies stay"), "{}", told.message);
+    let reported = condition(&world, &team, "sync", "Ready", "False", "KindNotServed").await;
+    assert!(
+        reported.message.contains(&format!("serves Widget at {} only", of("v2"))),
+        "{}",
+        reported.message
+    );
+    assert!(reported.message.contains("existing copies stay"), "{}", reported.message);
     let there = widgets("v2", &foo).get("it").await.unwrap();
     assert_eq!(there.metadata.uid, copy.metadata.uid);
 

@@ -50,12 +50,12 @@ async fn each_key_holds_a_token_of_its_account_for_its_audience() {
     }
     let status = world.service_tokens(&team).get("tokens").await.unwrap().status.unwrap();
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
-    for told in &status.tokens {
-        let claims = Claims::read(&tokens[&told.key]).unwrap();
-        assert_eq!(told.expires_at.as_deref(), Some(claims.expires_at.to_string().as_str()));
-        assert_eq!(told.issued_at.as_deref(), Some(claims.issued_at.to_string().as_str()));
-        assert_eq!(told.account_uid.as_ref(), Some(&claims.account.uid));
-        assert_eq!(told.message, "");
+    for reported in &status.tokens {
+        let claims = Claims::read(&tokens[&reported.key]).unwrap();
+        assert_eq!(reported.expires_at.as_deref(), Some(claims.expires_at.to_string().as_str()));
+        assert_eq!(reported.issued_at.as_deref(), Some(claims.issued_at.to_string().as_str()));
+        assert_eq!(reported.account_uid.as_ref(), Some(&claims.account.uid));
+        assert_eq!(reported.message, "");
     }
     assert_eq!(status.tokens[0].account_uid, robot.metadata.uid);
     let long = Claims::read(&tokens["vault"]).unwrap();
@@ -271,10 +271,10 @@ async fn sixteen_keys_are_one_secret_and_one_write() {
     }
     let writes = ["create", "update"].map(|verb| world.audit.requests(&team, verb));
     let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
-    let told = events.list(&ListParams::default()).await.unwrap().items;
+    let reported = events.list(&ListParams::default()).await.unwrap().items;
     // A token that could not be minted at once is written later.
-    let told: Vec<_> = told.into_iter().filter_map(|event| event.note).collect();
-    assert_eq!(writes, [1, 1], "an empty Secret, and all of its tokens at once: {told:?}");
+    let reported: Vec<_> = reported.into_iter().filter_map(|event| event.note).collect();
+    assert_eq!(writes, [1, 1], "an empty Secret, and all of its tokens at once: {reported:?}");
     world.finish().await;
 }
 

@@ -112,9 +112,13 @@ async fn renewals_leave_no_gap_and_make_no_storm() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     eventually("the status tells of the last one, or a later one", || async {
-        let told = world.service_tokens(&team).get("tokens").await.unwrap().status.unwrap().tokens;
+        let reported = world.service_tokens(&team).get("tokens").await.unwrap().status.unwrap().tokens;
         let issued = issued_at(&held["a"]).to_string();
-        if told[0].issued_at.as_ref().is_some_and(|told| *told >= issued) { Ok(()) } else { Err(told) }
+        if reported[0].issued_at.as_ref().is_some_and(|reported| *reported >= issued) {
+            Ok(())
+        } else {
+            Err(reported)
+        }
     })
     .await;
     let metrics = alone.operator.metrics().await;

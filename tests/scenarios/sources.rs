@@ -86,8 +86,8 @@ async fn each_source_with_the_labels_is_copied_for_as_long_as_it_has_them() {
         assert_eq!(names(&world, namespace).await, ["shared-a", "shared-b"]);
     }
     assert_eq!(names(&world, &src).await, ["a", "b", "c", "settings"]);
-    let told = status(&world, &team).await;
-    let sources: Vec<_> = told.sources.iter().map(|one| (one.name.as_str(), one.synced)).collect();
+    let reported = status(&world, &team).await;
+    let sources: Vec<_> = reported.sources.iter().map(|one| (one.name.as_str(), one.synced)).collect();
     assert_eq!(sources, [("a", 2), ("b", 2)]);
     let found = world.condition(&team, "sync", "SourceFound", "True", "Found").await;
     assert!(found.message.starts_with(&format!("2 ConfigMaps in {src} that")), "{}", found.message);
@@ -216,10 +216,10 @@ async fn too_many_sources_are_refused_and_what_cannot_be_copied_stops_no_other()
     let [conflict, too_long] = [format!("{foo}/shared-b: conflict"), "257 characters".to_owned()];
     assert!(failed.message.contains(&conflict) && failed.message.contains(&too_long), "{}", failed.message);
     world.holds(&foo, "shared-b", &[("theirs", "1")]).await;
-    let told = status(&world, &team).await;
-    let of = |name: &str| told.sources.iter().find(|one| one.name == name).unwrap();
+    let reported = status(&world, &team).await;
+    let of = |name: &str| reported.sources.iter().find(|one| one.name == name).unwrap();
     assert_eq!((of("a").synced, of("b").conflicts, of(&long).reason.as_str()), (1, 1, "CopyNameTooLong"));
-    assert_eq!((told.counts.unwrap().conflicts, told.counts.unwrap().synced), (1, 0));
+    assert_eq!((reported.counts.unwrap().conflicts, reported.counts.unwrap().synced), (1, 0));
 
     // A second resource that selects the same finds the first one's copies.
     world.sync(&team, "second", spec(&src, &[&foo])).await;

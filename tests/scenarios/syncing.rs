@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{
+    MANAGED_BY, MANAGED_BY_LABEL, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL,
+};
 use weaver_tests::world::{World, eventually};
 
 /// Upstream's own shape: its field names, its RBAC on the targets and what the source needs; `testNum` too.

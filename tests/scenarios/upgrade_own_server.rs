@@ -2,7 +2,7 @@
 
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::marks::{FINALIZER, SYNC_UID_LABEL};
+use weaver_api::ownership::{FINALIZER, SYNC_UID_LABEL};
 use weaver_api::{v1alpha1, v1beta1};
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;

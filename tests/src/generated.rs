@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use weaver_api::marks::TOKEN_UID_LABEL;
+use weaver_api::ownership::TOKEN_UID_LABEL;
 
 use crate::tenant::ACCOUNT;
 use crate::world::{World, eventually};

@@ -292,14 +292,14 @@ fn circles(arrows: &BTreeMap<PathBuf, BTreeMap<PathBuf, String>>) -> Vec<Vec<Str
             groups.insert(group);
         }
     }
-    let told = |group: &BTreeSet<&PathBuf>| {
+    let reported = |group: &BTreeSet<&PathBuf>| {
         let arrows = group.iter().flat_map(|file| arrows[*file].iter().map(move |arrow| (file, arrow)));
         let within = arrows.filter(|(_, (to, _))| group.contains(to));
         within
             .map(|(from, (to, name))| format!("{} uses {name} of {}", from.display(), to.display()))
             .collect()
     };
-    groups.iter().map(told).collect()
+    groups.iter().map(reported).collect()
 }
 
 fn root() -> PathBuf {
@@ -367,7 +367,7 @@ fn no_file_imports_in_a_circle() {
             }
         }
     }
-    let told: Vec<String> = found.iter().map(|circle| circle.join("\n  ")).collect();
-    let told = told.join("\n\n  ").replace(&format!("{}/", root().display()), "");
-    assert!(found.is_empty(), "{} circles of files:\n  {told}", found.len());
+    let reported: Vec<String> = found.iter().map(|circle| circle.join("\n  ")).collect();
+    let reported = reported.join("\n\n  ").replace(&format!("{}/", root().display()), "");
+    assert!(found.is_empty(), "{} circles of files:\n  {reported}", found.len());
 }

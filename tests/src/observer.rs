@@ -55,10 +55,10 @@ impl Observer {
     }
 
     /// Waits until none of them fires on all that was counted since the programs began.
-    pub async fn is_quiet(&self, told: impl AsyncFn() -> Vec<Sample>) {
+    pub async fn is_quiet(&self, reported: impl AsyncFn() -> Vec<Sample>) {
         let begun = Instant::now();
         loop {
-            let now = told().await;
+            let now = reported().await;
             let nothing: Vec<Sample> =
                 now.iter().cloned().map(|sample| Sample { value: 0.0, ..sample }).collect();
             let mut loud = Vec::new();
@@ -76,12 +76,12 @@ impl Observer {
     }
 
     /// Waits until this one fires. As in Prometheus, of each series counts what has come since it was first told.
-    pub async fn comes(&mut self, alert: &'static str, told: impl AsyncFn() -> Vec<Sample>) {
+    pub async fn comes(&mut self, alert: &'static str, reported: impl AsyncFn() -> Vec<Sample>) {
         assert!(self.alerts.contains(&alert), "{alert} is none of this scenario's");
         let begun = Instant::now();
         let mut first: Vec<Sample> = Vec::new();
         loop {
-            let now = told().await;
+            let now = reported().await;
             let is_known =
                 |new: &Sample| first.iter().any(|old| (&old.name, &old.labels) == (&new.name, &new.labels));
             let new: Vec<Sample> = now.iter().filter(|sample| !is_known(sample)).cloned().collect();
@@ -112,7 +112,7 @@ impl Drop for Observer {
 }
 
 /// What these operators tell together.
-pub async fn told(operators: &[&Operator]) -> Vec<Sample> {
+pub async fn reported(operators: &[&Operator]) -> Vec<Sample> {
     let mut all = Vec::new();
     for operator in operators {
         let page = operator.metrics().await.0;

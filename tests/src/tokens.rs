@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::marks::ALLOW_TOKENS_LABEL;
+use weaver_api::ownership::ALLOW_TOKENS_LABEL;
 use weaver_api::v1beta1::ServiceToken;
 
 use crate::tenant::ACCOUNT;

@@ -96,12 +96,12 @@ mod tests {
             seen(Side::Node, Severity::Fail),
             seen(Side::Cluster, Severity::Fail),
         ];
-        let words = verdict(&all);
+        let message = verdict(&all);
         assert!(
-            words.starts_with("The problem is on the machine that k3s runs on: N-07 name-not-found."),
-            "{words}"
+            message.starts_with("The problem is on the machine that k3s runs on: N-07 name-not-found."),
+            "{message}"
         );
-        assert!(words.contains("other findings may be consequences"), "{words}");
+        assert!(message.contains("other findings may be consequences"), "{message}");
         assert_eq!(verdict(&all[..1]), "No failure was found; check the finding above.\n");
         assert_eq!(verdict(&[seen(Side::Here, Severity::Ok)]), "All is well.\n");
     }

@@ -131,7 +131,7 @@ pub fn clashes(cards: &[Card]) -> Vec<String> {
         by_name.entry(&card.name).or_default().push(card);
     }
     let several = by_name.into_iter().filter(|(_, cards)| cards.len() > 1);
-    let told = several.map(|(name, cards)| {
+    let reported = several.map(|(name, cards)| {
         let (count, most) = (cards.len(), 5);
         let mut addresses: Vec<_> = cards.iter().take(most).map(|card| card.address()).collect();
         addresses.extend((count > most).then(|| "…".to_owned()));
@@ -141,7 +141,7 @@ pub fn clashes(cards: &[Card]) -> Vec<String> {
             addresses.join(", ")
         )
     });
-    told.collect()
+    reported.collect()
 }
 
 /// For a table, the titles first.
@@ -255,12 +255,12 @@ mod tests {
             card("attic", &["10.0.0.4"], &["txtvers=1", "name=attic"]),
         ];
         assert_eq!(clashes(&cards[1..]), Vec::<String>::new());
-        let told = clashes(&cards);
-        assert_eq!(told.len(), 1);
+        let reported = clashes(&cards);
+        assert_eq!(reported.len(), 1);
         assert!(
-            told[0].starts_with("2 cards have the name raspi (10.0.0.2, 10.0.0.3): ")
-                && told[0].ends_with("weaver docs rename-a-node"),
-            "{told:?}"
+            reported[0].starts_with("2 cards have the name raspi (10.0.0.2, 10.0.0.3): ")
+                && reported[0].ends_with("weaver docs rename-a-node"),
+            "{reported:?}"
         );
         let crowd: Vec<_> = (0..90).map(|_| cards[0].clone()).collect();
         assert!(clashes(&crowd)[0].len() < 400, "{:?}", clashes(&crowd));

@@ -125,12 +125,12 @@ mod tests {
 
     #[tokio::test]
     async fn messages_are_shown_and_not_obeyed() {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let said = b"a\x1b[2Jb\r\n\xff\x07\nlast";
-        show(&said[..], 1000, |line| told.push(line.to_owned())).await.unwrap();
-        assert_eq!(told, ["a\\u{1b}[2Jb", "\u{fffd}\\u{7}", "last"]);
-        let mut told = Vec::new();
-        show(&vec![b'x'; 100_000][..], 2000, |line| told.push(line.len())).await.unwrap();
-        assert_eq!(told, [1024, 1024, 23]);
+        show(&said[..], 1000, |line| reported.push(line.to_owned())).await.unwrap();
+        assert_eq!(reported, ["a\\u{1b}[2Jb", "\u{fffd}\\u{7}", "last"]);
+        let mut reported = Vec::new();
+        show(&vec![b'x'; 100_000][..], 2000, |line| reported.push(line.len())).await.unwrap();
+        assert_eq!(reported, [1024, 1024, 23]);
     }
 }

@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use weaver_api::conditions::{AUTHORIZED, READY};
-use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION};
+use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION};
 use weaver_client::conditions::condition;
 
 use super::kind::Kind;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
-use weaver_api::marks::FINALIZER;
 use weaver_api::names::{dns_label, dns_subdomain};
+use weaver_api::ownership::FINALIZER;
 use weaver_diagnostics::text_file::decoded;
 
 use super::kind::Kind;

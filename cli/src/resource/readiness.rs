@@ -31,13 +31,13 @@ fn unready(object: &DynamicObject) -> Option<String> {
 /// told what it waits for.
 pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), String> {
     let (begun, is_terminal) = (Instant::now(), io::stderr().is_terminal());
-    let (mut told, mut last) = (String::new(), String::new());
+    let (mut reported, mut last) = (String::new(), String::new());
     let judge = |found: Option<&DynamicObject>| {
         let Some(found) = found else { return Progress::Never("it was deleted meanwhile".into()) };
         let Some(why) = unready(found) else { return Progress::Reached };
-        if is_terminal && begun.elapsed() >= QUIET && told != why {
+        if is_terminal && begun.elapsed() >= QUIET && reported != why {
             note!("waiting for {}: {why}", store.place(name));
-            told.clone_from(&why);
+            reported.clone_from(&why);
         }
         last.clone_from(&why);
         Progress::NotYet(why)

@@ -219,7 +219,7 @@ pub async fn run(format: Format) -> anyhow::Result<()> {
 fn objects(kind: Kind, client: &Client) -> BoxStream<'static, News> {
     let store = Store::all(kind, client);
     let batches = store.objects.watch(watcher::Config::default());
-    let told = batches.map(move |batch| {
+    let reported = batches.map(move |batch| {
         let why = |error| match error {
             watcher::Error::InitialListFailed(error) => {
                 format!("{:#}", store.said(Why::from(error)).context(format!("listing {}s", kind.name())))
@@ -228,7 +228,7 @@ fn objects(kind: Kind, client: &Client) -> BoxStream<'static, News> {
         };
         News::Objects(kind, batch.map_err(why))
     });
-    told.boxed()
+    reported.boxed()
 }
 
 fn leadership(client: Client) -> BoxStream<'static, News> {

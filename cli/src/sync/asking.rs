@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, Condition, Obj
 use kube::Client;
 use kube::api::Api;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::Owner;
+use weaver_api::ownership::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync, ResourceSyncSpec, Source};
 use weaver_api::validate::{KindName, SpecFault, ValidSync, validate, validate_resource};
 use weaver_copies::kinds::{Treatment, treatment};

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, Owner};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, Owner};
 use weaver_copies::content::Difference;
 use weaver_copies::copy::Desired;
 use weaver_copies::metadata::is_adopted;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
+use weaver_api::ownership::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync};
 use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
@@ -49,7 +49,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
             progress.more(1);
         }
     }
-    let (mut told, mut trouble) = (0, BTreeSet::new());
+    let (mut reported, mut trouble) = (0, BTreeSet::new());
     loop {
         let left = left(client, found).await?;
         if left.is_empty() {
@@ -60,15 +60,15 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
         if operator.is_none() {
             release(client, &left, copies, &mut trouble).await?;
         }
-        if told != left.len() {
-            told = left.len();
+        if reported != left.len() {
+            reported = left.len();
             let who = if operator.is_some() { "the operator" } else { "the API server" };
-            say(format_args!("waiting for {who} to delete {told} objects"));
+            say(format_args!("waiting for {who} to delete {reported} objects"));
             progress.text(&format!("waiting for {who}"));
         }
         if Instant::now() >= deadline {
             let first = format!(
-                "{told} objects still exist; nothing else is removed until they are gone. Fix the cause and run this again"
+                "{reported} objects still exist; nothing else is removed until they are gone. Fix the cause and run this again"
             );
             let held =
                 left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
@@ -286,7 +286,7 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
+    use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
     use weaver_api::v1beta1::Source;
 
     use super::*;

@@ -27,9 +27,12 @@ fn a_file_next_to_it_that_says_nothing_is_reported_where_the_pi_would_tell_it() 
             assert!(!said(dir.path(), asks).contains("B-03"), "there is no {name}");
             let path = dir.path().join(name);
             fs::write(&path, content).unwrap();
-            let told = said(dir.path(), asks);
-            assert!(told.contains("B-03") && told.contains(&format!("{name} could not be read")), "{told}");
-            assert!(told.contains(&path.display().to_string()), "{told}");
+            let reported = said(dir.path(), asks);
+            assert!(
+                reported.contains("B-03") && reported.contains(&format!("{name} could not be read")),
+                "{reported}"
+            );
+            assert!(reported.contains(&path.display().to_string()), "{reported}");
             assert!(!said(dir.path(), other).contains("B-03"), "{name} has no part in it");
         }
     }
@@ -40,8 +43,8 @@ fn a_network_of_imagers_is_reported_with_both_lines() {
     let dir = tempfile::tempdir().unwrap();
     let network_config = "network:\n  wifis:\n    wlan0: {access-points: {x: {password: \"hunter2\"}}}\n";
     fs::write(dir.path().join("network-config"), network_config).unwrap();
-    let told = said(dir.path(), WIFI);
-    assert!(told.contains("weaver.toml:3:1") && told.contains("network-config:3:5"), "{told}");
+    let reported = said(dir.path(), WIFI);
+    assert!(reported.contains("weaver.toml:3:1") && reported.contains("network-config:3:5"), "{reported}");
 }
 
 #[test]
@@ -61,9 +64,9 @@ fn keys_of_user_data_that_no_one_gets_are_reported() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("user-data"), &user_data).unwrap();
-        let told = said(dir.path(), "");
-        assert_eq!(told.contains("B-09"), want.is_some(), "{told}");
-        assert!(want.is_none_or(|want| told.contains(want)), "{told}");
+        let reported = said(dir.path(), "");
+        assert_eq!(reported.contains("B-09"), want.is_some(), "{reported}");
+        assert!(want.is_none_or(|want| reported.contains(want)), "{reported}");
     }
 }
 
@@ -73,9 +76,9 @@ fn a_file_of_another_system_is_reported_on_a_boot_partition_only() {
     fs::write(dir.path().join("userconf.txt"), "pi:hunter2").unwrap();
     assert!(!said(dir.path(), KEYS).contains("B-09"), "a directory of the user's");
     fs::write(dir.path().join("config.txt"), "").unwrap();
-    let told = said(dir.path(), KEYS);
+    let reported = said(dir.path(), KEYS);
     assert!(
-        told.contains("B-09") && told.contains("userconf.txt: this file is for Raspberry Pi OS"),
-        "{told}"
+        reported.contains("B-09") && reported.contains("userconf.txt: this file is for Raspberry Pi OS"),
+        "{reported}"
     );
 }

@@ -19,12 +19,13 @@ pub struct Start {
 
 /// The starts that [`ASK`] tells of; a unit that was not started has none.
 #[must_use]
-pub fn starts(told: &str) -> Vec<Start> {
-    told.split("\n\n").filter_map(start).collect()
+pub fn starts(reported: &str) -> Vec<Start> {
+    reported.split("\n\n").filter_map(start).collect()
 }
 
-fn start(told: &str) -> Option<Start> {
-    let fields: BTreeMap<&str, &str> = told.lines().filter_map(|line| line.trim().split_once('=')).collect();
+fn start(reported: &str) -> Option<Start> {
+    let fields: BTreeMap<&str, &str> =
+        reported.lines().filter_map(|line| line.trim().split_once('=')).collect();
     let at = |key: &str| fields.get(format!("{key}TimestampMonotonic").as_str())?.parse::<u64>().ok();
     let begun = at("InactiveExit").filter(|at| *at > 0)?;
     // A oneshot that does not remain is never active, or for no time. What was before the last start does not count.
@@ -66,7 +67,7 @@ fn bar(name: &str, (begun, done): (u64, u64), ours: bool) -> Bar {
 mod tests {
     use super::*;
 
-    fn told(id: &str, exit: u64, active: u64, inactive: u64) -> String {
+    fn reported(id: &str, exit: u64, active: u64, inactive: u64) -> String {
         format!(
             "Id={id}\nInactiveExitTimestampMonotonic={exit}\nActiveEnterTimestampMonotonic={active}\n\
              InactiveEnterTimestampMonotonic={inactive}\n"
@@ -75,14 +76,14 @@ mod tests {
 
     fn boot() -> Vec<Start> {
         let units = [
-            told("k3s.service", 40_000_000, 100_000_000, 0),
-            told("weaver-preflight.service", 39_000_000, 0, 39_500_000),
-            told("dull.service", 12_000_000, 12_100_000, 0),
-            told("slow.mount", 10_000_000, 11_000_000, 0),
-            told("never.service", 0, 0, 0),
-            told("restarted.service", 50_000_000, 52_000_000, 49_000_000),
-            told("later.service", 101_000_000, 109_000_000, 0),
-            told("starting.service", 60_000_000, 0, 0),
+            reported("k3s.service", 40_000_000, 100_000_000, 0),
+            reported("weaver-preflight.service", 39_000_000, 0, 39_500_000),
+            reported("dull.service", 12_000_000, 12_100_000, 0),
+            reported("slow.mount", 10_000_000, 11_000_000, 0),
+            reported("never.service", 0, 0, 0),
+            reported("restarted.service", 50_000_000, 52_000_000, 49_000_000),
+            reported("later.service", 101_000_000, 109_000_000, 0),
+            reported("starting.service", 60_000_000, 0, 0),
         ];
         starts(&units.join("\n"))
     }

@@ -87,9 +87,9 @@ mod tests {
         let path = dir.path().join("operator.kubeconfig");
         std::fs::write(&path, text).unwrap();
         let error = config(Some(&path), None, Duration::from_secs(5), "test").await.unwrap_err();
-        let words = format!("{error:#}");
-        assert!(words.contains("operator.kubeconfig"), "{words}");
-        words
+        let message = format!("{error:#}");
+        assert!(message.contains("operator.kubeconfig"), "{message}");
+        message
     }
 
     #[tokio::test]
@@ -124,10 +124,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_broken_kubeconfig_is_named_and_not_repeated() {
-        let words = refused("current-context: o\nusers:\n- user: {token: hunter2\n  bad\n").await;
+        let message = refused("current-context: o\nusers:\n- user: {token: hunter2\n  bad\n").await;
         assert!(
-            words.contains("line 3 is not valid in a kubeconfig") && !words.contains("hunter2"),
-            "{words}"
+            message.contains("line 3 is not valid in a kubeconfig") && !message.contains("hunter2"),
+            "{message}"
         );
     }
 }

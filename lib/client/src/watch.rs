@@ -173,12 +173,12 @@ mod tests {
 
     fn take(changes: &mut Changes<DynamicObject>, events: Vec<Event<DynamicObject>>) -> Vec<String> {
         let batches = events.into_iter().filter_map(|event| changes.take(event));
-        let told = batches.flatten().map(|change| match &change {
+        let reported = batches.flatten().map(|change| match &change {
             Change::Added(object) => format!("added {}", object.name_any()),
             Change::Modified(object) => format!("modified {}", object.name_any()),
             Change::Deleted(object) => format!("deleted {}", object.name_any()),
         });
-        told.collect()
+        reported.collect()
     }
 
     fn listed(objects: Vec<DynamicObject>) -> Vec<Event<DynamicObject>> {

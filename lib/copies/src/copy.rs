@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 use super::content::{Content, Difference};
@@ -147,7 +147,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use weaver_api::marks::{Ownership, ownership};
+    use weaver_api::ownership::{Ownership, ownership};
 
     use super::*;
     use crate::specs::{spec, valid};

@@ -2,7 +2,7 @@
 //! behind; and whether its copies go with it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
+use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
 
 /// What is to become of the finalizers.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use weaver_api::marks::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
-use weaver_api::marks::{
+use weaver_api::ownership::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
+use weaver_api::ownership::{
     SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, TOKEN_UID_LABEL,
 };
 use weaver_api::schema::{NEVER_COPIED, is_reserved};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{
+use weaver_api::ownership::{
     Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid,
     made_by_upstream, ownership,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{Owner, SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{Owner, SYNC_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{Selector, Source, SourceDeletionPolicy};
 use weaver_api::validate::{Sources, ValidSync};
 
@@ -116,7 +116,7 @@ impl Wanted<'_> {
 mod tests {
     use serde_json::{Value, json};
     use weaver_api::kind::ObjectKind;
-    use weaver_api::marks::TOKEN_ANNOTATION;
+    use weaver_api::ownership::TOKEN_ANNOTATION;
 
     use super::*;
     use crate::specs::valid;

@@ -46,9 +46,9 @@ pub fn findings(facts: &CgroupFacts) -> Vec<Finding> {
             // It is there, and that is no promise for the next boot.
             let unknown = boot_file(&facts.next.file);
             let verdict = unknown.unwrap_or_else(|| present(facts)).saw(place.clone(), saw);
-            return vec![on_request::told(facts, verdict)];
+            return vec![on_request::reported(facts, verdict)];
         }
-        Controller::Absent(place, saw) => on_request::told(facts, absent(facts).saw(place.clone(), saw)),
+        Controller::Absent(place, saw) => on_request::reported(facts, absent(facts).saw(place.clone(), saw)),
     };
     let unknown = boot_file(&facts.next.file).or_else(|| staged_unknown(facts));
     std::iter::once(verdict).chain(unknown).collect()

@@ -52,7 +52,7 @@ impl Guard {
         let Some(policy) = policy else { return PolicyState::Absent("ValidatingAdmissionPolicy") };
         let Some(binding) = binding else { return PolicyState::Absent("ValidatingAdmissionPolicyBinding") };
         match self.off(binding) {
-            Some(words) => PolicyState::Off(words),
+            Some(message) => PolicyState::Off(message),
             None if policy.spec != self.policy.spec => PolicyState::OtherRules,
             None => PolicyState::InForce,
         }
@@ -97,7 +97,7 @@ impl Guard {
         let (mut installed, binding) = ensure(client, &self.binding, |_| None).await?;
         installed
             .warnings
-            .extend(self.off(&binding).map(|words| format!("left unchanged, although {words}")));
+            .extend(self.off(&binding).map(|message| format!("left unchanged, although {message}")));
         Ok(vec![policy, installed])
     }
 }

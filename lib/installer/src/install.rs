@@ -102,9 +102,9 @@ pub async fn install(
                 steps(InstallStep::Proved);
                 report.proved = true;
             }
-            Proof::NotProvable(words) => {
-                steps(InstallStep::NotProvable(&words));
-                report.not_provable = Some(words);
+            Proof::NotProvable(message) => {
+                steps(InstallStep::NotProvable(&message));
+                report.not_provable = Some(message);
             }
         }
     }

@@ -150,12 +150,12 @@ mod tests {
         });
         let error = install(&api.client()).await.unwrap_err();
         assert!(error.is_refusal());
-        let words = error.to_string();
+        let message = error.to_string();
         assert!(
-            words.contains("weaver-node-reports") && words.contains("ClusterRole cluster-admin"),
-            "{words}"
+            message.contains("weaver-node-reports") && message.contains("ClusterRole cluster-admin"),
+            "{message}"
         );
-        assert!(words.contains("kubectl delete clusterrolebinding weaver-node-reports"), "{words}");
+        assert!(message.contains("kubectl delete clusterrolebinding weaver-node-reports"), "{message}");
         api.with(|stored| assert_eq!(stored.admission[BINDING], theirs));
     }
 }

@@ -8,7 +8,7 @@ use super::schedule;
 use super::seal::Seal;
 use super::show;
 use super::work::refused;
-use super::{Request, to, told};
+use super::{Request, reported, to};
 use crate::host::Host;
 use crate::upgrade::say;
 
@@ -46,7 +46,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
             };
             match args.when {
                 Some(when) => schedule::made(request, seal, when, &args.recipients).await,
-                None => to(Request { seal: seal?, ..request }).await.map(|made| told(&made)),
+                None => to(Request { seal: seal?, ..request }).await.map(|made| reported(&made)),
             }
         }
         (None, None) => bail!("name a file or a directory"),

@@ -105,11 +105,11 @@ pub mod tests {
         let database = make(&from, 50);
         let ends = Arc::new(AtomicBool::new(false));
         let written = Arc::new(AtomicI64::new(50));
-        let (asked, told) = (Arc::clone(&ends), Arc::clone(&written));
+        let (asked, reported) = (Arc::clone(&ends), Arc::clone(&written));
         let writer = std::thread::spawn(move || {
             while !asked.load(Ordering::Relaxed) {
                 insert(&database);
-                told.fetch_add(1, Ordering::Relaxed);
+                reported.fetch_add(1, Ordering::Relaxed);
             }
             database.query_row("SELECT max(id) FROM kine", [], |row| row.get::<_, i64>(0)).unwrap()
         });

@@ -239,7 +239,7 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
     Some(UpgradeRefusal { what, remedy: "use the backup tools of that datastore".to_owned() })
 }
 
-fn told(made: &Made) -> String {
+fn reported(made: &Made) -> String {
     let Made { path, bytes, manifest, removed, not_removed } = made;
     let Manifest { node, revision, members, .. } = manifest;
     let mut text = format!(

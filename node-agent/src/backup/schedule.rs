@@ -7,7 +7,7 @@ use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_diagnostics::when::When;
 
 use super::seal::Seal;
-use super::{Made, Request, STAMP, to, told};
+use super::{Made, Request, STAMP, reported, to};
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 use crate::timer_record;
@@ -53,7 +53,7 @@ pub async fn made(
         Err(error) => LastBackup { begun: None, failure: Some(short(&format!("{error:#}"))), ..last },
     };
     let noted = timer_record::note(&record, &last);
-    let said = done.map(|made| told(&made))?;
+    let said = done.map(|made| reported(&made))?;
     noted.map(|()| said)
 }
 

@@ -292,7 +292,7 @@ async fn one_at_a_time_and_no_word_of_a_secret() {
     assert!(error.to_string().contains("another backup or restore is running"), "{error:#}");
     drop(held);
     let made = to(scene.request(&scene.at("/backups"))).await.unwrap();
-    assert!(!format!("{} {made:?}", told(&made)).contains(SECRET));
+    assert!(!format!("{} {made:?}", reported(&made)).contains(SECRET));
 }
 
 #[tokio::test]

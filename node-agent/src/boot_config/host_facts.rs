@@ -131,9 +131,9 @@ fn said<T: Default>(
 
 /// What cloud-init was told or, where that says nothing of the Wi-Fi any more, what it made of it earlier.
 fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Unknown> {
-    let told = weaver_toml.with_file_name("network-config");
+    let reported = weaver_toml.with_file_name("network-config");
     let mut unknown = None;
-    for path in [told.as_path(), Path::new(CLOUD_INITS_NETPLAN)] {
+    for path in [reported.as_path(), Path::new(CLOUD_INITS_NETPLAN)] {
         match said(root, path, network_config::read) {
             Ok(None) => {}
             Ok(other) => return Ok(other),
@@ -381,13 +381,13 @@ mod tests {
             ("/boot/firmware/network-config", "network: {\n"),
         ];
         // That a file is no YAML is said whatever is asked for.
-        for (config, told) in [(&config, 5), (&Config::default(), 2)] {
+        for (config, reported) in [(&config, 5), (&Config::default(), 2)] {
             let facts = facts_for(&files, config);
             assert_eq!(
                 (facts.host.hosts, facts.host.hostname, facts.host.user),
                 (Hosts::Unreadable, None, None)
             );
-            assert_eq!(facts.findings.len(), told, "{:?}", facts.findings);
+            assert_eq!(facts.findings.len(), reported, "{:?}", facts.findings);
         }
     }
 }

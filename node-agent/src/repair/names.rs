@@ -199,11 +199,11 @@ impl Names {
         let since = Instant::now();
         let patience = Duration::from_secs(self.args.start_timeout);
         let mut is_ready = self.is_ready().await;
-        let mut told = Duration::ZERO;
+        let mut reported = Duration::ZERO;
         while !is_ready && since.elapsed() < patience {
-            if since.elapsed() >= told + TOLD {
-                told = since.elapsed();
-                let (seconds, most) = (told.as_secs(), patience.as_secs());
+            if since.elapsed() >= reported + TOLD {
+                reported = since.elapsed();
+                let (seconds, most) = (reported.as_secs(), patience.as_secs());
                 progress(&format!("waiting for its API server: {seconds} of at most {most} s"));
             }
             sleep(POLL).await;

@@ -111,8 +111,8 @@ pub async fn keep(
                         None => false,
                         Some(since) => slowness::load(&host.root).await.excuses(since.elapsed()),
                     };
-                    let words = format!("{failure:#}");
-                    let unseen = if is_slow { Unseen::Late(words) } else { Unseen::Failed(words) };
+                    let message = format!("{failure:#}");
+                    let unseen = if is_slow { Unseen::Late(message) } else { Unseen::Failed(message) };
                     status.set_definitions(Err(unseen));
                     let longest = if is_cured_by_hand(&failure) { CURED_BY_HAND } else { AGAIN.1 };
                     sleep(again.next(longest)).await;

@@ -76,7 +76,7 @@ fn last_known(text: &[u8]) -> Option<String> {
     let recogniser = Recogniser::new().ok()?;
     let (mut context, mut last, mut last_fatal, mut earlier) = (Context::default(), None, None, None);
     for line in text.split(|byte| *byte == b'\n') {
-        let has = |part: &[u8]| line.windows(part.len()).any(|words| words == part);
+        let has = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
         if has(BEGINS) {
             (last, earlier) = (None, last_fatal.take().or(earlier));
         }

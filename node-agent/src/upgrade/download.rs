@@ -118,7 +118,7 @@ mod tests {
         )
     }
 
-    async fn told(answers: Vec<String>) -> Result<String, String> {
+    async fn reported(answers: Vec<String>) -> Result<String, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = format!("{}/download/v1.36.4%2Bk3s1/sums.txt", server(answers));
         text(&address).await.map_err(|error| format!("{error:#}"))
@@ -127,7 +127,7 @@ mod tests {
     #[tokio::test]
     async fn the_address_is_asked_as_it_is_and_a_redirection_is_followed() {
         let moved = answer("302 Found", "Location: HERE/elsewhere?signature=a%2Fb\r\n", "");
-        assert_eq!(told(vec![moved, answer("200 OK", "", "abc")]).await.as_deref(), Ok("abc"));
+        assert_eq!(reported(vec![moved, answer("200 OK", "", "abc")]).await.as_deref(), Ok("abc"));
     }
 
     #[tokio::test]
@@ -145,7 +145,7 @@ mod tests {
             (vec![answer("200 OK", "", &"a".repeat(TEXT + 1))], "too long for a list of hashes"),
             (vec![], "cannot fetch http://127.0.0.1"),
         ] {
-            let error = told(answers).await.unwrap_err();
+            let error = reported(answers).await.unwrap_err();
             assert!(
                 error.contains(want) && error.contains("/download/v1.36.4%2Bk3s1/sums.txt"),
                 "{error} {want}"

@@ -150,7 +150,7 @@ mod tests {
     fn one_that_was_cut_off_is_reported_and_one_that_is_under_way_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        let told = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);
+        let reported = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);
         let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
@@ -162,7 +162,7 @@ mod tests {
             to_the_one_before: false,
             phase: UpgradePhase::Forward,
         };
-        assert_eq!(told(), None);
+        assert_eq!(reported(), None);
         for (phase, want) in [
             (
                 UpgradePhase::Forward,
@@ -175,9 +175,9 @@ mod tests {
             let journal = Journal::<UpgradeRecord>::lock(&root.real(STATE_DIR)).unwrap();
             record.phase = phase;
             journal.note(&record).unwrap();
-            assert_eq!(told(), None, "{phase:?} is under way");
+            assert_eq!(reported(), None, "{phase:?} is under way");
             drop(journal);
-            assert_eq!(told().as_deref(), want, "{phase:?}");
+            assert_eq!(reported().as_deref(), want, "{phase:?}");
         }
     }
 

@@ -166,8 +166,8 @@ async fn fetch(
         named.to_owned()
     } else {
         let list = release::address(releases, version, files.sums);
-        let told = release::hash_in(&download::text(&list).await?, &[files.program]);
-        told.with_context(|| format!("{list} has no hash of {}", files.program))?
+        let reported = release::hash_in(&download::text(&list).await?, &[files.program]);
+        reported.with_context(|| format!("{list} has no hash of {}", files.program))?
     };
     let address = release::address(releases, version, files.program);
     say(&format!("Fetching {address}"));

@@ -13,10 +13,10 @@ const MENDED: &str = "root=/dev/mmcblk0p2 rootwait cgroup_enable=memory\n";
 
 /// Runs `repair` with these flags: exit code and what it said.
 fn repair(host: &Host, flags: &[&str]) -> (i32, String) {
-    told(&host.agent("repair").args(flags).output().unwrap())
+    reported(&host.agent("repair").args(flags).output().unwrap())
 }
 
-fn told(output: &Output) -> (i32, String) {
+fn reported(output: &Output) -> (i32, String) {
     let said = [&output.stdout[..], &output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8(said).unwrap())
 }

@@ -160,14 +160,14 @@ fn systemd_is_told_ready_and_stopping() {
     let agent = Agent::start(&host, &server, "/bin/true", |command| {
         command.env("NOTIFY_SOCKET", &path);
     });
-    let told = || {
+    let reported = || {
         let mut buffer = [0; 256];
         let length = socket.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
-    assert!(told().contains("READY=1"));
+    assert!(reported().contains("READY=1"));
     assert_eq!(agent.stop(), Some(0));
-    assert!(told().contains("STOPPING=1"));
+    assert!(reported().contains("STOPPING=1"));
 }
 
 #[test]

@@ -376,7 +376,7 @@ fn systemd_is_told_ready_alive_the_state_and_stopping() {
     let agent = scene.start_with(|command| {
         command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     });
-    let told = |what: &str| {
+    let reported = |what: &str| {
         let since = Instant::now();
         loop {
             let mut buffer = [0; 1024];
@@ -388,12 +388,12 @@ fn systemd_is_told_ready_alive_the_state_and_stopping() {
             assert!(since.elapsed() < PATIENCE, "never told: {what}");
         }
     };
-    told("READY=1");
-    told("WATCHDOG=1");
-    assert!(told("STATUS=gate open").lines().count() == 1);
-    told("WATCHDOG=1");
+    reported("READY=1");
+    reported("WATCHDOG=1");
+    assert!(reported("STATUS=gate open").lines().count() == 1);
+    reported("WATCHDOG=1");
     assert_eq!(agent.stop(), Some(0));
-    told("STOPPING=1");
+    reported("STOPPING=1");
 }
 
 #[test]

@@ -101,7 +101,7 @@ async fn once<K: Reconcile>(
     let (acted, before) = match &guarded.0 {
         Ok(resource) => {
             let acted = match &paused {
-                Some(pause) => ReconcileStep::Done(Reconciled::Paused(pause.words(K::NOUN, &reference))),
+                Some(pause) => ReconcileStep::Done(Reconciled::Paused(pause.message(K::NOUN, &reference))),
                 None => K::act(context, &entry, memory, resource).await?,
             };
             (acted, HasStatus::status(resource).cloned().unwrap_or_default())

@@ -28,7 +28,7 @@ pub enum Reconciled<W> {
     /// The spec asks to be left alone.
     Suspended,
     /// What the spec asks for is not possible: why, and whether that may pass.
-    Unable { reason: &'static str, words: String, passes: bool },
+    Unable { reason: &'static str, message: String, passes: bool },
     /// No token for the tenant's account.
     NoToken(MintError),
     /// The work was tried.
@@ -113,7 +113,7 @@ impl<W: Work> Reconciled<W> {
                 refused::<W>("InvalidSpec", &faults.join("; "))
             }
             Self::Suspended => refused::<W>("Suspended", "spec.suspend is true"),
-            Self::Unable { reason, words, .. } => refused::<W>(reason, words),
+            Self::Unable { reason, message, .. } => refused::<W>(reason, message),
             Self::Paused(why) => refused::<W>("Paused", why),
             Self::NoToken(error) => no_token::<W>(error),
             Self::Worked(work) => work.verdicts(),

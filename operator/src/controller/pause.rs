@@ -11,7 +11,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, Truth, Verdict, bounded};
-use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_api::ownership::PAUSED_ANNOTATION;
 
 use crate::watch::{Namespaces, ResourceRef};
 
@@ -50,7 +50,7 @@ impl Pause {
 
     /// What is paused, why, and how it is resumed; `kind` is the kind as `weaver` calls it.
     #[must_use]
-    pub fn words(&self, kind: &str, resource: &ResourceRef) -> String {
+    pub fn message(&self, kind: &str, resource: &ResourceRef) -> String {
         let Self { all, reason } = self;
         let ResourceRef { namespace, name } = resource;
         if *all {
@@ -63,9 +63,9 @@ impl Pause {
 
 /// The condition of a resource that this is the pause of, in its words, or that is not paused.
 #[must_use]
-pub fn verdict(words: Option<&str>) -> Verdict {
-    match words {
-        Some(words) => Verdict::new(PAUSED, Truth::True, BY_HAND, words),
+pub fn verdict(message: Option<&str>) -> Verdict {
+    match message {
+        Some(message) => Verdict::new(PAUSED, Truth::True, BY_HAND, message),
         None => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
     }
 }
@@ -87,12 +87,12 @@ mod tests {
         assert_eq!(Pause::of_one(&meta(None)), None);
         let one = Pause::of_one(&meta(Some("moving the database"))).unwrap();
         assert_eq!(
-            one.words("sync", &resource),
+            one.message("sync", &resource),
             "paused: moving the database; to continue: weaver resume sync/settings -n team-a"
         );
         let all = Pause { all: true, ..one };
         assert_eq!(
-            all.words("sync", &resource),
+            all.message("sync", &resource),
             "all resources are paused: moving the database; to continue: weaver resume"
         );
     }

@@ -113,8 +113,8 @@ mod tests {
         }
     }
 
-    fn status(number: u8, words: &str) -> Status {
-        Status(number, words.to_owned())
+    fn status(number: u8, message: &str) -> Status {
+        Status(number, message.to_owned())
     }
 
     #[tokio::test(start_paused = true)]

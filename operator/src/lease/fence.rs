@@ -195,8 +195,8 @@ mod tests {
             }
         }
         assert_eq!(passed, [Method::GET]);
-        let words = sent(&fence, Method::PUT, Duration::ZERO).await.unwrap_err();
-        assert!(words.contains("the lease was not renewed in time"), "{words}");
+        let message = sent(&fence, Method::PUT, Duration::ZERO).await.unwrap_err();
+        assert!(message.contains("the lease was not renewed in time"), "{message}");
         fence.open_until(since_boot() + Duration::from_mins(1));
         for method in writes {
             assert_eq!(sent(&fence, method, Duration::ZERO).await, Ok(()));

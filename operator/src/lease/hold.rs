@@ -98,7 +98,7 @@ impl Leases {
     /// If the Lease may not be read or written: time does not cure that.
     pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<HeldLease, CallError> {
         let heartbeat = self.health.heartbeat("keeping the lease", self.timing.expiry);
-        let (mut candidate, mut told, mut announced) = (Candidate::default(), None, None);
+        let (mut candidate, mut reported, mut announced) = (Candidate::default(), None, None);
         loop {
             heartbeat.beat();
             let pause = match self.try_once(&mut candidate).await {
@@ -108,9 +108,10 @@ impl Leases {
                 }
                 Ok(Look::Held(lease, pause)) => {
                     let record = Record::of(&lease);
-                    if let Some(name) = record.holder.as_ref().filter(|name| told.as_ref() != Some(*name)) {
+                    if let Some(name) = record.holder.as_ref().filter(|name| reported.as_ref() != Some(*name))
+                    {
                         waits_for(Holder { name, priority: record.priority });
-                        told = Some(name.clone());
+                        reported = Some(name.clone());
                     }
                     self.announce(&lease, &record.candidates, &mut announced).await;
                     pause

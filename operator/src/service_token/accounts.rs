@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
-use weaver_api::marks::{Owner, is_made_by};
+use weaver_api::ownership::{Owner, is_made_by};
 use weaver_api::validate::ValidAccount;
 use weaver_client::merge_patch::difference;
 use weaver_copies::metadata::Metadata;

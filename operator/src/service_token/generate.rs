@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use tracing::info;
-use weaver_api::marks::{Owner, TOKEN_UID_LABEL, is_made_by};
+use weaver_api::ownership::{Owner, TOKEN_UID_LABEL, is_made_by};
 use weaver_api::validate::ValidAccount;
 use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;

@@ -77,9 +77,9 @@ impl Reconcile for ServiceToken {
         now: &ServiceTokenStatus,
     ) {
         let about = reference::<ServiceToken>(meta);
-        let told = turned(&before.conditions, &now.conditions, "Mint");
+        let reported = turned(&before.conditions, &now.conditions, "Mint");
         let worked = outcome.work().and_then(minted_again);
-        for event in told.into_iter().chain(worked) {
+        for event in reported.into_iter().chain(worked) {
             context.events.tell(&event, &about).await;
         }
     }

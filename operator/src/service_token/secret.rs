@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{Owner, holds_tokens_of, is_service_token};
+use weaver_api::ownership::{Owner, holds_tokens_of, is_service_token};
 use weaver_api::v1beta1::ServiceToken;
 use weaver_tenant::claims::{Claims, NotAToken};
 

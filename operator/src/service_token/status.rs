@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_api::conditions::{self, AUTHORIZED, CONFLICTED, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict};
-use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::minting;
+use weaver_api::ownership::ALLOW_TOKENS_LABEL;
 use weaver_api::v1beta1::{
     AccountProblem, GeneratedStatus, MAX_PROBLEMS_SHOWN, ServiceTokenStatus, TokenCounts, TokenStatus,
 };

@@ -43,11 +43,11 @@ fn each_key_tells_of_its_token_and_never_the_token() {
     assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
     assert_eq!(status.counts, Some(TokenCounts { desired: 1, fresh: 1 }));
-    let told = json!({
+    let reported = json!({
         "key": "a", "accountUid": "u-1", "issuedAt": "1970-01-01T00:00:00Z",
         "expiresAt": "1970-01-01T01:00:00Z",
     });
-    assert_eq!(json!(status.tokens), json!([told]));
+    assert_eq!(json!(status.tokens), json!([reported]));
 }
 
 #[test]

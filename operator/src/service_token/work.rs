@@ -15,7 +15,7 @@ use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{ALLOW_TOKENS_LABEL, Owner};
+use weaver_api::ownership::{ALLOW_TOKENS_LABEL, Owner};
 use weaver_api::v1beta1::{GeneratedStatus, ServiceToken};
 use weaver_api::validate::{SpecFault, ValidAccount, ValidServiceToken, validate_token};
 use weaver_tenant::review::missing;

@@ -44,9 +44,9 @@ pub trait Declares:
 /// Words about a resource of the kind `K`. They are written for a `ConfigMapSync`; what copies other kinds, and whose
 /// copy of such a kind is in the way, is a `ResourceSync`.
 #[must_use]
-pub fn in_words_of<K: Declares>(words: &str) -> Cow<'_, str> {
+pub fn message_of_kind<K: Declares>(message: &str) -> Cow<'_, str> {
     let (usual, kind) = (ConfigMapSync::kind(&()), K::kind(&()));
-    if kind == usual { words.into() } else { words.replace(&*usual, &kind).into() }
+    if kind == usual { message.into() } else { message.replace(&*usual, &kind).into() }
 }
 
 /// A kind, as a spec names it.

@@ -81,10 +81,10 @@ fn done<K: Declares>(work: &Work) -> Vec<Event> {
         (CopyChange::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
     ]
     .into_iter()
-    .filter_map(|(change, reason, words)| {
+    .filter_map(|(change, reason, message)| {
         let places = of(change);
         (!places.is_empty())
-            .then(|| event(EventType::Normal, reason, "Sync", &format!("{words}: {}", listed(&places))))
+            .then(|| event(EventType::Normal, reason, "Sync", &format!("{message}: {}", listed(&places))))
     })
     .collect()
 }
@@ -108,11 +108,11 @@ mod tests {
             ("e", wrote(CopyChange::Update(Before::Theirs))),
             ("f", synced()),
         ]));
-        let told: Vec<_> =
+        let reported: Vec<_> =
             events.iter().map(|event| (event.reason.as_str(), event.note.as_deref().unwrap())).collect();
         let replaced = "deleted and created again, because it was immutable or of another type: ConfigMap \
                         c/settings; ConfigMap d/settings";
         let adopted = "adopted as a copy; not created by this ConfigMapSync: ConfigMap e/settings";
-        assert_eq!(told, [("Replaced", replaced), ("Adopted", adopted)]);
+        assert_eq!(reported, [("Replaced", replaced), ("Adopted", adopted)]);
     }
 }

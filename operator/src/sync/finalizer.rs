@@ -7,7 +7,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use weaver_api::marks::UPSTREAM_SOURCE_ANNOTATION;
+use weaver_api::ownership::UPSTREAM_SOURCE_ANNOTATION;
 use weaver_client::call::{CallError, call};
 
 use super::declared::Declares;

@@ -52,30 +52,30 @@ impl NoKind {
     #[must_use]
     pub fn outcome(self) -> Outcome {
         let stay = "existing copies stay as they are";
-        let (reason, words, passes) = match self {
-            Self::Never(words) => (KIND_NOT_COPIED, words, false),
+        let (reason, message, passes) = match self {
+            Self::Never(message) => (KIND_NOT_COPIED, message, false),
             Self::OtherVersions(KindName { kind, .. }, others) => {
                 let others: Vec<String> = others.into_iter().map(ObjectKind::api_version).collect();
-                let words = format!(
+                let message = format!(
                     "the API server serves {kind} at {} only: set spec.source.apiVersion to one of these; {stay}",
                     others.join(", ")
                 );
-                (KIND_NOT_SERVED, words, true)
+                (KIND_NOT_SERVED, message, true)
             }
             Self::NotServed(name) => {
-                let words = format!(
+                let message = format!(
                     "the API server serves no {} of {}: install its CustomResourceDefinition, or mend \
                      spec.source.apiVersion; {stay}",
                     name.kind,
                     name.api_version()
                 );
-                (KIND_NOT_SERVED, words, true)
+                (KIND_NOT_SERVED, message, true)
             }
             Self::Unknown(error) => {
                 (KIND_UNKNOWN, format!("which kinds the API server serves is not known: {error}"), true)
             }
         };
-        Outcome::Unable { reason, words, passes }
+        Outcome::Unable { reason, message, passes }
     }
 }
 
@@ -220,12 +220,12 @@ mod tests {
         assert_eq!((of_kind(&[part], "Widget"), of_kind(&all, "widget")), (None, None));
         let kind = judged(&name("Widget"), &whole).unwrap();
         assert_eq!((kind.plural(), kind.api_version()), ("widgets", "example.com/v1".to_owned()));
-        for (resource, words) in [
+        for (resource, message) in [
             (resource("widgets", false, &VERBS), "is cluster-scoped"),
             (resource("widgets", true, &["get", "list"]), "does not support create, delete, update, watch"),
         ] {
-            let Err(NoKind::Never(said)) = judged(&name("Widget"), &resource) else { panic!("{words}") };
-            assert!(said.contains(words), "{said}");
+            let Err(NoKind::Never(said)) = judged(&name("Widget"), &resource) else { panic!("{message}") };
+            assert!(said.contains(message), "{said}");
         }
     }
 }

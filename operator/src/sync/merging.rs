@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use weaver_api::marks::Owner;
+use weaver_api::ownership::Owner;
 use weaver_api::v1beta1::Merge;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::TenantClient;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weaver_api::marks::{ADOPTED_ANNOTATION, FINALIZER, SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{ADOPTED_ANNOTATION, FINALIZER, SYNC_ANNOTATION, SYNC_UID_LABEL};
 
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, FINALIZER};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::super::outcome::tests::spec;
 use super::super::world::World;

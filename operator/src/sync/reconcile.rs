@@ -13,10 +13,10 @@ use kube::api::Api;
 use serde_json::Value;
 use tracing::{info, warn};
 use weaver_api::convert::carried_faults;
-use weaver_api::marks::SYNC_NOW_ANNOTATION;
+use weaver_api::ownership::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
-use super::declared::{Declares, in_words_of};
+use super::declared::{Declares, message_of_kind};
 use super::finalizer;
 use super::kinds::Own;
 use super::outcome::{Outcome, Work};
@@ -130,7 +130,7 @@ impl<K: Declares> Reconcile for K {
         let sources = status.sources.iter_mut().map(|source| &mut source.message);
         let targets = status.targets.iter_mut().map(|target| &mut target.message);
         for message in conditions.chain(sources).chain(targets) {
-            if let Cow::Owned(words) = in_words_of::<K>(message) {
+            if let Cow::Owned(words) = message_of_kind::<K>(message) {
                 *message = words;
             }
         }

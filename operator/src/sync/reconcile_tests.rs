@@ -7,7 +7,7 @@ use kube::core::PartialObjectMetaExt as _;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::advance;
-use weaver_api::marks::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
+use weaver_api::ownership::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
 use weaver_tenant::watch::Limits;
 
 use super::outcome::tests::spec;

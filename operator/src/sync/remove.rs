@@ -5,7 +5,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 use kube::core::{PartialObjectMeta, Status};
-use weaver_api::marks::Owner;
+use weaver_api::ownership::Owner;
 use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 

@@ -10,7 +10,7 @@ use kube::core::PartialObjectMetaExt as _;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, FINALIZER};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::outcome::tests::spec;
 use super::world::World;

@@ -17,7 +17,7 @@ use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::Targets;
 use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
@@ -241,7 +241,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
-    use weaver_api::marks::FINALIZER;
+    use weaver_api::ownership::FINALIZER;
     use weaver_api::v1beta1::ConfigMapSync;
 
     use super::super::outcome::tests::spec;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weaver_api::marks::{
+use weaver_api::ownership::{
     FINALIZER, SYNC_ANNOTATION, SYNC_UID_LABEL, UPSTREAM_FINALIZER, UPSTREAM_NAME_ANNOTATION,
     UPSTREAM_NAME_LABEL, UPSTREAM_NAMESPACE_ANNOTATION, UPSTREAM_NAMESPACE_LABEL,
 };

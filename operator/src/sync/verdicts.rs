@@ -11,7 +11,7 @@ use std::time::Duration;
 use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, PAUSED, PROGRESSING, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{AccessCache, TenantClient};

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
-use weaver_api::marks::Owner;
+use weaver_api::ownership::Owner;
 use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::CallError;

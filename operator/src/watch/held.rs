@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
-use weaver_api::marks::{
+use weaver_api::ownership::{
     Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
 };
 use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Triggers, WatchKey};

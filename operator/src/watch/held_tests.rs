@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use weaver_api::marks::{KEYS_ANNOTATION, Owner, Ownership, ownership};
+use weaver_api::ownership::{KEYS_ANNOTATION, Owner, Ownership, ownership};
 use weaver_tenant::Account;
 
 use super::*;

@@ -27,14 +27,14 @@ where
     let numbered = parts.into_iter().enumerate();
     stream::select_all(numbered.map(|(part, events)| events.map(move |event| (part, event)).boxed()))
         .map(move |(part, event)| {
-            let told: Vec<Result<Event<K>, Error>> = match event {
+            let reported: Vec<Result<Event<K>, Error>> = match event {
                 Ok(event) => merge.take(part, event).into_iter().map(Ok).collect(),
                 Err(error) => {
                     let begun = if is_final(&error) { merge.heard(part) } else { Vec::new() };
                     std::iter::once(Err(error)).chain(begun.into_iter().map(Ok)).collect()
                 }
             };
-            stream::iter(told)
+            stream::iter(reported)
         })
         .flatten()
 }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_first_list_is_reported_when_each_part_has_had_its_say() {
         let mut merge = Merge::of(3);
-        let mut told = |part, event| words(merge.take(part, event));
+        let mut reported = |part, event| words(merge.take(part, event));
         for (part, event) in [
             (0, Event::Init),
             (1, Event::Init),
@@ -143,17 +143,17 @@ mod tests {
             (0, Event::Delete(map("c"))),
             (1, Event::InitDone),
         ] {
-            assert!(told(part, event).is_empty());
+            assert!(reported(part, event).is_empty());
         }
         // The last one is refused.
         assert_eq!(words(merge.heard(2)), ["init", "init a", "init d", "init b", "done"]);
         assert!(merge.heard(2).is_empty());
         // It works at last, and shows what it has.
-        let mut told = |part, event| words(merge.take(part, event));
-        assert!(told(2, Event::Init).is_empty() && told(2, Event::InitApply(map("e"))).is_empty());
-        assert_eq!(told(2, Event::InitDone), ["+e"]);
-        assert_eq!(told(1, Event::Apply(map("f"))), ["+f"]);
-        assert_eq!(told(0, Event::Delete(map("a"))), ["-a"]);
+        let mut reported = |part, event| words(merge.take(part, event));
+        assert!(reported(2, Event::Init).is_empty() && reported(2, Event::InitApply(map("e"))).is_empty());
+        assert_eq!(reported(2, Event::InitDone), ["+e"]);
+        assert_eq!(reported(1, Event::Apply(map("f"))), ["+f"]);
+        assert_eq!(reported(0, Event::Delete(map("a"))), ["-a"]);
     }
 
     #[test]
@@ -175,21 +175,21 @@ mod tests {
     }
 
     /// What two parts tell, the second of which fails first and then shows an object; and how often it failed.
-    async fn told(code: u16, reason: &str, is_final: fn(&Error) -> bool) -> (Vec<String>, usize) {
+    async fn reported(code: u16, reason: &str, is_final: fn(&Error) -> bool) -> (Vec<String>, usize) {
         let failure = || Error::WatchError(Status::failure("no", reason).with_code(code).boxed());
         let shows = |name| vec![Ok(Event::Init), Ok(Event::InitApply(map(name))), Ok(Event::InitDone)];
         let fails = [Err(failure()), Err(failure())];
         let second = fails.into_iter().chain(shows("b")).collect::<Vec<_>>();
         // One after the other: what the first shows is known when the second fails.
         let parts = vec![stream::iter(shows("a")).boxed(), stream::iter(second).boxed()];
-        let told: Vec<_> = merged(parts, is_final).collect().await;
-        let (events, errors): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
+        let reported: Vec<_> = merged(parts, is_final).collect().await;
+        let (events, errors): (Vec<_>, Vec<_>) = reported.into_iter().partition(Result::is_ok);
         (words(events.into_iter().flatten().collect()), errors.len())
     }
 
     #[tokio::test]
     async fn a_part_that_is_refused_says_so_and_holds_up_no_other() {
-        let (events, errors) = told(403, "Forbidden", is_refused).await;
+        let (events, errors) = reported(403, "Forbidden", is_refused).await;
         assert_eq!((events, errors), (["init", "init a", "done", "+b"].map(str::to_owned).to_vec(), 2));
     }
 
@@ -199,7 +199,7 @@ mod tests {
         for (code, reason, is_final) in
             [(500, "InternalError", is_refused as fn(&Error) -> bool), (403, "Forbidden", |_| false)]
         {
-            let (events, errors) = told(code, reason, is_final).await;
+            let (events, errors) = reported(code, reason, is_final).await;
             assert_eq!(
                 (events, errors),
                 (["init", "init a", "init b", "done"].map(str::to_owned).to_vec(), 2)

@@ -5,7 +5,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use weaver_api::marks::{
+use weaver_api::ownership::{
     FINALIZER, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION,
 };
 use weaver_tests::own::Own;

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_api::ownership::SYNC_UID_LABEL;
 
 use crate::floor::{self, ObjectKey};
 use crate::operator::PATIENCE;

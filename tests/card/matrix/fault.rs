@@ -100,8 +100,8 @@ impl Case {
         let codes = codes(&said).difference(&self.well).cloned().collect();
         let asked =
             format!("systemctl is-active {}; true", UNITS.map(|unit| format!("{unit}.service")).join(" "));
-        let told = self.machine.run(&asked)?;
-        let states = told.lines().map(str::trim);
+        let reported = self.machine.run(&asked)?;
+        let states = reported.lines().map(str::trim);
         let down = UNITS.into_iter().zip(states).filter(|(_, state)| *state != "active");
         Ok(Shown { codes, down: down.map(|(unit, _)| unit.to_owned()).collect() })
     }

@@ -9,8 +9,8 @@ fn own(machine: &Machine) -> BTreeMap<String, String> {
     let list = "cd / && sha256sum etc/machine-id etc/ssh/ssh_host_*_key etc/ssh/ssh_host_*_key.pub \
         $(find var/lib/rancher/k3s/server var/lib/weaver run/weaver -type f \
           \\( -name '*.crt' -o -name '*.key' -o -name '*.kubeconfig' -o -name '*token*' \\))";
-    let told = machine.run(list).unwrap();
-    let pairs = told.lines().filter_map(|line| line.split_once("  "));
+    let reported = machine.run(list).unwrap();
+    let pairs = reported.lines().filter_map(|line| line.split_once("  "));
     pairs.map(|(hash, file)| (hash.to_owned(), file.to_owned())).collect()
 }
 

@@ -50,8 +50,8 @@ fn boot_of(machine: &mut Machine) -> Boot {
     machine.wait_for_ssh(BOOT).unwrap();
     wait_for_unit(machine, K3S, BOOT).unwrap();
     let seconds = |property: &str| {
-        let told = machine.run(&format!("systemctl show --value -p {property} {K3S}")).unwrap();
-        told.trim().parse::<f64>().unwrap() / 1e6
+        let reported = machine.run(&format!("systemctl show --value -p {property} {K3S}")).unwrap();
+        reported.trim().parse::<f64>().unwrap() / 1e6
     };
     let (started, ready) =
         (seconds("ExecMainStartTimestampMonotonic"), seconds("ActiveEnterTimestampMonotonic"));
@@ -62,9 +62,9 @@ fn boot_of(machine: &mut Machine) -> Boot {
 /// Whether it is the boot that it is taken for.
 fn is_as_meant(machine: &Machine, masked: bool) {
     let asked = OURS.map(|unit| format!("{unit}.service")).join(" ");
-    let told = machine.run(&format!("systemctl show --value -p LoadState {asked}")).unwrap();
+    let reported = machine.run(&format!("systemctl show --value -p LoadState {asked}")).unwrap();
     let meant = if masked { "masked" } else { "loaded" };
-    let states: Vec<_> = told.split_whitespace().collect();
+    let states: Vec<_> = reported.split_whitespace().collect();
     assert_eq!(states, [meant; OURS.len()]);
     let grows = machine.run("systemctl show --value -p ConditionResult weaver-grow-root.service").unwrap();
     assert!(masked || grows.trim() == "no", "a root that fills the card is grown again");

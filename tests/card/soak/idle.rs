@@ -31,8 +31,8 @@ struct Meters {
 
 /// Bytes that our slice wrote to disks.
 fn written(machine: &Machine) -> u64 {
-    let told = machine.run(&format!("cat {SLICE}/io.stat")).unwrap();
-    let fields = told.split_whitespace().filter_map(|field| field.strip_prefix("wbytes="));
+    let reported = machine.run(&format!("cat {SLICE}/io.stat")).unwrap();
+    let fields = reported.split_whitespace().filter_map(|field| field.strip_prefix("wbytes="));
     fields.map(|bytes| bytes.parse::<u64>().unwrap()).sum()
 }
 
@@ -42,8 +42,8 @@ fn meters(machine: &mut Machine) -> Meters {
     let sectors = machine.run("cat /sys/block/vda/stat").unwrap();
     let sectors: u64 = sectors.split_whitespace().nth(6).unwrap().parse().unwrap();
     let usage = |cgroup: String| -> u64 {
-        let told = machine.run(&format!("cat {cgroup}/cpu.stat")).unwrap();
-        let usage = told.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap();
+        let reported = machine.run(&format!("cat {cgroup}/cpu.stat")).unwrap();
+        let usage = reported.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap();
         usage.trim().parse().unwrap()
     };
     let mut processor: Vec<u64> = OURS.map(|unit| usage(format!("{SLICE}/{unit}.service"))).to_vec();
@@ -55,8 +55,8 @@ fn meters(machine: &mut Machine) -> Meters {
 /// Waits until the machine's own clock has gone on by [`REST`]; gives what it has, in microseconds.
 fn rest(machine: &Machine) -> u64 {
     let uptime = || {
-        let told = machine.run("cut -d ' ' -f 1 /proc/uptime").unwrap();
-        Duration::from_secs_f64(told.trim().parse().unwrap())
+        let reported = machine.run("cut -d ' ' -f 1 /proc/uptime").unwrap();
+        Duration::from_secs_f64(reported.trim().parse().unwrap())
     };
     let (begun, deadline) = (uptime(), Instant::now() + 3 * REST);
     loop {
@@ -72,8 +72,8 @@ fn rest(machine: &Machine) -> u64 {
 /// Resident memory, bytes.
 fn resident(machine: &Machine, unit: &str) -> u64 {
     let asked = format!("grep VmRSS /proc/$(systemctl show --value -p MainPID {unit}.service)/status");
-    let told = machine.run(&asked).unwrap();
-    told.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let reported = machine.run(&asked).unwrap();
+    reported.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
 /// The most memory that a program has had, and the least that can be seen: what its parent has when it starts it.
@@ -83,8 +83,8 @@ fn peak(machine: &Machine, program: &str) -> (u64, u64) {
             "import resource, subprocess; subprocess.run(\"{program}\".split(), stdout=subprocess.DEVNULL, check=True); \
              print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
         );
-        let told = machine.run(&format!("python3 -I -S -c '{script}'")).unwrap();
-        told.trim().parse::<u64>().unwrap() << 10
+        let reported = machine.run(&format!("python3 -I -S -c '{script}'")).unwrap();
+        reported.trim().parse::<u64>().unwrap() << 10
     };
     (of(program), of("/bin/true"))
 }

@@ -30,8 +30,8 @@ fn of_boot_partition() -> u64 {
     extract(FAT_START, ROOT_START - FAT_START, &file);
     let fat = Fat::new(&file);
     let output = Command::new("mdir").args(["-/", "-a", "-i"]).arg(fat.path()).arg("::/").output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    let (_, total) = told.split_once("Total files listed:").expect("mdir sums up");
+    let reported = String::from_utf8(output.stdout).unwrap();
+    let (_, total) = reported.split_once("Total files listed:").expect("mdir sums up");
     let bytes = total.lines().find_map(|line| Some(line.split_once(" files ")?.1.split_once("bytes")?.0));
     bytes.unwrap().split_whitespace().collect::<String>().parse().unwrap()
 }

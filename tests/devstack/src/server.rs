@@ -139,8 +139,8 @@ impl Server {
             if let Some(status) = self.started.ended()? {
                 bail!("the API server ended ({status}); {}", self.explain());
             }
-            let told = self.notices.ready(Duration::from_millis(200))?;
-            if told || asked.elapsed() >= ASK_ANYWAY {
+            let reported = self.notices.ready(Duration::from_millis(200))?;
+            if reported || asked.elapsed() >= ASK_ANYWAY {
                 match kubectl.ready() {
                     Ok(()) => return Ok(()),
                     Err(error) => last_answer = format!(" ({error:#})"),

@@ -73,7 +73,7 @@ pub fn confirmation(
     frame: &Frame<'_>,
     (namespace, name): (&str, &str),
     proposal: &Proposal,
-    told: &[String],
+    reported: &[String],
 ) -> Markup {
     let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
     let content = html! {
@@ -97,8 +97,8 @@ pub fn confirmation(
                 (code_block(manifest))
             }
         }
-        @if !told.is_empty() {
-            section aria-labelledby="told" { h2 #told { "Found on the way" } ul { @for line in told { li { (line) } } } }
+        @if !reported.is_empty() {
+            section aria-labelledby="reported" { h2 #reported { "Found on the way" } ul { @for line in reported { li { (line) } } } }
         }
     };
     frame.page(Tab::Syncs, &format!("Grant rights to {namespace}/{name}"), false, &content)

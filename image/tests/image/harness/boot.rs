@@ -108,8 +108,8 @@ fn boot_that_is_told_to_end_leaves_nothing() {
     let mut boot = Boot::start(&image, &[]);
     boot.wait_for("the word");
     let qemu = boot.qemu();
-    let told = Command::new("kill").arg(boot.child.id().to_string()).status().unwrap();
-    assert!(told.success());
+    let reported = Command::new("kill").arg(boot.child.id().to_string()).status().unwrap();
+    assert!(reported.success());
     assert_eq!(boot.end().code(), Some(128 + 15));
     assert!(!qemu.is_alive());
     assert_eq!(boot.left_behind(), 0);

@@ -1,7 +1,7 @@
 //! What is written, over all combinations of our marks, upstream's marks, finalizers and places.
 
 use proptest::prelude::*;
-use weaver_api::marks::{
+use weaver_api::ownership::{
     FINALIZER, SOURCE_ANNOTATION, UPSTREAM_NAME_ANNOTATION, UPSTREAM_NAME_LABEL,
     UPSTREAM_NAMESPACE_ANNOTATION, UPSTREAM_NAMESPACE_LABEL,
 };

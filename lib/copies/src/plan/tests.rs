@@ -162,7 +162,7 @@ fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
     let mut copy = desired_of(owner("dead"), "1").create("foo").metadata;
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Others);
     // Taken over, and then one of its two marks was lost.
-    copy.labels.get_or_insert_default().insert(weaver_api::marks::SYNC_UID_LABEL.into(), "u1".into());
+    copy.labels.get_or_insert_default().insert(weaver_api::ownership::SYNC_UID_LABEL.into(), "u1".into());
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
     copy = desired("1").create("foo").metadata;
     copy.labels = None;

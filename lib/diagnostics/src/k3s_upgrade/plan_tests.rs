@@ -152,9 +152,9 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
             "343 MiB are free for k3s' data, and 344 are needed",
         ),
     ] {
-        let told = refusals(&facts, Request::Upgrade);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(want), "{told:?} {want}");
+        let reported = refusals(&facts, Request::Upgrade);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains(want), "{reported:?} {want}");
     }
 }
 
@@ -182,8 +182,8 @@ fn who_goes_back_need_not_have_a_k3s_that_works() {
     assert_eq!(refusals(&broken, Request::Upgrade).len(), 2);
     // And not across a minor version, as an upgrade would not.
     let across = with(|new| new.version = Some(Ok(version("v1.35.1+k3s1"))));
-    let told = refusals(&across, Request::RollBack);
-    assert!(told[0].contains("restore the database"), "{told:?}");
+    let reported = refusals(&across, Request::RollBack);
+    assert!(reported[0].contains("restore the database"), "{reported:?}");
 }
 
 proptest! {

@@ -42,9 +42,9 @@ pub fn hash(text: &str) -> Option<String> {
 pub fn hash_in(sums: &str, files: &[&str]) -> Option<String> {
     let of = |file: &str| {
         sums.lines().find_map(|line| {
-            let (told, name) = line.trim_end().split_once(' ')?;
+            let (reported, name) = line.trim_end().split_once(' ')?;
             // A second space, or an asterisk for a binary file.
-            (name.strip_prefix([' ', '*']).unwrap_or(name) == file).then(|| hash(told)).flatten()
+            (name.strip_prefix([' ', '*']).unwrap_or(name) == file).then(|| hash(reported)).flatten()
         })
     };
     files.iter().find_map(|file| of(file))
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn the_address_is_that_of_the_lock_of_the_image() {
         let lock = include_str!("../../../../image/k3s.lock");
-        let told = |key: &str| lock.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
-        let version = told("version:").parse().unwrap();
-        assert_eq!(address(ADDRESS, &version, "k3s-arm64"), format!("{}/k3s-arm64", told("address:")));
+        let reported = |key: &str| lock.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
+        let version = reported("version:").parse().unwrap();
+        assert_eq!(address(ADDRESS, &version, "k3s-arm64"), format!("{}/k3s-arm64", reported("address:")));
         for architecture in ["aarch64", "x86_64"] {
             let program = files(architecture).unwrap().program;
             assert!(lock.contains(&format!("\n  {program}: ")), "{architecture}");

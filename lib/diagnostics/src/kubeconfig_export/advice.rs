@@ -104,7 +104,7 @@ fn only_here(name: &ServingName) -> String {
 mod tests {
     use super::*;
 
-    fn told(name: &str, served: &[&str], is_tls_server_name: bool) -> String {
+    fn reported(name: &str, served: &[&str], is_tls_server_name: bool) -> String {
         NotServed {
             name: name.parse().unwrap(),
             is_tls_server_name,
@@ -130,21 +130,21 @@ to have it served, do one of these on the Pi:
     sudo systemctl restart k3s
 or keep the certificate, and have kubectl verify a name that it has:
     weaver kubeconfig export raspi --tls-server-name raspik3d";
-        assert_eq!(told("raspi", &["kubernetes", "raspik3d"], false), want);
+        assert_eq!(reported("raspi", &["kubernetes", "raspik3d"], false), want);
     }
 
     #[test]
     fn without_a_near_name_any_served_one_is_offered() {
-        let text = told("fd00::1", &["*.pi.lan", "kubernetes"], false);
+        let text = reported("fd00::1", &["*.pi.lan", "kubernetes"], false);
         assert!(text.ends_with("export fd00::1 --tls-server-name kubernetes"), "{text}");
         assert!(text.contains("/91-fd00--1.yaml") && !text.contains("nearest"), "{text}");
-        let text = told("pi", &[], false);
+        let text = reported("pi", &[], false);
         assert!(text.contains("served: no names at all") && text.ends_with("restart k3s"), "{text}");
     }
 
     #[test]
     fn a_tls_server_name_that_is_not_served() {
-        let text = told("raspi", &["raspik3d"], true);
+        let text = reported("raspi", &["raspik3d"], true);
         assert!(
             text.ends_with("  nearest: raspik3d\ngive --tls-server-name one of the served names"),
             "{text}"
@@ -163,12 +163,15 @@ or keep the certificate, and have kubectl verify a name that it has:
             ("pi.lan", None, None),
             ("192.168.1.7", None, None),
         ] {
-            let told = hard_to_find(&name.parse().unwrap(), address.map(|a: &str| a.parse().unwrap()));
+            let reported = hard_to_find(&name.parse().unwrap(), address.map(|a: &str| a.parse().unwrap()));
             match want {
                 Some(want) => {
-                    assert!(told.as_ref().is_some_and(|told| told.contains(want)), "{name}: {told:?}");
+                    assert!(
+                        reported.as_ref().is_some_and(|reported| reported.contains(want)),
+                        "{name}: {reported:?}"
+                    );
                 }
-                None => assert_eq!(told, None, "{name}"),
+                None => assert_eq!(reported, None, "{name}"),
             }
         }
     }

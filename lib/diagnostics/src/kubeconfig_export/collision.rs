@@ -125,7 +125,7 @@ mod tests {
     const CONTEXT: &str = "{name: pi, context: {cluster: pi, user: pi, namespace: mine}}";
 
     /// (without `--force`, with it)
-    fn told(theirs: &Document) -> (Option<Collision>, Option<Collision>) {
+    fn reported(theirs: &Document) -> (Option<Collision>, Option<Collision>) {
         let new = pi("https://pi:6443", "new");
         (collision(theirs, &new, false), collision(theirs, &new, true))
     }
@@ -142,7 +142,7 @@ mod tests {
         for theirs in
             [Document::empty(), installed_again, without_context, work, pi("https://pi:6443", "new")]
         {
-            assert_eq!(told(&theirs), (None, None), "{}", theirs.to_yaml());
+            assert_eq!(reported(&theirs), (None, None), "{}", theirs.to_yaml());
         }
     }
 
@@ -159,11 +159,11 @@ mod tests {
             let theirs = theirs(clusters, users, &format!("{{name: work, context: {context}}}, {CONTEXT}"));
             let want = Collision::Used { name: "pi".to_owned(), other: "work".to_owned(), whole: false };
             assert!(!want.to_string().contains("--force") && want.to_string().contains("--context NEW"));
-            assert_eq!(told(&theirs), (Some(want.clone()), Some(want)), "{context}");
+            assert_eq!(reported(&theirs), (Some(want.clone()), Some(want)), "{context}");
         }
         let theirs = theirs(OURS, USER, "{name: other, context: {cluster: pi, user: pi}}");
         let want = Collision::Used { name: "pi".to_owned(), other: "other".to_owned(), whole: true };
-        assert_eq!(told(&theirs), (Some(want), None), "both move together");
+        assert_eq!(reported(&theirs), (Some(want), None), "both move together");
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             let want = Collision::Foreign { what, name: "pi".to_owned() };
             assert!(want.to_string().contains("--force") && want.to_string().contains("--context NEW"));
             assert_eq!(
-                told(&theirs(clusters, users, contexts)),
+                reported(&theirs(clusters, users, contexts)),
                 (Some(want), None),
                 "{clusters} {users} {contexts}"
             );
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_name_in_a_message_is_no_terminal_sequence() {
         let theirs = theirs("", "", "{name: \"a\\e[2J\", context: {cluster: pi, user: x}}");
-        let text = told(&theirs).0.unwrap().to_string();
+        let text = reported(&theirs).0.unwrap().to_string();
         assert!(!text.contains(char::is_control) && text.contains("a\\u{1b}[2J"), "{text}");
     }
 

@@ -7,7 +7,7 @@ use crate::kernel_cmdline::{MemorySetting, lines, memory_setting};
 use crate::next_boot::BootFile;
 
 /// The verdict, with what such a start would take.
-pub(super) fn told(facts: &CgroupFacts, mut finding: Finding) -> Finding {
+pub(super) fn reported(facts: &CgroupFacts, mut finding: Finding) -> Finding {
     match &facts.next.on_request {
         Some(BootFile::Read(file)) => {
             let setting = memory_setting(lines(&file.text)[0]);
@@ -77,12 +77,12 @@ mod tests {
         ] {
             let found = findings(&facts(read(text), true));
             assert_eq!((found.len(), found[0].code), (1, Code::MemoryCgroupOk), "{text}");
-            let told = found[0].message.split_once("0 tryboot").map(|(_, told)| told);
-            assert_eq!(told.is_some(), want.is_some(), "{text}: {}", found[0].message);
+            let reported = found[0].message.split_once("0 tryboot").map(|(_, reported)| reported);
+            assert_eq!(reported.is_some(), want.is_some(), "{text}: {}", found[0].message);
             let seen = found[0].evidence.iter().find(|seen| seen.place.file.ends_with("cmdline-try.txt"));
             assert_eq!(seen.is_some(), want.is_some(), "{text}");
-            if let (Some(told), Some(seen), Some((how, what))) = (told, seen, want) {
-                assert!(told.ends_with(how) && seen.saw.ends_with(what), "{told}: {}", seen.saw);
+            if let (Some(reported), Some(seen), Some((how, what))) = (reported, seen, want) {
+                assert!(reported.ends_with(how) && seen.saw.ends_with(what), "{reported}: {}", seen.saw);
             }
             assert!(found[0].remedy.is_none());
         }

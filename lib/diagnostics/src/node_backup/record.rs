@@ -77,9 +77,9 @@ mod tests {
         };
         let text = serde_json::to_string(&record(Phase::Swap)).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(Phase::Swap));
-        let told = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x")).is_some();
+        let reported = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x")).is_some();
         assert_eq!(
-            (told(Phase::Swap, false), told(Phase::Swap, true), told(Phase::Done, false)),
+            (reported(Phase::Swap, false), reported(Phase::Swap, true), reported(Phase::Done, false)),
             (true, false, false)
         );
     }

@@ -37,13 +37,13 @@ fn card_or_disk<'a>(line: &'a str, context: &Context) -> Option<(&'a str, Option
 }
 
 /// The remedy of the row is for a card.
-fn told(details: Details, device: &str, bus: Option<Bus>) -> Details {
+fn of_device(details: Details, device: &str, bus: Option<Bus>) -> Details {
     if device.starts_with("mmc") { details } else { details.remedy(disks::remedy(device, bus)) }
 }
 
 pub(super) fn device_fails(line: &str, context: &Context) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
-    Some(told(Details::message(format!("reading from or writing to {device} fails")), device, bus))
+    Some(of_device(Details::message(format!("reading from or writing to {device} fails")), device, bus))
 }
 
 /// A buffer is lost with each stick that is unplugged; of a card it is news.
@@ -70,7 +70,7 @@ pub(super) fn of_a_card(line: &str, context: &Context) -> Option<Details> {
     if device.starts_with("mmc") {
         return Some(Details::default());
     }
-    Some(told(Details::message(format!("the file system on {device} has errors")), device, bus))
+    Some(of_device(Details::message(format!("the file system on {device} has errors")), device, bus))
 }
 
 /// The root file system, wherever it is: no name of a device at all counts as well.
@@ -80,7 +80,7 @@ pub(super) fn remounted(line: &str, context: &Context) -> Option<Details> {
         return Some(Details::default());
     }
     let (device, bus) = card_or_disk(line, context)?;
-    Some(told(Details::message(format!("the file system on {device} was made read-only")), device, bus))
+    Some(of_device(Details::message(format!("the file system on {device} was made read-only")), device, bus))
 }
 
 /// What the kernel recorded in the file system at an earlier start.
@@ -88,7 +88,7 @@ pub(super) fn recorded(line: &str, context: &Context) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
     let message = format!("the file system on {device} had errors that no one has repaired");
     Some(
-        told(Details::message(message), device, bus).remedy(
+        of_device(Details::message(message), device, bus).remedy(
             Remedy::new(
                 "have it checked at the next start; if errors come back, save the state of k3s and replace the card or disk",
             )

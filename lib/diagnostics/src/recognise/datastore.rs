@@ -28,9 +28,9 @@ pub(super) fn external(line: &str) -> Option<Details> {
     }
     if let Some(address) = after(line, "dial tcp ", &[' ', '"']).map(|address| address.trim_end_matches(':'))
     {
-        let told = Details::message(format!("the database of k3s does not answer at {address}"));
+        let details = Details::message(format!("the database of k3s does not answer at {address}"));
         return Some(match address.rsplit_once(':') {
-            Some((host, port)) if is_plain(host) && is_plain(port) => told.remedy(
+            Some((host, port)) if is_plain(host) && is_plain(port) => details.remedy(
                 Remedy::new(
                     "start the database, or correct `datastore-endpoint`; it must listen at an address that this host \
                      reaches, and not at 127.0.0.1 alone",
@@ -38,7 +38,7 @@ pub(super) fn external(line: &str) -> Option<Details> {
                 .command(format!("nc -vz {host} {port}"))
                 .command("sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system"),
             ),
-            _ => told,
+            _ => details,
         });
     }
     has(&["driver: bad connection", "invalid connection", "failed to connect to `"])
@@ -56,11 +56,11 @@ pub(super) fn external_of_kine(line: &str) -> Option<Details> {
 
 /// kine's log; other programs ping databases as well.
 pub(super) fn ping(line: &str) -> Option<Details> {
-    let told = ["level=error", "ERRO[", "k3s["]
+    let details = ["level=error", "ERRO[", "k3s["]
         .iter()
         .any(|words| line.contains(words))
         .then(|| external(line))??;
-    Some(if line.contains("k3s[") { told } else { told.hint() })
+    Some(if line.contains("k3s[") { details } else { details.hint() })
 }
 
 fn no_connection_left() -> Details {

@@ -334,15 +334,15 @@ pub(super) fn damaged_list(line: &str) -> Option<Details> {
 /// dpkg's record of what is installed, and the changes that it had not taken over yet.
 pub(super) fn damaged_status(line: &str) -> Option<Details> {
     let file = after(line, "parsing file '", &['\'']).filter(|file| is_plain(file))?;
-    let told = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
+    let details = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
     Some(if file.starts_with("/var/lib/dpkg/updates/") {
-        told.remedy(
+        details.remedy(
             Remedy::new("move the file away, and have dpkg finish what it had begun")
                 .command(format!("sudo mv {file} /root/"))
                 .command("sudo dpkg --configure -a"),
         )
     } else {
-        told.remedy(
+        details.remedy(
             Remedy::new("put back the copy that Debian keeps of each day; what was installed since then is installed again")
                 .command("ls -lt /var/backups/dpkg.status*")
                 .command("sudo cp -a /var/lib/dpkg/status /root/status.damaged")

@@ -37,9 +37,9 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
         .or_else(|| after(line, "container registry ", &[' ', ':', '"']))
         .filter(|server| !server.is_empty());
     let Some(server) = server else { return Some(Details::default()) };
-    let told = Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"));
+    let details = Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"));
     Some(if is_of_podman(line) && is_host(server) {
-        told.remedy(
+        details.remedy(
             Remedy::new(
                 "podman and skopeo: say so in /etc/containers/registries.conf.d, or pass `--tls-verify=false`. k3s has its own \
                  list: the last command prints what to add to /etc/rancher/k3s/registries.yaml",
@@ -50,7 +50,7 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
             .command(format!("weaver registry config {server} --http")),
         )
     } else {
-        told
+        details
     })
 }
 
@@ -136,13 +136,13 @@ fn reached(line: &str) -> Option<Details> {
     .or_else(|| line.contains("\": EOF").then_some("the connection was closed"))?;
     let host =
         after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
-    let told = Details::message(format!("the node does not reach {host}: {why}"));
+    let details = Details::message(format!("the node does not reach {host}: {why}"));
     if !is_host(host) {
-        return Some(told);
+        return Some(details);
     }
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let is_of_a_service = name.split('.').skip(2).any(|label| label == "svc");
-    Some(told.remedy(if is_of_a_service {
+    Some(details.remedy(if is_of_a_service {
         Remedy::new(
             "this is a Service, whose name only pods can resolve; images are pulled by the node. Make the Service a \
              NodePort, and name that address as a mirror in /etc/rancher/k3s/registries.yaml",
@@ -222,9 +222,9 @@ pub(super) fn certificate(line: &str) -> Option<Details> {
             ),
         );
     }
-    let told = Details::message(format!("the certificate of the registry {host} is not trusted"));
+    let details = Details::message(format!("the certificate of the registry {host} is not trusted"));
     Some(if is_of_podman(line) && is_host(host) {
-        told.remedy(
+        details.remedy(
             Remedy::new(
                 "podman and skopeo: copy the CA certificate into the directory below. k3s has its own list: the last command \
                  prints what to add to /etc/rancher/k3s/registries.yaml",
@@ -233,7 +233,7 @@ pub(super) fn certificate(line: &str) -> Option<Details> {
             .command(format!("weaver registry config {host} --ca-file /etc/rancher/k3s/registry-ca.crt")),
         )
     } else {
-        told
+        details
     })
 }
 

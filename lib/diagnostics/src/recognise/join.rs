@@ -130,12 +130,12 @@ pub(super) fn name_not_served(line: &str) -> Option<Details> {
     if is_this_machine(server) {
         return None;
     }
-    let told =
+    let details =
         Details::message(format!("the server's certificate does not have the name `{used}` of `server`"));
-    let Ok(name) = used.parse::<ServingName>() else { return Some(told) };
+    let Ok(name) = used.parse::<ServingName>() else { return Some(details) };
     let file = name.to_string().replace([':', '*'], "-");
     Some(
-        told.remedy(
+        details.remedy(
             Remedy::new(
                 "on the server, have k3s serve this name too: by `names` under [api] of its weaver.toml and a reboot, or with \
                  these commands",

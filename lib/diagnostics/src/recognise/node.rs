@@ -143,13 +143,13 @@ pub(super) fn no_endpoint(line: &str) -> Option<Details> {
     if has(&["aiting for", "container factory", "factory.go"]) {
         return None;
     }
-    let told = Details::message(format!("no container runtime listens at {socket}"));
+    let details = Details::message(format!("no container runtime listens at {socket}"));
     if has(CLIENTS) {
-        return Some(of_k3s(told));
+        return Some(of_k3s(details));
     }
     // An agent that looks at containers, whose own settings name the socket.
     Some(
-        told.hint().remedy(
+        details.hint().remedy(
             Remedy::new(
                 "if the program is to look at the containers of k3s, give it k3s' socket in its settings, and root's rights",
             )

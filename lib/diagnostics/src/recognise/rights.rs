@@ -94,16 +94,16 @@ pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let (verb, resource) = (after(line, "\" cannot ", &[' '])?, after(line, "resource \"", &['"'])?);
     let whole = after(line, "in the namespace \"", &['"']);
     let place = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
-    let told = Details::message(format!("the user {user} may not {verb} {resource} {place}"));
+    let details = Details::message(format!("the user {user} may not {verb} {resource} {place}"));
     let scope = whole.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
     let is_plain = [user, verb, resource].into_iter().chain(whole).all(is_plain);
     Some(if is_plain {
-        told.remedy(
+        details.remedy(
             Remedy::new("use an administrator's kubeconfig, or have an administrator grant the right; the command shows it")
                 .command(format!("kubectl auth can-i {verb} {resource} {scope}")),
         )
     } else {
-        told
+        details
     })
 }
 

@@ -143,14 +143,14 @@ pub(super) fn unreadable(line: &str) -> Option<Details> {
         .or_else(|| after(line, "mkdir ", &[':', ' ', '"']))
         .filter(|file| file.starts_with('/') && is_plain(file))?;
     (is_fatal(line) && !line.contains("/volumes/")).then(|| {
-        let told = Details::message(format!("k3s cannot read {file}: {why}"));
+        let details = Details::message(format!("k3s cannot read {file}: {why}"));
         if why == "permission denied" {
-            return told.remedy(
+            return details.remedy(
                 Remedy::new("k3s runs as root: start it by systemd or with sudo; the rights of the file")
                     .command(format!("sudo ls -l {file}")),
             );
         }
-        told
+        details
     })
 }
 
@@ -224,11 +224,12 @@ pub(super) fn undefined_flag(line: &str) -> Option<Details> {
     }
     // crictl, ctr and the other commands of k3s say it too.
     line.contains("Incorrect Usage").then(|| {
-        let told = Details::message(format!("the program does not know the flag `--{flag}`"));
-        told.remedy(Remedy::new(
-            "its `--help` lists those of this version; where it is k3s, it does not start",
-        ))
-        .hint()
+        let details = Details::message(format!("the program does not know the flag `--{flag}`"));
+        details
+            .remedy(Remedy::new(
+                "its `--help` lists those of this version; where it is k3s, it does not start",
+            ))
+            .hint()
     })
 }
 

@@ -56,12 +56,12 @@ fn sentences() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         for line in text.split(" ⏎ ") {
             let line = plain(line.as_bytes());
             let lower = line.to_ascii_lowercase();
-            let told = wordings().find(|(of, wording)| {
+            let reported = wordings().find(|(of, wording)| {
                 of.id() == code
                     && lower.contains(wording.needle)
                     && wording.read(&line, &mut context).is_some()
             });
-            if let Some((_, wording)) = told {
+            if let Some((_, wording)) = reported {
                 sentences.entry(code).or_default().insert(wording.needle);
             }
         }

@@ -180,19 +180,19 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
             ),
         );
     }
-    let told = Details::message(message);
+    let details = Details::message(message);
     if peer == Peer::Unnamed {
         let whom = used
             .and_then(|used| used.parse::<ServingName>().ok())
             .map_or_else(String::new, |name| format!(" {name}"));
-        return Some(told.hint().remedy(Remedy::new(format!(
+        return Some(details.hint().remedy(Remedy::new(format!(
             "the line does not say which server it is. If it is the API server, have k3s serve the name{whom} too (`tls-san+:` \
              in a drop-in, restart), or connect by a name that it has; if it is another, its administrator has to change \
              its certificate"
         ))));
     }
     // Only what can be nothing but a name becomes part of a command.
-    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
+    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(details) };
     let text = name.to_string();
     let served = |wanted: &&String| wanted.parse::<ServingName>().is_ok() && !wanted.starts_with('*');
     let presented: Vec<String> = presented.iter().filter(served).cloned().collect();
@@ -207,10 +207,10 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
     if let Some(cluster) = k3d::cluster::of_served(&presented) {
         let mut remedy = k3d::verdict::serve(cluster, &text, &presented);
         remedy.explain += &instead;
-        return Some(told.remedy(remedy));
+        return Some(details.remedy(remedy));
     }
     let file = text.replace([':', '*'], "-");
-    Some(told.remedy(
+    Some(details.remedy(
         Remedy::new(format!(
             "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml \
              instead{instead}\n\
@@ -271,8 +271,8 @@ pub(super) fn alert(line: &str) -> Option<Details> {
     } else {
         "is of another cluster, or of this one before it was reinstalled"
     };
-    let told = Details::message(format!("the server refused this client's certificate: it {why}"));
-    Some(if peer::peer(line) == Peer::ApiServer { told } else { told.hint() })
+    let details = Details::message(format!("the server refused this client's certificate: it {why}"));
+    Some(if peer::peer(line) == Peer::ApiServer { details } else { details.hint() })
 }
 
 /// curl and Python, with nothing but the library's words.
@@ -310,12 +310,12 @@ pub(super) fn dates(line: &str) -> Option<Details> {
             message.replace("by the client's clock", "which a client brought, by the server's clock"),
         ));
     }
-    let told = Details::message(message);
+    let details = Details::message(message);
     if peer == Peer::ApiServer {
-        return Some(told);
+        return Some(details);
     }
     Some(
-        told.hint().remedy(
+        details.hint().remedy(
             Remedy::new(
                 "compare the clocks first. The line does not say which server it is: if it is the API server, restart k3s, \
                  which renews its certificates at start; another's is renewed by its administrator",

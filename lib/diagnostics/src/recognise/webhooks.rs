@@ -28,19 +28,19 @@ fn converts(line: &str) -> Option<&str> {
 }
 
 fn of_others(line: &str, whose: &str) -> Details {
-    let told = Details::message(format!("{whose} fails: {}", why(line)));
+    let details = Details::message(format!("{whose} fails: {}", why(line)));
     // Only what can be nothing but a namespace becomes part of a command.
     let host = after(line, "https://", &['/', ':', '?']).unwrap_or_default();
     let namespace = host.strip_suffix(".svc").and_then(|host| Some(host.split_once('.')?.1));
     match namespace.filter(|namespace| is_plain(namespace)) {
-        Some(namespace) => told.remedy(
+        Some(namespace) => details.remedy(
             Remedy::new(
                 "look at the program in that namespace; reinstall it, or, if it is gone for good, remove its webhook \
                  configuration or CRD",
             )
             .command(format!("kubectl -n {namespace} get pods,services,endpointslices")),
         ),
-        None => told,
+        None => details,
     }
 }
 

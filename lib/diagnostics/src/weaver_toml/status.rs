@@ -81,8 +81,8 @@ mod tests {
             Ok(read) => return Ok(read.config.status),
             Err(faults) => faults,
         };
-        let told = |fault: &Fault| format!("{}: {}; {}", fault.line, fault.message, fault.remedy);
-        Err(faults.iter().map(told).collect::<Vec<_>>().join("\n"))
+        let reported = |fault: &Fault| format!("{}: {}; {}", fault.line, fault.message, fault.remedy);
+        Err(faults.iter().map(reported).collect::<Vec<_>>().join("\n"))
     }
 
     #[test]

@@ -215,8 +215,8 @@ mod tests {
         #[test]
         fn no_mistake_repeats_a_password(text in "[A-Z]{4}\\PC{0,80}") {
             if let Some(mistake) = password_mistake(&text) {
-                let told = format!("{} {}", mistake.message, mistake.remedy);
-                prop_assert!(!told.contains(&text[..4]) || "`ASCII`".contains(&text[..4]), "{}", told);
+                let reported = format!("{} {}", mistake.message, mistake.remedy);
+                prop_assert!(!reported.contains(&text[..4]) || "`ASCII`".contains(&text[..4]), "{}", reported);
             }
         }
     }

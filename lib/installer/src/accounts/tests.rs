@@ -3,7 +3,7 @@ use k8s_openapi::api::admissionregistration::v1::MatchResources;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use weaver_api::convert::ANNOTATION;
-use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
+use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
 use weaver_api::schema::{NEVER_COPIED, RESERVED_KEYS, RESERVED_PREFIXES};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 

@@ -212,8 +212,8 @@ mod tests {
         assert!(leaf.names().contains("weaver-webhook.config-weaver.svc"), "{:?}", leaf.names());
         let authority = Pair::parse(&held(&secret, CA)).unwrap();
         assert_eq!(is_trusted(&leaf, &authority), Some(true));
-        let told = certificates.ca_bundle;
-        assert!(held(&secret, CA).starts_with(told.as_bytes()) && !told.contains("PRIVATE KEY"));
+        let reported = certificates.ca_bundle;
+        assert!(held(&secret, CA).starts_with(reported.as_bytes()) && !reported.contains("PRIVATE KEY"));
         assert_eq!(secret.metadata.name.as_deref(), Some("weaver-webhook"));
     }
 
@@ -252,11 +252,11 @@ mod tests {
         // A leaf of the old one is not trusted with a new CA.
         let (secret, _) = without(CA, None).unwrap();
         assert!(held(&secret, CA) != held(&first, CA) && held(&secret, LEAF) != held(&first, LEAF));
-        let words = without(CA, Some(b"garbage")).unwrap_err().to_string();
-        assert!(words.contains("kubectl -n config-weaver delete secret weaver-webhook"), "{words}");
+        let message = without(CA, Some(b"garbage")).unwrap_err().to_string();
+        assert!(message.contains("kubectl -n config-weaver delete secret weaver-webhook"), "{message}");
         let leaf = held(&first, LEAF);
-        let words = without(CA, Some(&leaf)).unwrap_err().to_string();
-        assert!(words.contains("not a CA certificate"), "{words}");
+        let message = without(CA, Some(&leaf)).unwrap_err().to_string();
+        assert!(message.contains("not a CA certificate"), "{message}");
     }
 
     #[test]

@@ -335,7 +335,7 @@ async fn a_policy_or_quota_that_refuses_the_proof_is_a_warning_and_no_failure() 
         let report =
             install(&client, webhook, &IMPATIENT, |step| steps.push(step.to_string())).await.unwrap();
         assert!(report.changed() && !report.proved);
-        assert!(report.not_provable.as_ref().is_some_and(|told| told.contains(words)), "{report:?}");
+        assert!(report.not_provable.as_ref().is_some_and(|reported| reported.contains(words)), "{report:?}");
         let last = steps.last().unwrap();
         assert!(last.starts_with("warning: it was not proved") && last.contains(words), "{last}");
     }

@@ -139,8 +139,8 @@ fn imagers_network_makes_room_and_both_lines_are_named() {
     let instead = host.read(IN_ITS_PLACE);
     assert!(instead.contains("    eth0:\n      dhcp4: \"true\""), "the wired port stays: {instead}");
     assert_eq!(fs::metadata(host.path(IN_ITS_PLACE)).unwrap().permissions().mode() & 0o7777, 0o600);
-    let told = [said.stderr, said.report.to_string(), instead, host.read(NETPLAN)].concat();
-    assert!(THEIRS.iter().all(|theirs| IMAGERS.contains(theirs) && !told.contains(theirs)), "{told}");
+    let reported = [said.stderr, said.report.to_string(), instead, host.read(NETPLAN)].concat();
+    assert!(THEIRS.iter().all(|theirs| IMAGERS.contains(theirs) && !reported.contains(theirs)), "{reported}");
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn next_to_the_owners(path: &str, content: &str) -> (String, bool) {
     let host = Host::new();
     host.write(path, content);
     let said = host.configure(&format!("{WIFI}[network]\ndns = [\"9.9.9.9\"]\n")).exits(0);
-    let told = format!("{}{}", said.stderr, said.report);
-    assert!(!told.contains("theirs99") && !told.contains("hunter2"), "{told}");
+    let reported = format!("{}{}", said.stderr, said.report);
+    assert!(!reported.contains("theirs99") && !reported.contains("hunter2"), "{reported}");
     assert_eq!(host.read(path), content, "it is the owner's");
     let netplan = host.read(NETPLAN);
     assert!(netplan.contains("9.9.9.9"), "the wired port is set up: {netplan}");

@@ -85,15 +85,15 @@ impl Root {
         }
         let mut open: Vec<_> = IDENTITY.map(str::to_owned).into();
         while let Some(directory) = open.pop() {
-            let told = |error: Ext4Error| format!("{directory} cannot be read: {error}");
+            let reported = |error: Ext4Error| format!("{directory} cannot be read: {error}");
             let entries = match self.0.read_dir(directory.as_str()) {
                 Err(Ext4Error::NotFound) => continue,
-                entries => entries.map_err(told)?,
+                entries => entries.map_err(reported)?,
             };
             for entry in entries {
-                let entry = entry.map_err(told)?;
+                let entry = entry.map_err(reported)?;
                 let path = entry.path().display().to_string();
-                match entry.file_type().map_err(told)? {
+                match entry.file_type().map_err(reported)? {
                     kind if kind.is_dir() && !path.ends_with('.') => open.push(path),
                     kind if kind.is_regular_file() => {
                         found.insert(path.clone(), self.read(&path)?.unwrap_or_default());

@@ -49,7 +49,7 @@ struct Seen {
     /// What is shown: the state at some counts only, so that the tenth error of a minute is no news.
     shown: (u64, u64, String),
     /// When it was last sent as an event.
-    told: Option<u64>,
+    reported: Option<u64>,
     /// The file system is mounted for writing again.
     is_mended: bool,
     code: Code,
@@ -155,7 +155,7 @@ impl KernelLog {
             first: at,
             last: at,
             shown: (0, at, String::new()),
-            told: None,
+            reported: None,
             is_mended: false,
             code,
             remedy: None,
@@ -174,9 +174,10 @@ impl KernelLog {
         if trouble == Trouble::DiskReset && seen.count < RESETS {
             return None;
         }
-        let reason =
-            trouble.reason().filter(|_| seen.told.is_none_or(|told| at.saturating_sub(told) >= HOUR))?;
-        seen.told = Some(at);
+        let reason = trouble
+            .reason()
+            .filter(|_| seen.reported.is_none_or(|reported| at.saturating_sub(reported) >= HOUR))?;
+        seen.reported = Some(at);
         Some(KernelEvent { reason, note: format!("{}: {}", trouble.message(&subject, false), seen.shown.2) })
     }
 

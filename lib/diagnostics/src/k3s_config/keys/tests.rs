@@ -180,12 +180,12 @@ fn a_flag_of_the_unit_decides_what_the_addresses_of_services_are() {
         value: value.to_owned(),
         origin: Place::line("/etc/systemd/system/k3s.service", 3),
     };
-    for (flag, told) in [
+    for (flag, reported) in [
         (given("service-cidr", "10.96.0.0/12"), 0),
         (given("disable", "traefik,coredns"), 0),
         (given("disable", "traefik"), 1),
     ] {
-        assert_eq!(lint(std::slice::from_ref(&file), &[flag], Role::Server).len(), told);
+        assert_eq!(lint(std::slice::from_ref(&file), &[flag], Role::Server).len(), reported);
     }
 }
 

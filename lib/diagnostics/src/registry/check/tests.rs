@@ -83,11 +83,11 @@ fn what_is_wrong_with_the_way_to_it() {
         ..answers(status)
     };
     let with = |reply| RegistryFacts { http: Ok(reply), ..by_http() };
-    let told = |facts: RegistryFacts| RegistryFacts { configured: Some(file(HTTP)), ..facts };
+    let reported = |facts: RegistryFacts| RegistryFacts { configured: Some(file(HTTP)), ..facts };
     for (name, facts, want) in [
         ("https", good(), vec![]),
         ("http", by_http(), vec![(RegistryPlainHttp, Warn)]),
-        ("http, as configured", told(by_http()), vec![]),
+        ("http, as configured", reported(by_http()), vec![]),
         (
             "http, not configured",
             RegistryFacts { configured: Some(file("")), ..by_http() },
@@ -101,7 +101,7 @@ fn what_is_wrong_with_the_way_to_it() {
             },
             vec![],
         ),
-        ("https, http configured", told(good()), vec![(RegistriesWithoutEffect, Warn)]),
+        ("https, http configured", reported(good()), vec![(RegistriesWithoutEffect, Warn)]),
         ("localhost by http", RegistryFacts { registry: "localhost:5000".to_owned(), ..by_http() }, vec![]),
         (
             "no such host",
@@ -112,13 +112,17 @@ fn what_is_wrong_with_the_way_to_it() {
         ("another server", with(answers(404)), vec![(RegistryUnreachable, Fail)]),
         (
             "a password is wanted",
-            told(with(asks("Basic", 401, Sent::None))),
+            reported(with(asks("Basic", 401, Sent::None))),
             vec![(RegistryAccessDenied, Warn)],
         ),
-        ("a wrong password", told(with(asks("Basic", 401, Sent::Yes))), vec![(RegistryAccessDenied, Fail)]),
+        (
+            "a wrong password",
+            reported(with(asks("Basic", 401, Sent::Yes))),
+            vec![(RegistryAccessDenied, Fail)],
+        ),
         (
             "a token is wanted",
-            told(with(asks("Bearer", 401, Sent::None))),
+            reported(with(asks("Bearer", 401, Sent::None))),
             vec![(RegistryAccessDenied, Unknown)],
         ),
     ] {

@@ -111,9 +111,9 @@ async fn a_retry_that_is_asked_for_ends_a_long_pause_and_no_short_one() {
 #[tokio::test(start_paused = true)]
 async fn lists_of_one_tenant_wait_for_a_permit_and_give_it_back() {
     let lists = Arc::new(Semaphore::new(1));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::new(Mutex::new(Vec::new()));
     let watch = |name: &'static str| {
-        let (lists, told) = (lists.clone(), told.clone());
+        let (lists, reported) = (lists.clone(), reported.clone());
         tokio::spawn(async move {
             let list =
                 [Ok(Event::Init), Ok(Event::InitDone)].map(|item: Item| (Duration::from_secs(1), item));
@@ -123,14 +123,15 @@ async fn lists_of_one_tenant_wait_for_a_permit_and_give_it_back() {
             });
             let mut events = std::pin::pin!(with_backoff(list, Backoff::of_tenant(FIVE_MINUTES, lists)));
             while let Some(event) = events.next().await {
-                told.lock().unwrap().push((name, matches!(event, Ok(Event::InitDone))));
+                reported.lock().unwrap().push((name, matches!(event, Ok(Event::InitDone))));
             }
         })
     };
     let (one, two) = (watch("one"), watch("two"));
     one.await.unwrap();
     two.await.unwrap();
-    let order: Vec<_> = told.lock().unwrap().iter().map(|(name, done)| format!("{name} {done}")).collect();
+    let order: Vec<_> =
+        reported.lock().unwrap().iter().map(|(name, done)| format!("{name} {done}")).collect();
     assert_eq!(order, ["one false", "one true", "two false", "two true"]);
     assert_eq!(lists.available_permits(), 1);
 }
