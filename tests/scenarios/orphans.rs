@@ -36,7 +36,7 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     let params = PatchParams::default();
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(Some("true")))).await.unwrap();
     let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
-    assert!(!done && said.contains("existed before a ConfigMapSync adopted it"), "{said}");
+    assert!(!done && said.contains("existed before a sync adopted it"), "{said}");
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(None))).await.unwrap();
     // and any other is.
     let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
