@@ -193,6 +193,8 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
         let is_forbidden = |error: &Unlisted| matches!(error, Unlisted::Failed(kube::Error::Api(status)) if status.is_forbidden());
         match marked(client, kind, namespace).await {
             Ok(found) => marks.extend(found),
+            // Its definition was removed since the kinds were listed, and all objects with it.
+            Err(Unlisted::Failed(kube::Error::Api(status))) if status.code == 404 => {}
             // Few may list every kind.
             Err(error) if is_forbidden(&error) && !kind.is_of_config_map_sync() => unlisted += 1,
             // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
