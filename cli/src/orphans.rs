@@ -193,8 +193,6 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
         let is_forbidden = |error: &Unlisted| matches!(error, Unlisted::Failed(kube::Error::Api(status)) if status.is_forbidden());
         match marked(client, kind, namespace).await {
             Ok(found) => marks.extend(found),
-            // Its definition was removed since the kinds were listed, and all objects with it.
-            Err(Unlisted::Failed(kube::Error::Api(status))) if status.code == 404 => {}
             // Few may list every kind.
             Err(error) if is_forbidden(&error) && !kind.is_of_config_map_sync() => unlisted += 1,
             // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
@@ -264,7 +262,11 @@ pub async fn marked(
     let mut params = ListParams::default().labels(SYNC_UID_LABEL).limit(PAGE);
     let mut marked = Vec::new();
     loop {
-        let list = timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| Unlisted::Late)??;
+        let list = match timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| Unlisted::Late)? {
+            // Its definition was removed since the kinds were listed, and all objects with it.
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
+            list => list?,
+        };
         let metas = list.items.into_iter().map(|object| object.metadata);
         marked.extend(metas.filter_map(|meta| Some(Marked { place: ObjectKey::of(kind, &meta)?, meta })));
         match list.metadata.continue_.filter(|more| !more.is_empty()) {
