@@ -90,7 +90,7 @@ fn severity(severity: api::Severity) -> Option<Severity> {
 /// there changes the cluster: a node does not choose what an administrator is told to type.
 fn is_of_a_host(code: Code) -> bool {
     let of_a_host = matches!(
-        code.row().part,
+        code.row().category,
         Category::Node
             | Category::Host
             | Category::Tls

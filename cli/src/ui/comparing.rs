@@ -22,8 +22,8 @@ pub async fn comparison_page(
     let Some((found, patience)) = app.live.config_map_sync(&namespace, &name) else {
         return app.no_sync(SyncKind::ConfigMap);
     };
-    let reported = CommandLog::default();
-    let done = timeout(patience, compare(&app, &found, &reported)).await;
+    let log = CommandLog::default();
+    let done = timeout(patience, compare(&app, &found, &log)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
         Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
@@ -42,26 +42,20 @@ pub async fn comparison_page(
     } else {
         Held::No
     };
-    let comparison =
-        Comparison { lines: reported.lines(), copies: reported.copies(), held, role, error, offer };
+    let comparison = Comparison { lines: log.lines(), copies: log.copies(), held, role, error, offer };
     shown(compared(&app.frame(), &namespace, &name, &comparison))
 }
 
 /// As `weaver sync explain` does it; and what can be done about missing rights.
-async fn compare(
-    app: &App,
-    found: &SyncView,
-    reported: &CommandLog,
-) -> anyhow::Result<(Option<String>, Offer)> {
+async fn compare(app: &App, found: &SyncView, log: &CommandLog) -> anyhow::Result<(Option<String>, Offer)> {
     let client = &app.live.client;
     let Summary { namespace, name, .. } = &found.summary;
     let sync = asking::config_map_sync(client, namespace, name).await?;
-    let Some(compared) =
-        sync::compare(client, &sync, &|line| reported.tell(line), &|copy| reported.show(copy)).await
+    let Some(compared) = sync::compare(client, &sync, &|line| log.tell(line), &|copy| log.show(copy)).await
     else {
         return Ok((None, Offer::Nothing));
     };
-    let missing = sync::name_missing(client, &compared, &|line| reported.tell(line)).await;
+    let missing = sync::name_missing(client, &compared, &|line| log.tell(line)).await;
     // The status may be older than the lack of a right.
     let offer = if found.has_problem() || matches!(missing, Ok(Some(_))) {
         // What is found on the way was said above.
@@ -73,7 +67,7 @@ async fn compare(
         Ok(role) => Ok((role, offer)),
         // Who may not ask about others' rights may still grant.
         Err(error) if matches!(offer, Offer::Grant) => {
-            reported.tell(&format!("{error:#}"));
+            log.tell(&format!("{error:#}"));
             Ok((None, offer))
         }
         Err(error) => Err(error),

@@ -29,8 +29,8 @@ struct Lack {
 }
 
 /// What can be done about the rights of this account, by the user.
-pub async fn offer(client: &Client, compared: &Compared, reported: &CommandLog) -> Offer {
-    let parts = match sync::lacking(client, compared, &|line| reported.tell(line)).await {
+pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> Offer {
+    let parts = match sync::lacking(client, compared, &|line| log.tell(line)).await {
         Ok(parts) if parts.is_empty() => return Offer::Nothing,
         Ok(parts) => parts,
         Err(error) => return Offer::Unknown(clean(&format!("{error:#}"))),
@@ -50,18 +50,18 @@ pub async fn confirmation_page(
     let Some((_, limit)) = app.live.config_map_sync(&namespace, &name) else {
         return app.no_sync(SyncKind::ConfigMap);
     };
-    let reported = CommandLog::default();
-    let proposal = match timeout(limit, propose(&app, &namespace, &name, &reported)).await {
+    let log = CommandLog::default();
+    let proposal = match timeout(limit, propose(&app, &namespace, &name, &log)).await {
         Ok(Ok(proposal)) => proposal,
         Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
         Err(_) => Proposal::Failed(format!("the API server gave no answer within {} s", limit.as_secs())),
     };
-    shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &reported.lines()))
+    shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &log.lines()))
 }
 
-async fn propose(app: &App, namespace: &str, name: &str, reported: &CommandLog) -> anyhow::Result<Proposal> {
+async fn propose(app: &App, namespace: &str, name: &str, log: &CommandLog) -> anyhow::Result<Proposal> {
     let client = &app.live.client;
-    let Some(Lack { account, parts }) = lack(client, namespace, name, reported).await? else {
+    let Some(Lack { account, parts }) = lack(client, namespace, name, log).await? else {
         return Ok(Proposal::Failed("the spec breaks the rules that are listed below".to_owned()));
     };
     if parts.is_empty() {
@@ -82,11 +82,11 @@ async fn lack(
     client: &Client,
     namespace: &str,
     name: &str,
-    reported: &CommandLog,
+    log: &CommandLog,
 ) -> anyhow::Result<Option<Lack>> {
     let sync = asking::config_map_sync(client, namespace, name).await?;
-    let Some(read) = sync::read(client, &sync, &|line| reported.tell(line)).await else { return Ok(None) };
-    let parts = sync::lacking(client, &read, &|line| reported.tell(line)).await?;
+    let Some(read) = sync::read(client, &sync, &|line| log.tell(line)).await else { return Ok(None) };
+    let parts = sync::lacking(client, &read, &|line| log.tell(line)).await?;
     Ok(Some(Lack { account: read.account.to_string(), parts }))
 }
 

@@ -199,7 +199,7 @@ fn tail(text: &str, longest: usize) -> String {
 /// of a name that is not served, where it says why. Elsewhere it may be a time or a counter.
 #[must_use]
 pub fn evidence_counts(code: Code) -> bool {
-    code.row().part == Category::WeaverToml || code == Code::NameNotServed
+    code.row().category == Category::WeaverToml || code == Code::NameNotServed
 }
 
 /// What of a page, in its form for programs, makes it another page.

@@ -43,7 +43,7 @@ const K3S: &str = "k3s.service";
 const ROTATING: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(500);
 /// How often it is said that k3s is waited for; it takes minutes on a board that is busy.
-const TOLD: Duration = Duration::from_secs(10);
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// For one answer to whether the API is ready.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is taken out that is back after the start.
@@ -201,7 +201,7 @@ impl Names {
         let mut is_ready = self.is_ready().await;
         let mut reported = Duration::ZERO;
         while !is_ready && since.elapsed() < patience {
-            if since.elapsed() >= reported + TOLD {
+            if since.elapsed() >= reported + REPORT_EVERY {
                 reported = since.elapsed();
                 let (seconds, most) = (reported.as_secs(), patience.as_secs());
                 progress(&format!("waiting for its API server: {seconds} of at most {most} s"));
@@ -320,7 +320,7 @@ impl Names {
 
 /// No one asks for a name, or who is asked for them has shown no certificate.
 fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
-    let of_names = |finding: &&Finding| matches!(finding.code.row().part, Category::K3s | Category::Tls);
+    let of_names = |finding: &&Finding| matches!(finding.code.row().category, Category::K3s | Category::Tls);
     let said =
         look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
     let said: Vec<_> = said.cloned().collect();

@@ -147,11 +147,11 @@ pub async fn keep(
     }
 }
 
-/// What a check and the look at the units found, with what is to be said of answers that were late.
+/// What a check found, with what the node is busy with where an answer was late, or where `agent_only` says so.
 fn with_slowness(
     status: &Status,
     check: &Check,
-    attended: &[Finding],
+    agent_only: &[Finding],
     load: Option<&HostLoad>,
 ) -> Vec<Finding> {
     let mut findings = check.findings.clone();
@@ -161,7 +161,7 @@ fn with_slowness(
     {
         findings.push(load::slow(&check.api_address.to_string(), "the CRDs", &why));
     }
-    let is_late = slowness::is_excused(&findings) || slowness::is_excused(attended);
+    let is_late = slowness::is_excused(&findings) || slowness::is_excused(agent_only);
     if is_late && !has(&findings, Code::NodeOverloaded) {
         findings.extend(load.and_then(HostLoad::judge));
     }

@@ -237,7 +237,7 @@ fn no_one_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
         assert_eq!(run(&others), "", "{secret} can be read by anyone");
         // 1: both were read, and it is in neither.
         let reported = format!("sudo -n grep -l '{secret}' {reports}; echo $?");
-        assert_eq!(run(&reported), "1", "{secret} is told");
+        assert_eq!(run(&reported), "1", "{secret} is shown");
         // What sudo notes of the test's own commands aside.
         let journal =
             format!("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | grep -c '{secret}' || true");

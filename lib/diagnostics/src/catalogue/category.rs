@@ -1,6 +1,6 @@
-//! The parts of the catalogue.
+//! The categories of the catalogue.
 
-/// A part of the catalogue, and the letter with which its ids begin.
+/// A category of codes, and the letter with which its ids begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Category {
     Node,
@@ -27,7 +27,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// Each part with its letter and its title, in the order of the page.
+    /// Each category with its letter and its title, in the order of the page.
     pub(super) const ALL: [(Self, char, &'static str); 12] = [
         (Self::Node, 'N', "The node: memory cgroup, names, size"),
         (Self::Host, 'H', "The host: power, card, clock, route"),

@@ -48,8 +48,7 @@ macro_rules! command {
 /// What is known of a code, whatever the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The part of the catalogue that it belongs to.
-    pub part: Category,
+    pub category: Category,
     /// The short id, such as `N-02`.
     pub id: &'static str,
     /// The readable name, such as `cgroup-parameter-on-second-line`.
@@ -89,7 +88,7 @@ impl Row {
 
 /// Makes the enum and its table from the rows of all parts, which hand them on from one to the next.
 macro_rules! codes {
-    ([] $($part:ident { $(
+    ([] $($category:ident { $(
         $variant:ident = $id:literal $name:literal $severity:ident {
             title: $title:literal,
             cause: $cause:literal,
@@ -111,7 +110,7 @@ macro_rules! codes {
             #[allow(clippy::too_many_lines, reason = "a row for each code")]
             pub const fn row(self) -> &'static Row {
                 match self { $($(Self::$variant => &Row {
-                    part: Category::$part,
+                    category: Category::$category,
                     id: $id,
                     name: $name,
                     reason: stringify!($variant),

@@ -1,7 +1,8 @@
 //! The catalogue: one row for each code, which says how severe it is, what it means, why it happens and what helps. A
 //! finding says it of this host, with evidence; unless it has a better remedy, it has that of the row.
 //!
-//! A new code is one row in the file of its part. `docs/reference/codes.md` is this table; `make generate` writes it.
+//! A new code is one row in the file of its category. `docs/reference/codes.md` is this table; `make generate`
+//! writes it.
 
 #[macro_use]
 mod cluster;
@@ -68,9 +69,10 @@ N-01` prints an entry; `… 2>&1 | weaver explain` recognises what other program
 severity of the code: `fail` stops the next step, `warn` and `unknown` never do.
 "
     .to_owned();
-    for (part, letter, title) in Category::ALL {
+    for (category, letter, title) in Category::ALL {
         let _ = write!(page, "\n## {letter}: {title}\n");
-        let mut codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.row().part == part).collect();
+        let mut codes: Vec<Code> =
+            Code::ALL.iter().copied().filter(|code| code.row().category == category).collect();
         codes.sort_by_key(|code| code.id());
         for code in codes {
             let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
@@ -98,11 +100,11 @@ mod tests {
     use crate::finding::Severity;
 
     #[test]
-    fn each_code_belongs_to_a_part_and_says_what_helps() {
+    fn each_code_belongs_to_a_category_and_says_what_helps() {
         for code in Code::ALL {
-            let Row { part, id, severity, title, cause, remedy, commands, .. } = *code.row();
+            let Row { category, id, severity, title, cause, remedy, commands, .. } = *code.row();
             assert!(
-                Category::ALL.iter().any(|(of, letter, _)| *of == part && id.starts_with(*letter)),
+                Category::ALL.iter().any(|(of, letter, _)| *of == category && id.starts_with(*letter)),
                 "{code}"
             );
             assert!(cause.ends_with('.') && title.ends_with('.'), "{code}");
