@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn the_parts_are_those_of_the_table_of_contents() {
         assert_eq!((PARTS[0].0, PARTS[0].1.len()), ("", 1));
-        for part in ["Tutorials", "How-to: a card", "Reference", "Explanation"] {
-            assert!(PARTS.iter().any(|(title, pages)| *title == part && pages.len() > 2), "{part}");
-        }
+        let titles: Vec<&str> = PARTS[1..].iter().map(|(title, _)| *title).collect();
+        assert_eq!(titles, ["Tutorials", "How-to", "Reference", "Explanation"]);
+        assert!(PARTS[1..].iter().all(|(_, pages)| pages.len() > 2));
     }
 }
