@@ -69,7 +69,7 @@ generated() {
   "$1/weaver" completion zsh >"$work/completion/_weaver"
   "$1/weaver" completion fish >"$work/completion/weaver.fish"
   for daemon in weaver-node-agent weaver-operator; do
-    help2man --no-info --section 8 --version-string "$version" --name "${daemon#weaver-} of Config Weaver" \
+    help2man --no-info --section 8 --version-string "$version" --include "packaging/man/$daemon.h2m" \
       --output "$work/man/daemons/$daemon.8" "$1/$daemon"
   done
 }
