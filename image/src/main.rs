@@ -7,7 +7,7 @@ use weaver_host::examples::Examples;
 use weaver_image::k3s::NotFetched;
 use weaver_image::{boot, booted, budgets, build, fault_table, oci, programs, release};
 
-/// Builds the card image and boots it in QEMU.
+/// Build the card image and boot it in QEMU.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -25,7 +25,7 @@ enum Task {
     Programs(programs::Options),
     /// Build the operator as a container image, an OCI layout for amd64 and arm64, into `out/`
     Oci(oci::Options),
-    /// Make what lies next to the files of a release: lists, notes, manifests, provenance
+    /// Write what accompanies the files of a release: lists, notes, manifests, provenance
     Release(release::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
     Boot(boot::Options),

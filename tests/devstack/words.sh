@@ -47,6 +47,16 @@ while IFS='|' read -r word instead; do
   printf '%s\n' "$hits" | sed "s|\$|  <- write: $instead|" >&2
 done <<< "$list"
 
+# The same in names, whose parts are words too: what is defined in Rust, as snake_case and CamelCase.
+parts='told|wish(es)?|wished|leftovers?|setbacks?|lanes?|pulses?|rungs?|ladders?|visits?|standing|spots?|whoever|somebody|nobody|anew|beside'
+hits=$(LC_ALL=C git grep -noE '\b(fn|let|let mut|mod|struct|enum|trait|type|const|static) +[A-Za-z_][A-Za-z0-9_]*' -- '*.rs' |
+  LC_ALL=C grep -vE "$others" |
+  sed -E 's/([a-z0-9])([A-Z])/\1_\2/g' | LC_ALL=C grep -iE "[ _]($parts)(_|$)" || :)
+if [[ -n $hits ]]; then
+  found=1
+  printf '%s\n' "$hits" | sed 's|$|  <- write another name, see above|' >&2
+fi
+
 # Rows of a table cannot be broken, nor can generated files be edited.
 width=$(sed -n 's/^max_line_length = //p' .editorconfig)
 hits=$(git grep -nP "^\\s*(//|#)(?![!/]* \\|).{$width,}" -- '*.rs' '*.go' '*.sh' '*.toml' '*.yaml' .ci Makefile packaging systemd \

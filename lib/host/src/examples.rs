@@ -13,6 +13,9 @@ pub struct Examples {
     pub text: &'static str,
 }
 
+/// Examples that the help of a group of commands shows.
+const MOST_OF_A_GROUP: usize = 4;
+
 impl Examples {
     /// Each example: what it does, and the line.
     fn each(self) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -50,20 +53,33 @@ impl Examples {
         command
     }
 
-    /// The examples of this command and of none below it, two lines each.
+    /// The examples of this command, or of a group of commands the first of each of them; two lines each.
     fn help(self, command: &Command, path: &str, called: &str) -> String {
-        let mut text = String::new();
-        for (what, line) in self.each() {
-            let call = self.call(line);
-            let Some(rest) = call.strip_prefix(path) else { continue };
-            let next = rest.split_whitespace().next().unwrap_or_default();
-            let is_below = command.get_subcommands().any(|verb| verb.get_name() == next);
-            if (rest.is_empty() || rest.starts_with(' ')) && !is_below {
-                let typed = line.replace(call, &call.replacen(self.program, called, 1));
-                text.extend(["\n  # ", what, "\n  ", &typed]);
-            }
+        let of = |command: &Command, path: &str| -> Vec<String> {
+            self.each().filter_map(|(what, line)| self.shown(command, path, called, what, line)).collect()
+        };
+        let own = of(command, path);
+        if !own.is_empty() || !command.is_subcommand_required_set() {
+            return own.concat();
         }
-        text
+        let below = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let first = |verb: &Command| {
+            let path = format!("{path} {}", verb.get_name());
+            self.each().find_map(|(what, line)| self.shown(verb, &path, called, what, line))
+        };
+        below.filter_map(first).take(MOST_OF_A_GROUP).collect()
+    }
+
+    /// An example as the help of `command` shows it, if it is of that command and of none below.
+    fn shown(self, command: &Command, path: &str, called: &str, what: &str, line: &str) -> Option<String> {
+        let call = self.call(line);
+        let rest = call.strip_prefix(path)?;
+        let next = rest.split_whitespace().next().unwrap_or_default();
+        let is_below = command.get_subcommands().any(|verb| verb.get_name() == next);
+        if is_below || !(rest.is_empty() || rest.starts_with(' ')) {
+            return None;
+        }
+        Some(format!("\n  # {what}\n  {}", line.replace(call, &call.replacen(self.program, called, 1))))
     }
 
     /// What a test is to find nothing of: examples that the program refuses, commands without an example,
@@ -88,8 +104,7 @@ impl Examples {
         if about.is_empty() || about.len() > 110 {
             faults.push(format!("{path}: {} letters of a summary: {about}", about.len()));
         }
-        let is_group = command.is_subcommand_required_set();
-        if !is_group && self.help(command, path, self.program).is_empty() {
+        if self.help(command, path, self.program).is_empty() {
             faults.push(format!("{path} has no example"));
         }
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -137,7 +152,9 @@ mod tests {
         assert!(shown.ends_with("Examples:\n  # An egg\n  sudo my pan fry 'an egg' > plate\n"), "{shown}");
         let shown = help(&["pan", "wash", "--help"]);
         assert!(shown.ends_with("Examples:\n  # At once\n  my pan wash\n"), "{shown}");
-        assert!(!help(&["pan", "--help"]).contains("Examples"));
+        let shown = help(&["pan", "--help"]);
+        let both = "Examples:\n  # An egg\n  sudo my pan fry 'an egg' > plate\n  # At once\n  my pan wash\n";
+        assert!(shown.ends_with(both), "{shown}");
     }
 
     #[test]

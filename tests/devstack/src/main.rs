@@ -10,16 +10,16 @@ use weaver_devstack::programs::Programs;
 use weaver_devstack::{candidates, down, ports, service, status, up, with_server};
 use weaver_host::examples::Examples;
 
-/// API server, node agent and operator on this machine, for development and tests.
+/// Run API server, node agent and operator on this machine, for development and tests.
 #[derive(Parser)]
 struct Arguments {
-    /// Directory of the stack.
+    /// Directory of the stack: its data, logs and process ids.
     #[arg(long, env = "WEAVER_RUN_DIR", default_value = ".run", global = true)]
     run_dir: PathBuf,
-    /// The checkout.
+    /// Checkout that the stack is started from.
     #[arg(long, env = "WEAVER_SOURCE_DIR", default_value = ".", global = true)]
     source: PathBuf,
-    /// Where weaver-node-agent and weaver-operator lie; next to this program unless given.
+    /// Directory of weaver-node-agent and weaver-operator [default: that of this program].
     #[arg(long, env = "WEAVER_BIN_DIR", global = true)]
     bin_dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -43,17 +43,17 @@ enum Task {
     Down,
     /// Show what runs and which copies there are.
     Status,
-    /// What this stack's `systemctl` does.
+    /// Act as this stack's `systemctl`.
     #[command(hide = true)]
     Service {
-        /// What to do.
+        /// What to do with the service.
         verb: service::Verb,
-        /// With which service.
+        /// Name of the unit.
         name: String,
     },
     /// Run a command inside a fresh, disposable stack.
     WithServer {
-        /// Below which directory the stack is made.
+        /// Directory below which the stack is made.
         #[arg(long, default_value = "target/scenario")]
         scenarios: PathBuf,
         /// The command and its arguments.

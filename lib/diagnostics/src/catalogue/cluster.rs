@@ -44,7 +44,9 @@ macro_rules! cluster_rows {
         ImagePullsLimited = "R-07" "image-pulls-limited" Fail {
             title: "The registry limits the number of pulls.",
             cause: "Docker Hub counts pulls by IP address, and all machines in a home network share one.",
-            remedy: "wait a few hours, log in with an account, or configure a mirror of docker.io in registries.yaml",
+            remedy: "wait a few hours; or configure an account or a mirror of docker.io in \
+                /etc/rancher/k3s/registries.yaml, for which the command prints a template",
+            commands: ["weaver registry config docker.io"],
             links: [K3S_REGISTRIES],
         }
         RegistryUnreachable = "R-08" "registry-unreachable" Fail {
@@ -158,7 +160,12 @@ macro_rules! cluster_rows {
             title: "An owner reference points to another namespace, so the owner counts as missing.",
             cause: "Kubernetes looks up an owner in the object's own namespace. If it is elsewhere, the \
                 garbage collector deletes the object.",
-            remedy: "remove the reference; Config Weaver uses labels on its copies instead",
+            remedy: "remove the owner reference in the program or the manifest that sets it; then remove it from the \
+                object. Config Weaver sets none: it knows its copies by labels",
+            commands: [
+                "kubectl patch KIND NAME -n NAMESPACE --type json -p \
+                '[{\"op\":\"remove\",\"path\":\"/metadata/ownerReferences\"}]'",
+            ],
             links: ["https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/"],
         }
         KindsOk = "C-00" "kinds-ok" Ok {
@@ -208,7 +215,8 @@ macro_rules! cluster_rows {
         TokenTooShort = "A-03" "token-too-short" Fail {
             title: "A token was requested for less than ten minutes.",
             cause: "The API server issues none for less than ten minutes.",
-            remedy: "request 600 seconds or more",
+            remedy: "request 600 seconds or more: `spec.expirationSeconds` of a ServiceToken, or `--duration`",
+            commands: ["kubectl create token ACCOUNT -n NAMESPACE --duration 10m"],
         }
         MintingTooWide = "A-04" "minting-too-wide" Warn {
             title: "The operator may mint tokens for every ServiceAccount.",
@@ -225,7 +233,8 @@ macro_rules! cluster_rows {
         RightsMissingForCheck = "A-05" "rights-missing-for-check" Unknown {
             title: "These credentials do not have the rights for this check.",
             cause: "The account of the kubeconfig lacks the right.",
-            remedy: "use an administrator's kubeconfig",
+            remedy: "use an administrator's kubeconfig; on a k3s server its own",
+            commands: ["sudo weaver doctor", "weaver doctor --kubeconfig FILE"],
             links: [RBAC],
         }
         AccountPolicyMissing = "A-06" "account-policy-missing" Warn {

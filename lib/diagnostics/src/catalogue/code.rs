@@ -59,7 +59,7 @@ pub struct Row {
     pub severity: Severity,
     /// What is the case, in a sentence.
     pub title: &'static str,
-    /// Why, in sentences.
+    /// Why it happens, in whole sentences.
     pub cause: &'static str,
     /// What to do, in words; empty where there is nothing to do.
     pub remedy: &'static str,

@@ -1,4 +1,4 @@
-//! Kubeconfig and connection.
+//! Kubeconfigs, and the connection to the API server that they name.
 
 macro_rules! connection_rows {
     ([$next:ident $($then:ident)*] $($rows:tt)*) => { $next! { [$($then)*] $($rows)*
@@ -46,7 +46,8 @@ macro_rules! connection_rows {
         KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
             title: "The kubeconfig is not usable.",
             cause: "An entry or a file that it names is missing, its server is not a URL, or it is not valid YAML.",
-            remedy: "if it is /etc/rancher/k3s/k3s.yaml, restart k3s, which writes it again; correct or re-export any copy",
+            remedy: "correct the entry that the finding names, or fetch the kubeconfig again. If it is \
+                /etc/rancher/k3s/k3s.yaml, restart k3s, which writes it again",
             commands: ["weaver kubeconfig lint FILE", "weaver kubeconfig fetch USER@NAME"],
         }
         KubeconfigExposed = "K-07" "kubeconfig-exposed" Warn {

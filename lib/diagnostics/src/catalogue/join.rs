@@ -1,4 +1,4 @@
-//! Joining a server.
+//! A node that joins a server, as an agent or as another server.
 
 macro_rules! join_rows {
     ([$next:ident $($then:ident)*] $($rows:tt)*) => { $next! { [$($then)*] $($rows)*
@@ -15,7 +15,7 @@ macro_rules! join_rows {
             title: "The server at this address is not the one of the token.",
             cause: "The address belongs to another machine, or the server was reinstalled and has a new CA. k3s refuses to join it.",
             remedy: "check `server` in weaver.toml; if it is right, copy the server's token into \
-                weaver.toml again and reboot. On the server",
+                weaver.toml again and reboot. The server prints its token with the command below",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],
             links: [K3S_TOKEN],
         }
@@ -51,7 +51,7 @@ macro_rules! join_rows {
             title: "The server refuses the token of this node.",
             cause: "The token belongs to another server, was rotated, has expired, or was not copied completely.",
             remedy: "copy the server's token into weaver.toml again and reboot; without weaver.toml, into \
-                `token` of /etc/rancher/k3s/config.yaml or K3S_TOKEN. On the server",
+                `token` of /etc/rancher/k3s/config.yaml or K3S_TOKEN. The server prints its token with the command below",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],
             links: [K3S_TOKEN],
         }

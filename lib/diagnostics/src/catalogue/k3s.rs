@@ -41,13 +41,15 @@ macro_rules! k3s_rows {
         PortTaken = "F-06" "port-taken" Warn {
             title: "Another program uses a port that k3s needs.",
             cause: "Another Kubernetes, a web server, or a k3s started by hand listens on it.",
-            remedy: "find the program and stop it; for the API server another `https-listen-port` also works",
+            remedy: "find the program by its port and stop it; for the API server another `https-listen-port` in \
+                /etc/rancher/k3s/config.yaml also works",
+            commands: ["sudo ss -ltnp", "sudo systemctl stop SERVICE"],
             links: [K3S_REQUIREMENTS],
         }
         SettingMisspelled = "F-07" "setting-misspelled" Fail {
             title: "k3s does not know a setting.",
             cause: "The key is misspelled, belongs to the other role (server or agent), or was removed from k3s. A \
-                server ignores a key and logs one line; an agent does not start, nor does either with such a flag.",
+                server ignores the key and logs one line; an agent does not start. With an unknown flag neither starts.",
             remedy: "correct or remove the key and restart k3s",
             commands: [K3S_LOG_OF_FLAGS, RESTART_K3S],
             links: [K3S_CONFIGURATION],
@@ -56,14 +58,17 @@ macro_rules! k3s_rows {
             title: "The datastore of k3s is damaged.",
             cause: "Usually power was lost during a write, or the card returns data that differs from what was written.",
             remedy: "copy the datastore first. If you have a backup, restore it (etcd: `k3s server --cluster-reset \
-                --cluster-reset-restore-path=SNAPSHOT`). If not, let SQLite recover what it can and put the new \
-                state.db in the place of the old one",
+                --cluster-reset-restore-path=SNAPSHOT`). If not, let SQLite recover what it can from the copy and start \
+                k3s with the result",
             commands: [
                 STOP_K3S,
                 "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.broken",
                 "sudo weaver node restore BACKUP",
                 "sudo sqlite3 /root/db.broken/state.db .recover | sudo \
                 sqlite3 /var/lib/rancher/k3s/server/db/state.db.new",
+                "sudo rm -f /var/lib/rancher/k3s/server/db/state.db-wal /var/lib/rancher/k3s/server/db/state.db-shm",
+                "sudo mv /var/lib/rancher/k3s/server/db/state.db.new /var/lib/rancher/k3s/server/db/state.db",
+                START_K3S,
             ],
         }
         RegistriesWithoutEffect = "F-11" "registries-without-effect" Warn {
@@ -121,8 +126,8 @@ macro_rules! k3s_rows {
         AutomaticUpdateFailed = "F-23" "automatic-update-failed" Warn {
             title: "An update of Config Weaver by timer failed.",
             cause: "The apt repository was not reachable or its packages were refused; or the new version was not \
-                proven in time and the old one was installed again. The timer leaves such a version out.",
-            remedy: "read its log; install a version that the timer leaves out by hand",
+                verified in time and the old one was installed again. The timer skips such a version.",
+            remedy: "read its log; to install a skipped version, run the update by hand",
             commands: ["journalctl -u weaver-update", "sudo weaver node update"],
         }
         RestoreInterrupted = "F-19" "restore-interrupted" Fail {

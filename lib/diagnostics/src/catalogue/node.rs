@@ -19,9 +19,11 @@ macro_rules! node_rows {
             links: ["https://github.com/k3s-io/k3s/issues/2067", K3S_REQUIREMENTS],
         }
         CgroupParameterOnIgnoredLine = "N-02" "cgroup-parameter-on-second-line" Fail {
-            title: "The parameter is on a line that the firmware ignores.",
+            title: "`cgroup_enable=memory` is on a line that the firmware ignores.",
             cause: "The firmware passes only the first line of cmdline.txt to the kernel, and `echo >>` appends a second line.",
-            remedy: "join the lines of cmdline.txt into one and reboot",
+            remedy: "move `cgroup_enable=memory` to the end of the first line of /boot/firmware/cmdline.txt, delete \
+                the other lines, then reboot; `weaver-node-agent repair` joins the lines in the file that the firmware \
+                reads",
             commands: [DRY_RUN, REPAIR, "sudo reboot"],
             links: ["https://github.com/k3d-io/k3d/issues/385"],
         }
@@ -41,7 +43,7 @@ macro_rules! node_rows {
             commands: ["sudo reboot"],
         }
         CgroupParameterInStub = "N-05" "cgroup-parameter-in-stub" Fail {
-            title: "The parameter was added to /boot/cmdline.txt, which the firmware does not read.",
+            title: "`cgroup_enable=memory` was added to /boot/cmdline.txt, which the firmware does not read.",
             cause: "Since Raspberry Pi OS bookworm `/boot/cmdline.txt` is only a stub, although k3s' own message still names it.",
             remedy: "add `cgroup_enable=memory` to the file that the firmware reads, \
                 /boot/firmware/cmdline.txt unless the finding names another, then reboot",

@@ -1,4 +1,4 @@
-//! Boot: `weaver.toml`.
+//! The files on the boot partition, above all `weaver.toml`, and what became of them at the boot.
 
 macro_rules! weaver_toml_rows {
     ([$next:ident $($then:ident)*] $($rows:tt)*) => { $next! { [$($then)*] $($rows)*
@@ -60,7 +60,7 @@ macro_rules! weaver_toml_rows {
         HostNotConfigured = "B-05" "host-not-configured" Warn {
             title: "A setting of `weaver.toml` could not be applied.",
             cause: "A file could not be written, or a service refused the setting.",
-            remedy: "read the finding, which names it",
+            remedy: "correct the setting that the finding names; the log says why it was refused",
             commands: ["journalctl -u weaver-boot-config"],
         }
         BootConfigUnknown = "B-06" "boot-config-unknown" Unknown {
@@ -73,7 +73,7 @@ macro_rules! weaver_toml_rows {
             title: "The node joins a server whose identity is not verified.",
             cause: "The token is only the password. k3s accepts it and sends it to whichever server answers at the address.",
             remedy: "write the complete token into weaver.toml: it begins with K10 and the hash of the \
-                server's CA. On the server",
+                server's CA. The server prints it with the command below",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],
             links: [K3S_TOKEN],
         }
