@@ -146,7 +146,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 /// Rewrites all objects; each page of them is a line of output.
 async fn migrate(client: &Client) -> Result<Vec<Migrated>, MigrateError> {
     let mut line = None;
-    let reported = |progress: installer::Progress<'_>| {
+    let reported = |progress: installer::MigrationProgress<'_>| {
         say(progress);
         let done = progress.done as u64;
         let all = done + progress.remaining.and_then(|left| u64::try_from(left).ok()).unwrap_or(0);
@@ -291,8 +291,8 @@ mod tests {
         let one = manifests(Some("configmapsyncs")).unwrap();
         assert!(all.contains(&one) && all.len() > one.len());
         assert_eq!(one.matches("kind: CustomResourceDefinition").count(), 1);
-        let words = manifests(Some("cms")).unwrap_err().to_string();
-        assert!(words.contains("\"cms\", only configmapsyncs"), "{words}");
+        let message = manifests(Some("cms")).unwrap_err().to_string();
+        assert!(message.contains("\"cms\", only configmapsyncs"), "{message}");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         for crd in installed.iter_mut().skip(1) {
             crd.annotations_mut().insert(plan::INJECT_CA.into(), "config-weaver/weaver-webhook".into());
         }
-        let words = left_to_cert_manager(&installed).unwrap().to_string();
+        let message = left_to_cert_manager(&installed).unwrap().to_string();
         let names: Vec<String> = installed.iter().skip(1).map(kube::ResourceExt::name_any).collect();
         let names = names.join(" ");
         for part in [
@@ -310,7 +310,7 @@ mod tests {
             "`helm upgrade`".to_owned(),
             format!("`kubectl annotate crd {names} cert-manager.io/inject-ca-from-`"),
         ] {
-            assert!(words.contains(&part), "{words}");
+            assert!(message.contains(&part), "{message}");
         }
     }
 }

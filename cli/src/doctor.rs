@@ -29,7 +29,7 @@ use weaver_host::platform::CAN_BE_NODE;
 
 use crate::stdout::print;
 pub use reports::of_node;
-use seen::Seen;
+use seen::LocatedFinding;
 
 /// The agent's report on a Pi.
 const REPORT: &str = "/run/weaver/report.json";
@@ -84,15 +84,15 @@ pub fn named_report() -> Option<PathBuf> {
 }
 
 /// Whether the machine that k3s runs on is known to be busy, by its agent.
-fn is_overloaded(seen: &[Seen]) -> bool {
-    seen.iter().any(|Seen { finding, .. }| {
+fn is_overloaded(seen: &[LocatedFinding]) -> bool {
+    seen.iter().any(|LocatedFinding { finding, .. }| {
         finding.code == Code::NodeOverloaded && finding.severity() == Severity::Warn
     })
 }
 
 /// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else
 /// where it usually is. Of what tenants asked for, only what is in `namespace`, if one is given.
-pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Seen> {
+pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<LocatedFinding> {
     let may_be_here = report.is_some() || CAN_BE_NODE;
     let mut seen =
         if may_be_here { node::report(report, Path::new(REPORT), node::check) } else { Vec::new() };
@@ -102,7 +102,7 @@ pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Seen> {
     if let Some(client) = &way.client {
         seen.extend(cluster::look(client, namespace).await);
     }
-    let is_bad = seen.iter().any(Seen::is_bad);
+    let is_bad = seen.iter().any(LocatedFinding::is_bad);
     seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);
     // Last, so that no node decides which finding is the first, or what else is looked at.
     if let Some(client) = &way.client {

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::finding_text;
-use weaver_diagnostics::recognise::{Context as Log, Recogniser};
+use weaver_diagnostics::recognise::{LogContext, Recogniser};
 
 use crate::stdout::note;
 
@@ -106,7 +106,7 @@ fn is_wide(piece: &[u8]) -> bool {
 
 /// Tells what is recognised in `input`, each thing once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
-    let mut seen = Seen { output, counts: BTreeMap::new() };
+    let mut seen = Recognised { output, counts: BTreeMap::new() };
     let recogniser = Recogniser::for_logs().context("the signatures")?;
     let lines = recognise(&recogniser, input, source, |finding| seen.tell(&finding))?;
     seen.sum_up(lines);
@@ -123,7 +123,7 @@ pub fn recognise(
     source: &str,
     mut each: impl FnMut(Finding) -> Result<()>,
 ) -> Result<u64> {
-    let (mut piece, mut last, mut line, mut log) = (Vec::new(), (0, Vec::new()), 1, Log::default());
+    let (mut piece, mut last, mut line, mut log) = (Vec::new(), (0, Vec::new()), 1, LogContext::default());
     loop {
         piece.clear();
         let length = io::Read::take(&mut *input, LONGEST).read_until(b'\n', &mut piece);
@@ -155,12 +155,12 @@ pub fn recognise(
 }
 
 /// What was recognised, and how often.
-struct Seen {
+struct Recognised {
     output: Output,
     counts: BTreeMap<(Code, String), u64>,
 }
 
-impl Seen {
+impl Recognised {
     fn tell(&mut self, finding: &Finding) -> Result<()> {
         let count = self.counts.entry((finding.code, finding.message.clone())).or_default();
         *count += 1;

@@ -19,7 +19,7 @@ use weaver_host::table::table;
 
 use crate::status::Format;
 use crate::stdout::{Lines, document, failed, note, print};
-use card::Card;
+use card::FoundCard;
 
 /// Cards that are shown.
 const MOST: usize = 100;
@@ -44,23 +44,23 @@ pub struct Search {
     mdns_port: u16,
 }
 
-pub struct Found {
+pub struct FoundCards {
     /// Sorted by name.
-    pub cards: Vec<Card>,
+    pub cards: Vec<FoundCard>,
     /// Whether more than [`MOST`] did.
     is_cut: bool,
 }
 
 impl Search {
     /// Waits for the whole time: there is no telling how many are still to answer.
-    pub async fn cards(&self) -> anyhow::Result<Found> {
+    pub async fn cards(&self) -> anyhow::Result<FoundCards> {
         let time = Duration::from_secs(self.timeout);
         let heard = browse::services(self.mdns_port, time, MOST + 1).await?;
         let is_cut = heard.len() > MOST;
-        let mut cards: Vec<_> = heard.into_iter().take(MOST).filter_map(Card::read).collect();
+        let mut cards: Vec<_> = heard.into_iter().take(MOST).filter_map(FoundCard::read).collect();
         state::ask(&mut cards).await;
         cards.sort_by(|a, b| (&a.name, &a.addresses).cmp(&(&b.name, &b.addresses)));
-        Ok(Found { cards, is_cut })
+        Ok(FoundCards { cards, is_cut })
     }
 
     /// What to check where none answered.
@@ -78,7 +78,7 @@ impl Search {
     }
 }
 
-impl Found {
+impl FoundCards {
     /// Says what is to be known of the list.
     pub fn tell(&self) {
         for clash in card::clashes(&self.cards) {

@@ -44,7 +44,7 @@ pub struct Config {
     #[arg(long, default_value = "6443", value_parser = clap::value_parser!(u16).range(1..))]
     api_port: u16,
     /// Forward a port of this machine to a port of the cluster's load balancer (repeatable)
-    #[arg(long = "port", value_name = "HERE:THERE", value_parser = ports)]
+    #[arg(long = "port", value_name = "PORT:CLUSTERPORT", value_parser = ports)]
     ports: Vec<(u16, u16)>,
     /// Registry made by `k3d registry create`: its name in `k3d registry list`, and its port inside the network
     #[arg(long, value_name = "NAME:PORT", value_parser = registry)]
@@ -63,7 +63,7 @@ pub struct Config {
     image: Option<String>,
     /// Mount a directory of this machine into nodes, such as /srv/data:/data@agent:0; without a filter into all
     /// (repeatable)
-    #[arg(long = "volume", value_name = "HERE:THERE[@FILTER]", value_parser = volume)]
+    #[arg(long = "volume", value_name = "DIR:PATH[@FILTER]", value_parser = volume)]
     volumes: Vec<Volume>,
     /// Print the command instead of the file; k3d then listens only on the address of the first name
     #[arg(long)]

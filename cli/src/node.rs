@@ -87,11 +87,11 @@ pub struct Backup {
     #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
     recipients: Vec<String>,
     #[command(flatten)]
-    keys: Keys,
+    keys: DecryptionFlags,
 }
 
 #[derive(Args)]
-pub struct Keys {
+pub struct DecryptionFlags {
     /// File with the passphrase of an encrypted backup
     #[arg(long, value_name = "FILE", conflicts_with = "identity")]
     passphrase_file: Option<OsString>,
@@ -100,7 +100,7 @@ pub struct Keys {
     identity: Option<OsString>,
 }
 
-impl Keys {
+impl DecryptionFlags {
     fn words(self) -> impl Iterator<Item = OsString> {
         let keys = [("--passphrase-file", self.passphrase_file), ("--identity", self.identity)];
         keys.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten()
@@ -119,7 +119,7 @@ pub struct Restore {
     #[arg(long)]
     take_name: bool,
     #[command(flatten)]
-    keys: Keys,
+    keys: DecryptionFlags,
     /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,

@@ -70,7 +70,7 @@ pub struct Which {
 
 /// An object with our label.
 pub struct Marked {
-    pub place: ObjectKey,
+    pub key: ObjectKey,
     pub meta: ObjectMeta,
 }
 
@@ -83,7 +83,7 @@ struct Orphan {
 
 impl fmt::Display for Marked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&source_reference(&self.place))
+        f.write_str(&source_reference(&self.key))
     }
 }
 
@@ -162,7 +162,7 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
     let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
     let found = all_marked(client, scope.namespace.as_deref()).await?.into_iter();
     let orphan = |copy: Marked| {
-        let living = if copy.place.kind.is_of_config_map_sync() { &syncs } else { &resources };
+        let living = if copy.key.kind.is_of_config_map_sync() { &syncs } else { &resources };
         living.orphan(copy)
     };
     Ok(found.filter_map(orphan).collect())
@@ -188,11 +188,11 @@ pub enum Unlisted {
 /// # Errors
 /// ConfigMaps or Secrets cannot be listed, for another reason than a missing right, or not in time.
 pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Marked>> {
-    let (mut marks, mut unlisted) = (Vec::new(), 0);
+    let (mut copies, mut unlisted) = (Vec::new(), 0);
     for kind in copied_kinds::all(client).await {
         let is_forbidden = |error: &Unlisted| matches!(error, Unlisted::Failed(kube::Error::Api(status)) if status.is_forbidden());
         match marked(client, kind, namespace).await {
-            Ok(found) => marks.extend(found),
+            Ok(found) => copies.extend(found),
             // Few may list every kind.
             Err(error) if is_forbidden(&error) && !kind.is_of_config_map_sync() => unlisted += 1,
             // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
@@ -205,16 +205,16 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
     if unlisted > 0 {
         note!("{unlisted} more kinds could not be listed with your rights, and are left out");
     }
-    Ok(marks)
+    Ok(copies)
 }
 
 impl Marked {
     /// Did a controller pass our marks on to this object? It is owned by what made it, or names a source of another kind: a
     /// copy of ours has no such owner, unless it was adopted, and its source is of its own kind.
     pub fn is_passed_on(&self) -> bool {
-        let Self { place, meta } = self;
+        let Self { key, meta } = self;
         let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
-        let kind = place.kind.to_string();
+        let kind = key.kind.to_string();
         let is_of_another = |source: &String| source.split('/').next() != Some(&*kind);
         let is_controlled =
             meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
@@ -268,7 +268,7 @@ pub async fn marked(
             list => list?,
         };
         let metas = list.items.into_iter().map(|object| object.metadata);
-        marked.extend(metas.filter_map(|meta| Some(Marked { place: ObjectKey::of(kind, &meta)?, meta })));
+        marked.extend(metas.filter_map(|meta| Some(Marked { key: ObjectKey::of(kind, &meta)?, meta })));
         match list.metadata.continue_.filter(|more| !more.is_empty()) {
             Some(more) => params = params.continue_token(&more),
             None => return Ok(marked),
@@ -287,7 +287,7 @@ impl Living {
     /// was restored from one of its copies is no copy.
     fn orphan(&self, copy: Marked) -> Option<Orphan> {
         let meta = &copy.meta;
-        if is_own_source(copy.place.kind, meta) || copy.is_passed_on() {
+        if is_own_source(copy.key.kind, meta) || copy.is_passed_on() {
             return None;
         }
         let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL))?;
@@ -297,7 +297,7 @@ impl Living {
                 self.uids.contains(&owner.uid)
                     || self.names.contains(&(owner.namespace.clone(), owner.name.clone()))
             });
-        let of = if copy.place.kind.is_of_config_map_sync() { "ConfigMapSync" } else { "ResourceSync" };
+        let of = if copy.key.kind.is_of_config_map_sync() { "ConfigMapSync" } else { "ResourceSync" };
         let holder = owner.map_or_else(
             || format!("a {of} with uid {label}"),
             |owner| format!("{of} {}/{}", owner.namespace, owner.name),
@@ -308,7 +308,7 @@ impl Living {
 
 /// Takes the marks off the copy as it was listed.
 pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
-    let ObjectKey { kind, namespace, name } = &copy.place;
+    let ObjectKey { kind, namespace, name } = &copy.key;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
     let mut object = api.get(name).await?;
     // Its uid and resourceVersion are those that were listed.
@@ -319,7 +319,7 @@ pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
 
 /// Deletes the copy as it was listed.
 pub async fn delete(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
-    let ObjectKey { kind, namespace, name } = &copy.place;
+    let ObjectKey { kind, namespace, name } = &copy.key;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
     let (uid, resource_version) = (copy.meta.uid.clone(), copy.meta.resource_version.clone());
     let preconditions = Some(Preconditions { uid, resource_version });
@@ -359,8 +359,8 @@ mod tests {
             ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
         ] {
             let meta = marked(json!(label), sync.clone(), source);
-            let place = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
-            let found = living.orphan(Marked { place, meta }).map(|orphan| orphan.holder);
+            let key = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
+            let found = living.orphan(Marked { key, meta }).map(|orphan| orphan.holder);
             assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
         }
     }
@@ -374,7 +374,7 @@ mod tests {
                 "ownerReferences": owners,
             }))
             .unwrap();
-            Marked { place: ObjectKey::of(ObjectKind::SECRET, &meta).unwrap(), meta }
+            Marked { key: ObjectKey::of(ObjectKind::SECRET, &meta).unwrap(), meta }
         };
         let owner = |controller: bool| {
             json!([{"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "name": "tls", "uid": "c",
@@ -405,9 +405,9 @@ mod tests {
                 "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": format!("ConfigMap/{text}")},
             }))
             .unwrap();
-            let place = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
+            let key = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
             let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
-            let line = living.orphan(Marked { place, meta }).unwrap().line();
+            let line = living.orphan(Marked { key, meta }).unwrap().line();
             prop_assert!(!line.contains(|c| c != '\t' && is_unprintable(c)), "{line:?}");
             prop_assert_eq!(line.matches('\t').count(), 2);
         }

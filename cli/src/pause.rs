@@ -27,18 +27,18 @@ pub struct Pause {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
-    target: Target,
+    target: PauseTarget,
 }
 
 #[derive(Args)]
 pub struct Resume {
     #[command(flatten)]
-    target: Target,
+    target: PauseTarget,
 }
 
 /// One resource, or all.
 #[derive(Args)]
-struct Target {
+struct PauseTarget {
     /// Only this resource: `sync/NAME`, `resource/NAME` or `token/NAME` (default: all in the cluster)
     #[arg(value_name = "KIND/NAME", value_parser = resource)]
     resource: Option<(Kind, String)>,
@@ -93,7 +93,7 @@ pub async fn resume(options: &Resume) -> anyhow::Result<()> {
 }
 
 /// Sets the annotation; which resource it is.
-async fn set(target: &Target, value: Value) -> anyhow::Result<String> {
+async fn set(target: &PauseTarget, value: Value) -> anyhow::Result<String> {
     let change = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: value}}});
     let Some((kind, name)) = &target.resource else {
         everywhere(change).await?;

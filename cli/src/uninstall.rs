@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::connection;
 use crate::stdout::{agree, print, say};
-use found::{Copies, Found};
+use found::{Copies, FoundObjects};
 
 #[derive(Args)]
 pub struct Uninstall {
@@ -42,7 +42,7 @@ pub struct Uninstall {
 
 pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     let client = connection::client().await?;
-    let found = Found::look(&client).await?;
+    let found = FoundObjects::look(&client).await?;
     print(&found.describe(options.copies))?;
     if found.is_nothing() {
         return Ok(());

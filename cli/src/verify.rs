@@ -111,7 +111,7 @@ fn listed(what: &str, bad: Vec<String>) -> anyhow::Error {
 }
 
 /// A key file's path, or the key itself.
-fn read_key(given: &str) -> anyhow::Result<signature::Key> {
+fn read_key(given: &str) -> anyhow::Result<signature::MinisignKey> {
     // First: a file of that name may come with the files.
     if let Ok(key) = signature::key(given) {
         return Ok(key);
@@ -154,7 +154,7 @@ struct Release {
 
 impl Release {
     /// Judges the list, and the provenance by it.
-    fn read(list: &Path, key: Option<&signature::Key>, wanted: Option<&str>) -> anyhow::Result<Self> {
+    fn read(list: &Path, key: Option<&signature::MinisignKey>, wanted: Option<&str>) -> anyhow::Result<Self> {
         let bytes =
             read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
         if let Some(key) = key {

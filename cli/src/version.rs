@@ -144,7 +144,7 @@ fn node(report: &DeserializeGuard<NodeReport>) -> Node {
 
 fn shown(Versions { weaver, cluster }: &Versions) -> String {
     let mut rows = vec![("weaver".to_owned(), (*weaver).to_owned())];
-    let mut add = |what: &str, words: String| rows.push((what.to_owned(), words));
+    let mut add = |what: &str, message: String| rows.push((what.to_owned(), message));
     match cluster {
         None => {}
         Some(Known::Unknown { unknown }) => add("cluster", format!("not reached: {unknown}")),
@@ -179,7 +179,8 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
             }
         }
     }
-    let rows: Vec<Vec<String>> = rows.iter().map(|(what, words)| vec![clean(what), clean(words)]).collect();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|(what, message)| vec![clean(what), clean(message)]).collect();
     table(&rows, "  ")
 }
 

@@ -51,7 +51,7 @@ pub struct Row {
 /// What a figure may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    pub words: String,
+    pub limit: String,
     /// Whether the figure is within.
     pub kept: bool,
 }
@@ -114,11 +114,11 @@ fn left(dir: &Path, kind: &str) -> Result<Vec<PathBuf>> {
 fn table(seen: &str, rows: &[Row]) -> String {
     let mut table = format!("{seen}\n\n| what | measured | budget | kept |\n|---|---|---|---|\n");
     for Row { what, measured, budget } in rows {
-        let (words, kept) = match budget {
+        let (limit, kept) = match budget {
             None => ("", ""),
-            Some(Budget { words, kept }) => (words.as_str(), if *kept { "yes" } else { "**no**" }),
+            Some(Budget { limit, kept }) => (limit.as_str(), if *kept { "yes" } else { "**no**" }),
         };
-        let cells = [what, measured, words, kept].map(page::cell);
+        let cells = [what, measured, limit, kept].map(page::cell);
         table.extend(["| ", &cells.join(" | "), " |\n"]);
     }
     table
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn row(what: &str, kept: Option<bool>) -> Row {
-        let budget = kept.map(|kept| Budget { words: "< 5 %".into(), kept });
+        let budget = kept.map(|kept| Budget { limit: "< 5 %".into(), kept });
         Row { what: what.into(), measured: "4 %".into(), budget }
     }
 

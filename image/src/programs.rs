@@ -194,12 +194,12 @@ fn is_outer_package(name: &OsStr) -> bool {
 #[derive(Deserialize)]
 struct Message {
     reason: String,
-    target: Option<Target>,
+    target: Option<CargoTarget>,
     executable: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     name: String,
 }
 

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `weaver-node-agent`: its verbs, and their flags with defaults and limits.
 
 use std::{net::SocketAddr, path::PathBuf};
 

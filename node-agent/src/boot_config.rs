@@ -89,12 +89,12 @@ struct Run<'a> {
 }
 
 #[derive(Default)]
-struct Outcome {
+struct BootOutcome {
     findings: Vec<Finding>,
     failed: bool,
 }
 
-impl Outcome {
+impl BootOutcome {
     /// Notes a failure; whether it went well.
     fn note(&mut self, result: Result<(), SetError>) -> bool {
         let Err(error) = result else { return true };
@@ -104,7 +104,7 @@ impl Outcome {
     }
 }
 
-impl Outcome {
+impl BootOutcome {
     /// One that was cut off and could not be completed keeps k3s from starting: preflight finds it.
     fn note_restore(&mut self, restored: anyhow::Result<Option<Record>>) {
         match restored {
@@ -121,7 +121,7 @@ impl Outcome {
 }
 
 impl Run<'_> {
-    fn configure(&self) -> Outcome {
+    fn configure(&self) -> BootOutcome {
         let file = self.file.display().to_string();
         let bytes = match source::read(self.root, self.file) {
             WeaverTomlRead::Unreadable(why) => return self.leave(verdict::unreadable(&file, &why)),
@@ -134,7 +134,7 @@ impl Run<'_> {
         };
         let nothing = Config::default();
         let config = read.as_ref().map_or(&nothing, |read| &read.config);
-        let mut outcome = Outcome::default();
+        let mut outcome = BootOutcome::default();
         let CardFacts { host, user_data, data_dir, findings } =
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
@@ -172,17 +172,17 @@ impl Run<'_> {
     }
 
     /// Keeps the last good state, a part of which ended with the last boot.
-    fn leave(&self, finding: Finding) -> Outcome {
-        let mut outcome = Outcome { findings: vec![finding], failed: false };
-        if let Some(room) = host_facts::room_for_wifi(self.root, self.file) {
-            outcome.note(self.host.write(&room));
+    fn leave(&self, finding: Finding) -> BootOutcome {
+        let mut outcome = BootOutcome { findings: vec![finding], failed: false };
+        if let Some(drop_in) = host_facts::wifi_drop_in(self.root, self.file) {
+            outcome.note(self.host.write(&drop_in));
         }
         self.generate_networks(&mut outcome);
         outcome
     }
 
     /// netplan's files are in force where they have changed: its generator has run before us.
-    fn generate_networks(&self, outcome: &mut Outcome) {
+    fn generate_networks(&self, outcome: &mut BootOutcome) {
         let Some(program) = self.netplan_generate.filter(|_| self.host.networks_changed()) else { return };
         let mut generate = Command::new(program);
         // What it says may quote a line with a password.
@@ -202,7 +202,7 @@ impl Run<'_> {
     /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes
     /// when that file names it no more. A server that read an agent's file would join another: the role waits
     /// for its file, whether it comes or goes.
-    fn apply(&self, config: &Config, host: &KnownHost, outcome: &mut Outcome) -> bool {
+    fn apply(&self, config: &Config, host: &KnownHost, outcome: &mut BootOutcome) -> bool {
         let plan = plan::plan(config, host);
         let mut name_is_kept = self.pin(&plan, &config.role, outcome);
         let (mut token_is_safe, mut password_is_safe) = (true, true);
@@ -234,7 +234,7 @@ impl Run<'_> {
     }
 
     /// Remembers the node's name, or forgets it; whether each name to remember is on the disk.
-    fn pin(&self, plan: &Plan, role: &RoleSetting, outcome: &mut Outcome) -> bool {
+    fn pin(&self, plan: &Plan, role: &RoleSetting, outcome: &mut BootOutcome) -> bool {
         let path = |role| pin_path(self.state_dir, role).display().to_string();
         let mut are_kept = true;
         for (role, name) in [(role, &plan.pin), (&RoleSetting::Server, &plan.server_pin)] {
@@ -250,7 +250,7 @@ impl Run<'_> {
     }
 
     /// Blanks the secrets and remembers the file without them.
-    fn keep_good(&self, read: &Read, bytes: &[u8], secrets_are_safe: bool, outcome: &mut Outcome) {
+    fn keep_good(&self, read: &Read, bytes: &[u8], secrets_are_safe: bool, outcome: &mut BootOutcome) {
         let blanked = read.blanked(bytes);
         if let Some(blanked) = blanked.as_deref().filter(|_| secrets_are_safe)
             && let Err(error) = self.host.replace_secret(self.file, blanked)
@@ -266,7 +266,7 @@ impl Run<'_> {
 
     /// A cut between the blanking and the overwriting of what was there leaves clusters without a name, which the next
     /// boot's fsck saves as a file: the secrets leave the boot partition then.
-    fn forget_saved(&self, outcome: &mut Outcome) {
+    fn forget_saved(&self, outcome: &mut BootOutcome) {
         let directory = self.file.parent().unwrap_or(Path::new("/"));
         for imported in [plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
             let secret = self.root.read_if_possible(imported).map(|file| file.text).unwrap_or_default();

@@ -35,7 +35,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 use weaver_book::pages;
-use weaver_diagnostics::announcement::{STATE_PATH, State as NodeState};
+use weaver_diagnostics::announcement::{NodeState, STATE_PATH};
 use weaver_host::{
     http_server::{self, Limits},
     page_style::{ICON, STYLE},
@@ -86,7 +86,7 @@ pub struct PageArgs {
 
 /// What all requests share.
 #[derive(Debug)]
-struct Shared {
+struct PageState {
     file: PathBuf,
     looked: Notify,
 }
@@ -100,7 +100,7 @@ pub async fn run(args: PageArgs) -> anyhow::Result<()> {
     let (listener, address) = http_server::inherited(io::stdin())
         .context("standard input is not a listening socket: start the unit weaver-page.socket")?;
     info!("the page is shown at {address}");
-    let shared = Arc::new(Shared { file: args.file, looked: Notify::new() });
+    let shared = Arc::new(PageState { file: args.file, looked: Notify::new() });
     let stop = CancellationToken::new();
     let is_served = |local| args.listen.is_empty() || args.listen.contains(&local);
     let serving =
@@ -132,7 +132,7 @@ async fn idle(looked: &Notify, longest: Duration) {
     }
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<PageState>) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/docs/", get(async || Html(docs::contents())))
@@ -152,7 +152,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-async fn around(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn around(State(shared): State<Arc<PageState>>, request: Request, next: Next) -> Response {
     shared.looked.notify_one();
     let mut answer = next.run(request).await;
     for (name, value) in HEADERS {
@@ -169,12 +169,12 @@ async fn documentation(extract::Path(path): extract::Path<String>) -> Response {
     }
 }
 
-async fn page(State(shared): State<Arc<Shared>>) -> Response {
+async fn page(State(shared): State<Arc<PageState>>) -> Response {
     let page = read(&shared.file).unwrap_or_else(|| html::starting().into_bytes());
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-async fn state(State(shared): State<Arc<Shared>>) -> Response {
+async fn state(State(shared): State<Arc<PageState>>) -> Response {
     match fresh_state(&shared.file.with_extension("state")) {
         Some(state) => text("text/plain; charset=utf-8", state.word()),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no recent report: systemctl status weaver-node-agent\n")

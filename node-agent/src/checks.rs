@@ -13,7 +13,7 @@ use weaver_diagnostics::{
     k3s_config::Effective,
     name_repair::{self, OwnNames},
     power, reach,
-    serving::{self, Causes, ObservedName, Outcome, Stage},
+    serving::{self, Causes, HandshakeOutcome, ObservedName, Stage},
     text_file::TextFile,
 };
 
@@ -21,7 +21,7 @@ use crate::{
     facts::{board, certificate_dates, mounts::Mounts, storage},
     findings::Findings,
     host::Host,
-    host_checks::{self, Look},
+    host_checks::{self, CheckContext},
     join, k3s_files, override_file, probe, slowness,
 };
 
@@ -34,7 +34,7 @@ pub struct Preflight {
 }
 
 #[derive(Debug)]
-pub struct Check {
+pub struct CheckResult {
     pub findings: Vec<Finding>,
     /// Whether every configured name is proven, against a known configuration.
     pub proven: bool,
@@ -46,7 +46,6 @@ pub struct Check {
     pub seen: Vec<ObservedName>,
     /// The names of the served certificate; none where it was not seen.
     pub served: Vec<String>,
-    /// What was shown.
     pub certificate: Option<CertificateDer<'static>>,
     /// The directories in which a change is worth another check, as they really are.
     pub places: Vec<PathBuf>,
@@ -54,7 +53,7 @@ pub struct Check {
     pub load: Option<HostLoad>,
 }
 
-impl Check {
+impl CheckResult {
     /// Whether something is known to be bad.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.severity() == Severity::Fail)
@@ -81,7 +80,7 @@ fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings,
     let mut findings = Findings::new(host.runs(), override_file::read(&host.root, &host.boot_dir));
     let k3d = host.k3d();
     findings.extend(k3d.iter().flat_map(|k3d| k3d.findings.clone()));
-    findings.extend(host_checks::run(&Look {
+    findings.extend(host_checks::run(&CheckContext {
         root: &host.root,
         boot_dir: &host.boot_dir,
         role,
@@ -156,7 +155,7 @@ pub fn card_speed(host: &Host) -> Finding {
 ///
 /// # Errors
 /// The probe itself could not run.
-pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
+pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResult> {
     host.look_at_k3d().await;
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
@@ -171,7 +170,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         if let Some(target) = target {
             findings.extend_by_server(join::look(&target).await);
         }
-        return Ok(Check {
+        return Ok(CheckResult {
             findings: findings.finish(),
             proven: false,
             api_address,
@@ -218,11 +217,11 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             }
         }
     }
-    if !seen.iter().any(|(_, seen)| matches!(seen.outcome, Outcome::Dates(_))) {
+    if !seen.iter().any(|(_, seen)| matches!(seen.outcome, HandshakeOutcome::Dates(_))) {
         findings.extend(causes.future_ca.as_ref().map(FutureCa::finding));
     }
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(Check { findings, proven, api_address, server_ca, seen, served, certificate, places, load })
+    Ok(CheckResult { findings, proven, api_address, server_ca, seen, served, certificate, places, load })
 }

@@ -29,7 +29,6 @@ const NAME: &str = "proof";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const POLL: Duration = Duration::from_millis(500);
 
-/// What was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopySeen {
     /// The copy, and that it was removed.

@@ -19,7 +19,7 @@ const GATEWAY: &str = "203.0.113.255";
 /// Behind every route that a real network brings.
 const METRIC: &str = "65535";
 /// Characters of the program's own words that are shown.
-const WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// Makes interface, address and route; blocks for a moment.
 ///
@@ -55,6 +55,6 @@ fn call(ip: &Path, arguments: &[&str]) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let words = finding_text::cut(String::from_utf8_lossy(&output.stderr).trim(), WORDS);
-    Err(format!("`ip {shown}` failed ({}): {words}", output.status))
+    let message = finding_text::cut(String::from_utf8_lossy(&output.stderr).trim(), MAX_MESSAGE);
+    Err(format!("`ip {shown}` failed ({}): {message}", output.status))
 }

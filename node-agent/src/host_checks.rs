@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     finding::Finding,
     host::{
-        board::Memory,
+        board::BoardMemory,
         storage::{RootSpace, Swap},
     },
     k3s_config::Effective,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What a check may look at.
-pub(crate) struct Look<'a> {
+pub(crate) struct CheckContext<'a> {
     pub(crate) root: &'a HostRoot,
     pub(crate) boot_dir: &'a Path,
     pub(crate) role: Role,
@@ -56,14 +56,14 @@ enum Of {
 }
 
 /// A check: reads its facts and has them judged.
-type Run = fn(&Look<'_>) -> Vec<Finding>;
+type Run = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
 static CHECKS: [(Of, Run); 24] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
-    (Of::Any, |at| some(board::memory(at.root).and_then(Memory::judge))),
+    (Of::Any, |at| some(board::memory(at.root).and_then(BoardMemory::judge))),
     (Of::Any, |_| some(board::clock(Timestamp::now()).judge())),
     (Of::Any, |at| some(storage::root_space(at.root).and_then(RootSpace::judge))),
     (Of::Unit, |at| {
@@ -100,7 +100,7 @@ fn some(finding: Option<Finding>) -> Vec<Finding> {
 }
 
 /// What all checks that concern this node find.
-pub(crate) fn run(look: &Look<'_>) -> Vec<Finding> {
+pub(crate) fn run(look: &CheckContext<'_>) -> Vec<Finding> {
     let has_kubelet = !look.effective.disable_agent;
     let checks = CHECKS.iter().filter(|(of, _)| match of {
         Of::Any => true,

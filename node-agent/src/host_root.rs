@@ -21,7 +21,6 @@ pub enum ReadError {
     /// A directory, device or pipe.
     #[error("it is not a regular file")]
     NotAFile,
-    /// Larger than [`LIMIT`].
     #[error("it is larger than {} KiB", LIMIT / 1024)]
     TooLarge,
     /// Control characters, or not UTF-8.

@@ -60,7 +60,6 @@ pub(crate) struct WantedCluster {
     pub(crate) choice: ClusterChoice,
     /// Names to be served besides those that the cluster was created with.
     pub(crate) names: Vec<Setting>,
-    /// `DOCKER_HOST`.
     pub(crate) docker_host: Option<String>,
 }
 

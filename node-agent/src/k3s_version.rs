@@ -12,7 +12,7 @@ use weaver_diagnostics::k3s_upgrade::version::Version;
 /// For a program of 70 MB to say its version, from a slow card.
 const SAYING: Duration = Duration::from_mins(1);
 /// Characters of what it says that an error repeats.
-const WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// The version that a program says it has. Run only what is trusted.
 ///
@@ -35,5 +35,5 @@ pub async fn version_of(program: &Path) -> Result<Version, String> {
 }
 
 fn short(why: &str) -> String {
-    finding_text::cut(why, WORDS)
+    finding_text::cut(why, MAX_MESSAGE)
 }

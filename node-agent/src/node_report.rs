@@ -37,7 +37,7 @@ pub struct Report {
     pub k3s_blocked: Option<bool>,
     /// Whether the boot partition shows the same; absent where it is not ours to write.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub card: Option<Card>,
+    pub card: Option<CardStatus>,
 }
 
 /// The state of the gate.
@@ -100,7 +100,7 @@ pub struct ChildReport {
 
 /// What the boot partition shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Card {
+pub struct CardStatus {
     /// What this report says.
     pub current: bool,
     /// Why not, and what to do.

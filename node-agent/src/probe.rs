@@ -22,7 +22,7 @@ use rustls::{
 use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
-    serving::{Observation, ObservedName, Outcome, Silence, Wanted},
+    serving::{HandshakeOutcome, Observation, ObservedName, Silence, WantedName},
 };
 use weaver_host::handshake;
 
@@ -79,7 +79,7 @@ fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>>
 pub async fn prove(
     address: SocketAddr,
     anchors: RootCertStore,
-    names: Vec<Wanted>,
+    names: Vec<WantedName>,
     patience: Duration,
 ) -> anyhow::Result<Probed> {
     if names.is_empty() {
@@ -87,10 +87,12 @@ pub async fn prove(
     }
     let verifier = verifier(anchors)?;
     let started = Instant::now();
-    let mut observations = vec![Observation { outcome: Outcome::NotServed, served: Vec::new() }; names.len()];
+    let mut observations =
+        vec![Observation { outcome: HandshakeOutcome::NotServed, served: Vec::new() }; names.len()];
     let (mut deadline, mut late, mut certificate) = (handshake::DEADLINE, None, None);
     loop {
-        let open: Vec<_> = (0..names.len()).filter(|i| observations[*i].outcome != Outcome::Proven).collect();
+        let open: Vec<_> =
+            (0..names.len()).filter(|i| observations[*i].outcome != HandshakeOutcome::Proven).collect();
         let look = |index: usize| {
             let verifier = Arc::clone(&verifier);
             let name = &names[index].name;
@@ -120,8 +122,8 @@ pub async fn prove(
                 continue;
             }
         }
-        let proven = count(&observations, |outcome| *outcome == Outcome::Proven);
-        let silent = count(&observations, |outcome| matches!(outcome, Outcome::Unreachable(_)));
+        let proven = count(&observations, |outcome| *outcome == HandshakeOutcome::Proven);
+        let silent = count(&observations, |outcome| matches!(outcome, HandshakeOutcome::Unreachable(_)));
         if proven == names.len() || silent == names.len() || started.elapsed() + POLL > patience {
             let seen = names.into_iter().zip(observations).collect();
             return Ok(Probed { seen, late, certificate });
@@ -130,12 +132,12 @@ pub async fn prove(
     }
 }
 
-fn count(observations: &[Observation], test: fn(&Outcome) -> bool) -> usize {
+fn count(observations: &[Observation], test: fn(&HandshakeOutcome) -> bool) -> usize {
     observations.iter().filter(|seen| test(&seen.outcome)).count()
 }
 
-const fn is_late(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Unreachable(Silence::Late(_)))
+const fn is_late(outcome: &HandshakeOutcome) -> bool {
+    matches!(outcome, HandshakeOutcome::Unreachable(Silence::Late(_)))
 }
 
 /// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses
@@ -149,7 +151,8 @@ pub(crate) async fn look(
     name: &ServingName,
 ) -> anyhow::Result<Observation> {
     let verifier = verifier(anchors)?;
-    let silent = |silence| Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
+    let silent =
+        |silence| Observation { outcome: HandshakeOutcome::Unreachable(silence), served: Vec::new() };
     let unanswered = |why: &str| silent(Silence::Unanswered(why.to_owned()));
     let found = match timeout(handshake::DEADLINE, lookup_host((host, port))).await {
         Ok(Ok(found)) => found,
@@ -160,7 +163,7 @@ pub(crate) async fn look(
     // As k3s does: an address that no one answers at, of a network that is not there, hides no other.
     for address in found {
         seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.observation;
-        if !matches!(seen.outcome, Outcome::Unreachable(_)) {
+        if !matches!(seen.outcome, HandshakeOutcome::Unreachable(_)) {
             break;
         }
     }
@@ -175,7 +178,7 @@ async fn handshake(
 ) -> Ended {
     let Some((asked, judged)) = server_names(address, name) else {
         let silence = Silence::Unanswered(format!("{name} cannot be used in a TLS handshake"));
-        let observation = Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
+        let observation = Observation { outcome: HandshakeOutcome::Unreachable(silence), served: Vec::new() };
         return Ended { observation, took: Duration::ZERO, certificate: None };
     };
     let seen = handshake::handshake(address, verifier, asked, judged, deadline).await;

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use weaver_api::v1beta1::{NodeServing, NodeServingName};
 use weaver_diagnostics::finding_text::clean;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_host::key_pair::{validity, validity_of};
 
-use crate::checks::Check;
+use crate::checks::CheckResult;
 
 /// Names that the definition takes.
 const MOST: usize = 128;
@@ -15,7 +15,7 @@ const LONGEST: usize = 256;
 
 /// `None` where no certificate was seen: nothing is known then.
 #[must_use]
-pub(crate) fn of(check: &Check) -> Option<NodeServing> {
+pub(crate) fn of(check: &CheckResult) -> Option<NodeServing> {
     let certificate = check.certificate.as_ref()?;
     let name = |name: &str, configured, served| {
         let name = clean(name).chars().take(LONGEST).collect();
@@ -25,7 +25,7 @@ pub(crate) fn of(check: &Check) -> Option<NodeServing> {
     let configured = check
         .seen
         .iter()
-        .map(|(wanted, seen)| name(&wanted.name.to_string(), true, seen.outcome == Outcome::Proven));
+        .map(|(wanted, seen)| name(&wanted.name.to_string(), true, seen.outcome == HandshakeOutcome::Proven));
     let others = check.served.iter().map(|served| name(served, false, true));
     for other in configured.chain(others) {
         let is_known = names.iter().any(|known| known.name.eq_ignore_ascii_case(&other.name));
@@ -45,7 +45,7 @@ pub(crate) fn of(check: &Check) -> Option<NodeServing> {
 #[cfg(test)]
 mod tests {
     use weaver_diagnostics::finding::Place;
-    use weaver_diagnostics::serving::{Observation, Wanted};
+    use weaver_diagnostics::serving::{Observation, WantedName};
 
     use super::*;
 
@@ -55,13 +55,13 @@ mod tests {
         params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap()
     }
 
-    fn check(seen: &[(&str, Outcome)], served: &[&str]) -> Check {
+    fn check(seen: &[(&str, HandshakeOutcome)], served: &[&str]) -> CheckResult {
         let served: Vec<String> = served.iter().map(|name| (*name).to_owned()).collect();
         let seen = seen.iter().map(|(name, outcome)| {
-            let wanted = Wanted { name: name.parse().unwrap(), origin: Place::file("/c.yaml") };
+            let wanted = WantedName { name: name.parse().unwrap(), origin: Place::file("/c.yaml") };
             (wanted, Observation { outcome: outcome.clone(), served: served.clone() })
         });
-        Check {
+        CheckResult {
             findings: Vec::new(),
             proven: false,
             api_address: ([127, 0, 0, 1], 6443).into(),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn names_asked_for_come_first_and_each_once() {
-        let seen = [("raspi", Outcome::Proven), ("pi.lan", Outcome::NotServed)];
+        let seen = [("raspi", HandshakeOutcome::Proven), ("pi.lan", HandshakeOutcome::NotServed)];
         let report = of(&check(&seen, &["kubernetes", "RASPI", "10.43.0.1"])).unwrap();
         let names: Vec<_> =
             report.names.iter().map(|name| (name.name.as_str(), name.configured, name.served)).collect();
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn without_a_certificate_nothing_is_known_and_a_hostile_one_is_bounded() {
-        let silent = Check { certificate: None, ..check(&[], &[]) };
+        let silent = CheckResult { certificate: None, ..check(&[], &[]) };
         assert_eq!(of(&silent), None);
         let many: Vec<String> = (0..500).map(|i| format!("{i}{}", "\u{202e}x".repeat(400))).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

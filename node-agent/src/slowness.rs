@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::error::Elapsed;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_diagnostics::host::load::{self, HostLoad};
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 
 use crate::{facts, host_root::HostRoot, probe::Probed};
 
@@ -25,7 +25,8 @@ pub(crate) fn is_late(failure: &anyhow::Error) -> bool {
 
 /// Of the handshakes with `endpoint`, of which one `took` long: slow, if there was an answer in the end.
 pub(crate) fn of_handshakes(endpoint: &str, probed: &Probed, took: Duration) -> Option<Finding> {
-    let is_answered = probed.seen.iter().any(|(_, seen)| !matches!(seen.outcome, Outcome::Unreachable(_)));
+    let is_answered =
+        probed.seen.iter().any(|(_, seen)| !matches!(seen.outcome, HandshakeOutcome::Unreachable(_)));
     is_answered.then(|| load::slow(endpoint, endpoint, &format!("a TLS handshake took {} s", took.as_secs())))
 }
 

@@ -18,7 +18,7 @@ const STOPPING: Duration = Duration::from_secs(100);
 /// End of the path of the gate's drop-in: of the card's package, or linked by the owner of another machine.
 const GATE_DROP_IN: &str = "/10-weaver.conf";
 /// Characters of the program's own words that are shown.
-const WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub enum SystemctlError {
         /// How long it was waited for.
         limit: Duration,
     },
-    #[error("`systemctl {call}` failed ({how}): {words}")]
-    Refused { call: String, how: String, words: String },
+    #[error("`systemctl {call}` failed ({how}): {message}")]
+    Refused { call: String, how: String, message: String },
     /// It answered something else than was asked.
     #[error("`systemctl {call}` did not print the state of the unit")]
     NoState { call: String },
@@ -67,11 +67,9 @@ impl UnitState {
 /// When a unit last came into a state, in microseconds of the monotonic clock; `None` where it never did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitTimes {
-    /// Its start began.
+    /// When its start began: systemd's `InactiveExitTimestampMonotonic`.
     pub begun: Option<u64>,
-    /// It was up.
     pub active: Option<u64>,
-    /// It had ended.
     pub inactive: Option<u64>,
 }
 
@@ -162,10 +160,10 @@ impl Systemctl {
             }
             Err(_) => return Err(SystemctlError::TooLong { call, limit: self.deadline }),
         };
-        let words = finding_text::cut(String::from_utf8_lossy(&output.stderr).trim(), WORDS);
-        debug!("systemctl {call}: {}; {words}", output.status);
+        let message = finding_text::cut(String::from_utf8_lossy(&output.stderr).trim(), MAX_MESSAGE);
+        debug!("systemctl {call}: {}; {message}", output.status);
         if !output.status.success() {
-            return Err(SystemctlError::Refused { call, how: output.status.to_string(), words });
+            return Err(SystemctlError::Refused { call, how: output.status.to_string(), message });
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -183,7 +183,6 @@ fn asked(spec: &ServiceTokenSpec) -> i64 {
     i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX).saturating_add(generated.into())
 }
 
-/// Resources by [`metrics::READY`].
 struct ByReady([(&'static str, i64); 4]);
 
 impl Default for ByReady {

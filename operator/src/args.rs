@@ -56,8 +56,8 @@ pub struct RunOptions {
     #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
     pub retry: Duration,
 
-    /// Seconds that the deletion of a resource waits for what someone can mend (a missing account, a policy) before it
-    /// completes and leaves the copies as orphans; for missing rights it waits 10 at most (0..86400)
+    /// Seconds that a deletion waits for a missing account or for a policy that refuses it, before it completes and
+    /// leaves the copies as orphans; for missing rights at most 10 (0..86400)
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_on_the_loopback_interface_unless_told_otherwise() {
+    fn metrics_are_on_the_loopback_interface_unless_set_otherwise() {
         let found = |arguments: &[&str]| {
             let all = ["weaver-operator", "run"].iter().chain(arguments);
             Args::try_parse_from(all).map(|args| match args.verb {

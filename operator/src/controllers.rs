@@ -18,11 +18,11 @@ use tracing::{info, warn};
 use weaver_api::schema::is_reserved;
 use weaver_api::v1beta1::ResourceSync;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
-use weaver_tenant::watch::{Backoff, is_refused, with_backoff};
+use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::code;
 use crate::controller::kind::Reconcile;
-use crate::health::{Asked, Health, Heartbeat};
+use crate::health::{Asked, Health, LoopHeartbeat};
 use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
@@ -108,7 +108,7 @@ impl Watches {
             let heartbeat = self.heartbeat::<K>(asked, number, places.len());
             with_backoff(
                 watcher::watcher(api(&self.client, place), self.config()),
-                Backoff::up_to(LONGEST_PAUSE),
+                WatchBackoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
             .inspect_ok(move |_| heartbeat.seen_event())
@@ -141,7 +141,7 @@ impl Watches {
             let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
             let heartbeat = self.heartbeat::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
-            with_backoff(watcher::watcher(namespaces, config), Backoff::up_to(LONGEST_PAUSE))
+            with_backoff(watcher::watcher(namespaces, config), WatchBackoff::up_to(LONGEST_PAUSE))
                 .inspect_ok(move |_| heartbeat.seen_event())
         });
         // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.
@@ -149,7 +149,12 @@ impl Watches {
     }
 
     /// Of one watch on that kind. Anyone who asks for it learns no namespace's name, so they are numbered.
-    fn heartbeat<K: Resource<DynamicType = ()>>(&self, asked: Asked, number: usize, all: usize) -> Heartbeat {
+    fn heartbeat<K: Resource<DynamicType = ()>>(
+        &self,
+        asked: Asked,
+        number: usize,
+        all: usize,
+    ) -> LoopHeartbeat {
         let which = if all == 1 { String::new() } else { format!(", {} of {all}", number + 1) };
         let name = format!("watching {}{which}", K::plural(&()));
         self.health.watch(name, self.length + GRACE, asked)
@@ -292,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
+    fn an_api_server_without_v1beta1_is_reported_with_how_to_get_it() {
         let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
         assert!(
             remedy(&CallError::NotFound(status), "ConfigMapSync", None)

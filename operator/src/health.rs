@@ -58,7 +58,7 @@ impl Asked {
 
 /// A loop that has to come round.
 #[derive(Clone, Debug)]
-pub struct Heartbeat {
+pub struct LoopHeartbeat {
     name: String,
     bound: Duration,
     /// The requests that are its attempts.
@@ -72,7 +72,7 @@ struct Heartbeats {
     event: Option<Instant>,
 }
 
-impl Heartbeat {
+impl LoopHeartbeat {
     pub fn beat(&self) {
         self.heartbeats.lock().attempt = Instant::now();
     }
@@ -87,34 +87,34 @@ impl Heartbeat {
 /// What is known of this process' health; a clone is the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    heartbeats: Arc<Mutex<Vec<Heartbeat>>>,
+    heartbeats: Arc<Mutex<Vec<LoopHeartbeat>>>,
     leadership: Arc<Mutex<Leadership>>,
 }
 
 impl Health {
     /// A loop that comes round within `bound`, beginning now.
     #[must_use]
-    pub fn heartbeat(&self, name: &str, bound: Duration) -> Heartbeat {
+    pub fn heartbeat(&self, name: &str, bound: Duration) -> LoopHeartbeat {
         self.add(name.to_owned(), bound, None)
     }
 
     /// A watch, whose attempts are the requests that are `asked`.
     #[must_use]
-    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> Heartbeat {
+    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> LoopHeartbeat {
         self.add(name, bound, Some(asked))
     }
 
-    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> Heartbeat {
+    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> LoopHeartbeat {
         let heartbeats = Arc::new(Mutex::new(Heartbeats { attempt: Instant::now(), event: None }));
-        let heartbeat = Heartbeat { name, bound, asked, heartbeats };
+        let heartbeat = LoopHeartbeat { name, bound, asked, heartbeats };
         self.heartbeats.lock().push(heartbeat.clone());
         heartbeat
     }
 
     /// The operator asks for this, as itself.
     pub fn asked(&self, uri: &Uri) {
-        let is_it = |heartbeat: &&Heartbeat| heartbeat.asked.as_ref().is_some_and(|asked| asked.is(uri));
-        self.heartbeats.lock().iter().filter(is_it).for_each(Heartbeat::beat);
+        let is_it = |heartbeat: &&LoopHeartbeat| heartbeat.asked.as_ref().is_some_and(|asked| asked.is(uri));
+        self.heartbeats.lock().iter().filter(is_it).for_each(LoopHeartbeat::beat);
     }
 
     pub fn set_leadership(&self, leadership: Leadership) {
@@ -130,7 +130,7 @@ impl Health {
     pub fn loops(&self) -> Vec<Loop> {
         let now = Instant::now();
         let age = |then: Instant| now.saturating_duration_since(then).as_secs();
-        let of = |heartbeat: &Heartbeat| {
+        let of = |heartbeat: &LoopHeartbeat| {
             let Heartbeats { attempt, event } = *heartbeat.heartbeats.lock();
             let late = now.saturating_duration_since(attempt) > heartbeat.bound;
             Loop {

@@ -22,14 +22,14 @@ pub struct Metrics {
     reconciliations: Family<Reconciliation, Counter>,
     reconciliation_seconds: Histogram,
     writes: Family<Write, Counter>,
-    requests: Family<Request, Counter>,
-    tokens: Family<Token, Counter>,
-    issued: Family<Issue, Counter>,
+    requests: Family<RequestLabels, Counter>,
+    tokens: Family<TokenLabels, Counter>,
+    issued: Family<IssueLabels, Counter>,
     resources: Family<Ready, Gauge>,
-    targets: Family<Target, Gauge>,
-    service_tokens: Family<Target, Gauge>,
+    targets: Family<TargetLabels, Gauge>,
+    service_tokens: Family<TargetLabels, Gauge>,
     token_resources: Family<Ready, Gauge>,
-    watches: Family<Watch, Gauge>,
+    watches: Family<WatchLabels, Gauge>,
     waiting: Gauge,
     leading: Gauge,
     paused: Gauge,
@@ -120,19 +120,19 @@ struct Write {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Request {
+struct RequestLabels {
     identity: Identity,
     method: &'static str,
     code: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Token {
+struct TokenLabels {
     result: Minting,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Issue {
+struct IssueLabels {
     reason: &'static str,
 }
 
@@ -142,12 +142,12 @@ struct Ready {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Target {
+struct TargetLabels {
     state: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Watch {
+struct WatchLabels {
     state: &'static str,
 }
 
@@ -262,10 +262,10 @@ impl Metrics {
             drop(self.writes.get_or_create(&Write { change }));
         }
         for result in [Minting::Minted, Minting::Missing, Minting::Forbidden, Minting::Failed] {
-            drop(self.tokens.get_or_create(&Token { result }));
+            drop(self.tokens.get_or_create(&TokenLabels { result }));
         }
         for why in Why::ALL {
-            drop(self.issued.get_or_create(&Issue { reason: why.label() }));
+            drop(self.issued.get_or_create(&IssueLabels { reason: why.label() }));
         }
     }
 
@@ -306,17 +306,17 @@ impl Metrics {
             Some(300..=499) => "4xx",
             Some(_) => "5xx",
         };
-        self.requests.get_or_create(&Request { identity, method, code }).inc();
+        self.requests.get_or_create(&RequestLabels { identity, method, code }).inc();
     }
 
     pub fn minted(&self, result: Minting) {
-        self.tokens.get_or_create(&Token { result }).inc();
+        self.tokens.get_or_create(&TokenLabels { result }).inc();
     }
 
     /// Tokens were written to the Secret of a `ServiceToken`.
     pub fn issued(&self, tokens: &[(String, Why)]) {
         for (_, why) in tokens {
-            self.issued.get_or_create(&Issue { reason: why.label() }).inc();
+            self.issued.get_or_create(&IssueLabels { reason: why.label() }).inc();
         }
     }
 
@@ -330,13 +330,13 @@ impl Metrics {
             self.token_resources.get_or_create(&Ready { ready }).set(*count);
         }
         for (state, count) in &now.service_tokens {
-            self.service_tokens.get_or_create(&Target { state }).set(*count);
+            self.service_tokens.get_or_create(&TargetLabels { state }).set(*count);
         }
         for (state, count) in &now.targets {
-            self.targets.get_or_create(&Target { state }).set(*count);
+            self.targets.get_or_create(&TargetLabels { state }).set(*count);
         }
         for (state, count) in &now.watches {
-            self.watches.get_or_create(&Watch { state }).set(*count);
+            self.watches.get_or_create(&WatchLabels { state }).set(*count);
         }
         self.waiting.set(now.waiting);
         self.leading.set(i64::from(now.leading));

@@ -33,7 +33,7 @@ use crate::controllers::{
     UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
 };
 use crate::counted::{Counted, CountedMinter};
-use crate::health::{Health, Heartbeat, Leadership};
+use crate::health::{Health, Leadership, LoopHeartbeat};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::holder::this_process;
@@ -144,7 +144,7 @@ async fn work(
     let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let minter = CountedMinter { minter, metrics: metrics.clone() };
-    let shared = Shared {
+    let shared = ControllerParts {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch)),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         events: Events::new(client.clone()),
@@ -209,7 +209,7 @@ async fn work(
 }
 
 /// What the controllers share.
-struct Shared {
+struct ControllerParts {
     client: Client,
     tenants: Arc<Tenants<CountedMinter>>,
     namespaces: Arc<Namespaces>,
@@ -222,12 +222,12 @@ struct Shared {
 /// The controller of a kind, and what its reconciles have.
 fn controller<K: Reconcile>(
     watches: &Watches,
-    shared: &Shared,
+    shared: &ControllerParts,
     stop: &CancellationToken,
     is_read: fn(&str) -> bool,
     own: K::Own,
 ) -> (impl Future<Output = ()> + use<K>, Arc<Context<K>>) {
-    let Shared { client, tenants, namespaces, events, permits, metrics, options } = shared;
+    let ControllerParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
     let forget = states.clone();
@@ -334,7 +334,7 @@ async fn keep_house(
     context: &Context<ConfigMapSync>,
     resources: &Context<ResourceSync>,
     tokens: &Context<ServiceToken>,
-    heartbeat: &Heartbeat,
+    heartbeat: &LoopHeartbeat,
 ) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;

@@ -296,7 +296,7 @@ async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_names
 }
 
 #[tokio::test]
-async fn a_copy_that_is_left_is_told_of_in_its_own_namespace() {
+async fn a_copy_that_is_left_is_reported_in_its_own_namespace() {
     let world = World::new("left-behind").await;
     let (team, foo) = world.synced().await;
     world.grant(&team, &foo, &["get", "list", "watch"]).await;

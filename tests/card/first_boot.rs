@@ -136,7 +136,7 @@ fn the_diagnosis_is_readable_with_the_card_in_a_laptop() {
 
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
-fn the_cluster_is_told_how_the_node_is() {
+fn the_cluster_sees_how_the_node_is() {
     let machine = machine().unwrap();
     let report = until("the NodeReport", || {
         let text = machine.kubectl(API_NAME, &["get", "nodereport", "raspi", "-o", "json"])?;

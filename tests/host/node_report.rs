@@ -119,7 +119,7 @@ mod own_server {
             seen["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == "T-02");
         let seen = seen.next().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&doctor.stdout)));
         assert!(seen["message"].as_str().unwrap().contains(&format!("on the node {NAME}")), "{seen:#}");
-        assert_eq!((&seen["side"], doctor.status.code()), (&Value::from("node"), Some(10)));
+        assert_eq!((&seen["location"], doctor.status.code()), (&Value::from("node"), Some(10)));
         let metrics = Metrics::at(&address).await;
         assert_eq!(metrics.value(r#"weaver_node_findings{code="T-02",severity="fail"}"#), 1);
         assert_eq!(metrics.value("weaver_node_gate_open"), 1, "it was proven before");

@@ -181,7 +181,7 @@ async fn more_accounts_than_are_asked_about_are_refused_where_another_definition
 }
 
 #[tokio::test]
-async fn who_may_not_look_at_policies_is_told_that_nothing_is_known() {
+async fn who_may_not_look_at_policies_sees_that_nothing_is_known() {
     let scene = Scene::start("policy-unseen").await;
     let mut kubeconfig = Kubeconfig::read_from(scene.own.server.kubeconfig()).unwrap();
     for user in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {

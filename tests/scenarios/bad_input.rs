@@ -6,7 +6,7 @@ use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::world::World;
 
 #[tokio::test]
-async fn a_spec_that_misses_something_is_told_what() {
+async fn a_spec_that_misses_something_is_refused_naming_what() {
     let world = World::new("bad-spec").await;
     let team = world.namespace("team").await;
     let long = "x".repeat(300);

@@ -14,8 +14,10 @@ use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams};
 use kube::client::Body;
 use kube::runtime::watcher;
 use serde_json::json;
-use weaver_client::rollback::{Outcome, Rollback, scope};
-use weaver_client::{Change, Conflicts, Error, Objects, Progress, Refusal, Updated, Why, Write, conditions};
+use weaver_client::rollback::{Rollback, UndoOutcome, scope};
+use weaver_client::{
+    Change, Conflicts, Error, Objects, Refusal, Updated, WaitProgress, Why, Write, conditions,
+};
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{SOON, World, client_of};
@@ -157,8 +159,8 @@ async fn a_wait_that_times_out_says_what_was_missing() {
         format!("waiting for ConfigMapSync {home}/sync: not within 1 s: it does not exist")
     );
     let never = |found: Option<&_>| match found {
-        Some(_) => Progress::Reached,
-        None => Progress::Never("someone deleted it".into()),
+        Some(_) => WaitProgress::Reached,
+        None => WaitProgress::Never("someone deleted it".into()),
     };
     assert!(matches!(syncs.wait("sync", SOON, never).await.unwrap_err().why, Why::Never(_)));
 
@@ -265,7 +267,7 @@ async fn outcomes_without_an_answer_are_left_alone() {
     assert_eq!(writes.written(), [format!("ConfigMap {home}/a")]);
     let undone = writes.undo().await;
     assert!(
-        matches!(&undone[0].outcome, Outcome::Nothing(why) if why == "it is as it was before"),
+        matches!(&undone[0].outcome, UndoOutcome::Nothing(why) if why == "it is as it was before"),
         "{undone:?}"
     );
     world.finish().await;

@@ -38,7 +38,7 @@ async fn the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_to_stay_stays_and_who_waits_for_its_place_is_told_what_helps() {
+async fn a_copy_that_was_to_stay_stays_and_who_waits_for_its_place_sees_what_helps() {
     let world = World::new("left-behind").await;
     let (team, foo) = world.synced().await;
     let rival = rival(&world, &foo).await;

@@ -60,7 +60,7 @@ async fn selected_namespaces_get_a_copy_and_lose_it_with_their_label() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_not_told_of_a_selected_namespace_in_which_it_has_no_right() {
+async fn a_tenant_learns_nothing_of_a_selected_namespace_in_which_it_has_no_right() {
     let world = World::new("hidden").await;
     let team = world.tenant().await;
     world.config_map(&team, "settings", &[("a", "1")]).await;

@@ -117,7 +117,7 @@ async fn two_resources_for_one_secret_the_first_has_it_and_then_the_other() {
 }
 
 #[tokio::test]
-async fn a_writer_without_rights_is_told_the_role_and_what_is_printed_cures_it() {
+async fn a_writer_without_rights_sees_the_role_and_what_is_printed_cures_it() {
     let world = World::new("token-writer").await;
     let team = world.namespace("team").await;
     world.account(&team).await;
@@ -228,7 +228,7 @@ async fn one_that_is_written_over_and_over_is_not_written_back_as_often() {
 }
 
 #[tokio::test]
-async fn what_was_never_understood_is_told_so_and_can_be_deleted() {
+async fn what_was_never_understood_is_reported_and_can_be_deleted() {
     let world = World::new("token-incomplete").await;
     let team = world.namespace("team").await;
     let old: kube::Api<weaver_api::v1alpha1::ServiceToken> =

@@ -102,7 +102,6 @@ impl Engine {
         Self { socket, shown }
     }
 
-    /// As `DOCKER_HOST`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("unix://{}", self.socket.display())

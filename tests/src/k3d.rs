@@ -33,7 +33,6 @@ impl K3d {
         Self { dir }
     }
 
-    /// As `DOCKER_HOST`.
     #[must_use]
     pub fn docker_host(&self) -> String {
         format!("unix://{}", self.socket().display())

@@ -165,7 +165,7 @@ pub fn confirmation(page: &str) -> &str {
     rest.split('"').next().unwrap()
 }
 
-/// Server-sent events.
+/// The server-sent events of `/events`, below the prefix.
 pub struct UiChanges(Lines<BufReader<TcpStream>>);
 
 impl UiChanges {

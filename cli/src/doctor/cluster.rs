@@ -17,13 +17,13 @@ use weaver_installer::{Service, Webhook};
 use weaver_tenant::Account;
 
 use super::ask::{PATIENCE, asked, asked_for};
-use super::seen::{Seen, Side};
+use super::seen::{LocatedFinding, Location};
 use super::{pods, policies, resources};
 use crate::{crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
 const CONVERTING: Duration = Duration::from_secs(40);
-pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Seen> {
+pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<LocatedFinding> {
     let mut findings = definitions(client).await;
     if findings.is_empty() {
         findings.push(conversion(client).await);
@@ -34,7 +34,7 @@ pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Seen> {
     findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);
     findings.extend(pods::look(client).await);
-    findings.into_iter().map(|finding| Seen { side: Side::Cluster, finding }).collect()
+    findings.into_iter().map(|finding| LocatedFinding { location: Location::Cluster, finding }).collect()
 }
 
 /// What is wrong with the definitions of our kinds.

@@ -9,13 +9,13 @@ use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_host::docker::{Engine, EngineError};
 
-use super::seen::{Seen, Side};
+use super::seen::{LocatedFinding, Location};
 
 /// Lines of a log.
 const TAIL: u32 = 50;
 
 /// What is wrong with the servers of k3d; `is_bad`: something does not work, so it matters if they cannot be seen.
-pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<Seen> {
+pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding> {
     let findings = match asked(docker_host, is_bad).await {
         Ok(findings) => findings,
         Err(EngineError { socket, why }) if is_bad => {
@@ -26,7 +26,7 @@ pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<Seen> {
         }
         Err(_) => Vec::new(),
     };
-    findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
+    findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 
 async fn asked(docker_host: Option<&str>, is_bad: bool) -> Result<Vec<Finding>, EngineError> {

@@ -9,11 +9,11 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
 use super::reports;
-use super::seen::{Seen, Side};
+use super::seen::{LocatedFinding, Location};
 
 /// The parts of it that matter here.
 #[derive(Deserialize)]
-struct Report {
+struct AgentReport {
     gate: String,
     reason: String,
     /// There, its agent opens no gate and installs nothing.
@@ -45,13 +45,17 @@ const LOCK: &str = "agent.lock";
 const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted];
 
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
-pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Seen> {
+pub fn report(
+    named: Option<&Path>,
+    usual: &Path,
+    check: impl FnOnce() -> Option<Vec<Finding>>,
+) -> Vec<LocatedFinding> {
     let path = named.unwrap_or(usual);
     let unknown = |why: &str, remedy: &str| {
         let message = format!("the agent's report {} cannot be read: {why}", path.display());
         let finding = Finding::new(Code::RightsMissingForCheck, message);
-        vec![Seen {
-            side: Side::Node,
+        vec![LocatedFinding {
+            location: Location::Node,
             finding: finding.remedy(Remedy::new("as root").command(remedy.to_owned())),
         }]
     };
@@ -61,7 +65,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
         Err(error) => return unknown(&error.to_string(), "sudo weaver doctor"),
         Ok(text) => text,
     };
-    match serde_json::from_slice::<Report>(&text) {
+    match serde_json::from_slice::<AgentReport>(&text) {
         Ok(report) => {
             if is_of_this_machine(named, path) {
                 return of_report(report, check(), is_held(&path.with_file_name(LOCK)), path);
@@ -73,7 +77,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
                 let said = std::iter::once(finding.message.as_str()).chain(seen);
                 reports::reported("of this report", &place, finding.code, finding.severity(), said)
             });
-            of_report(Report { findings: findings.collect(), ..report }, None, false, path)
+            of_report(AgentReport { findings: findings.collect(), ..report }, None, false, path)
         }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
@@ -101,13 +105,13 @@ pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
 /// A check of now; the report is as old as the last change.
 pub fn check() -> Option<Vec<Finding>> {
     #[derive(Deserialize)]
-    struct Check {
+    struct CheckOutput {
         findings: Vec<Finding>,
     }
     let mut agent = Command::new("weaver-node-agent");
     let output =
         agent.args(["check", "-o", "json", "--probe-timeout", "2"]).stdin(Stdio::null()).output().ok()?;
-    Some(serde_json::from_slice::<Check>(&output.stdout).ok()?.findings)
+    Some(serde_json::from_slice::<CheckOutput>(&output.stdout).ok()?.findings)
 }
 
 /// Whether an agent lives: its lock ends with it, and the file does not.
@@ -125,7 +129,12 @@ fn its_log() -> Remedy {
     Remedy::new("read the agent's log").command("journalctl -u weaver-node-agent -n 30")
 }
 
-fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
+fn of_report(
+    report: AgentReport,
+    now: Option<Vec<Finding>>,
+    lives: bool,
+    path: &Path,
+) -> Vec<LocatedFinding> {
     // A check that has finished has found something, if only that all is well.
     let is_new = lives && report.findings.is_empty();
     let mut findings = match now {
@@ -179,7 +188,7 @@ fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path
                 .remedy(its_log()),
         );
     }
-    findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
+    findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 
 #[cfg(test)]

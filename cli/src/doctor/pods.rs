@@ -73,7 +73,7 @@ pub async fn look(client: &Client) -> Vec<Finding> {
         }
     }
     for one in pods.iter().flat_map(of_other_format).take(ASKED) {
-        let Some(message) = last_words(client, &one).await else { continue };
+        let Some(message) = last_message(client, &one).await else { continue };
         let said = Stuck { message, ..one };
         if recognised(&recogniser, &said).is_some() {
             stuck.push(said);
@@ -131,7 +131,7 @@ async fn last_event(client: &Client, one: &Stuck) -> Option<String> {
 }
 
 /// What the container said when it ended.
-async fn last_words(client: &Client, one: &Stuck) -> Option<String> {
+async fn last_message(client: &Client, one: &Stuck) -> Option<String> {
     let api: Api<Pod> = Api::namespaced(client.clone(), &one.namespace);
     let container = Some(one.container.clone());
     let params = LogParams { container, previous: true, tail_lines: Some(1), ..LogParams::default() };

@@ -9,25 +9,25 @@ use weaver_installer::{accounts, deletions, nodes};
 use super::ask::asked;
 
 /// A policy, and what it is when it is not there, or lets someone pass.
-struct Watched {
+struct WatchedPolicy {
     guard: Guard,
     missing: Code,
     changed: Code,
 }
 
 /// All of them. One that does not parse is left out; a test keeps that from being built.
-fn watched() -> Vec<Watched> {
-    let accounts = accounts::built_in().map(|guard| Watched {
+fn watched() -> Vec<WatchedPolicy> {
+    let accounts = accounts::built_in().map(|guard| WatchedPolicy {
         guard,
         missing: Code::AccountPolicyMissing,
         changed: Code::AccountPolicyChanged,
     });
-    let nodes = nodes::built_in().map(|guard| Watched {
+    let nodes = nodes::built_in().map(|guard| WatchedPolicy {
         guard,
         missing: Code::NodePolicyNotInForce,
         changed: Code::NodePolicyNotInForce,
     });
-    let deletions = deletions::built_in().map(|guard| Watched {
+    let deletions = deletions::built_in().map(|guard| WatchedPolicy {
         guard,
         missing: Code::DeletionPolicyNotInForce,
         changed: Code::DeletionPolicyNotInForce,
@@ -52,7 +52,7 @@ async fn judge(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Box<F
     Ok(())
 }
 
-fn unguarded(watched: &Watched, policy_state: PolicyState) -> Option<Finding> {
+fn unguarded(watched: &WatchedPolicy, policy_state: PolicyState) -> Option<Finding> {
     let name = watched.guard.policy.name_any();
     let (code, message) = match policy_state {
         PolicyState::InForce => return None,
@@ -61,7 +61,7 @@ fn unguarded(watched: &Watched, policy_state: PolicyState) -> Option<Finding> {
             let message = format!("the rules of the admission policy {name} are of another version");
             (watched.changed, message)
         }
-        PolicyState::Off(words) => (watched.changed, format!("the admission policy {name}: {words}")),
+        PolicyState::Off(text) => (watched.changed, format!("the admission policy {name}: {text}")),
     };
     Some(Finding::new(code, message))
 }

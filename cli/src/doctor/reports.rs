@@ -15,7 +15,7 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
 use super::ask::{MOST, asked};
-use super::seen::{Seen, Side};
+use super::seen::{LocatedFinding, Location};
 
 /// Findings of one node that are shown.
 const SHOWN: usize = 10;
@@ -24,7 +24,7 @@ const QUOTED: usize = 4;
 const LONGEST: usize = 300;
 
 /// What is known bad or worth a look, of every node but the one whose agent was asked itself.
-pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
+pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<LocatedFinding> {
     let reports: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
     let params = ListParams::default().limit(MOST);
     let findings = match asked("listing NodeReports", reports.list(&params)).await {
@@ -38,7 +38,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
         }
         Err(finding) => vec![*finding],
     };
-    findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
+    findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 
 /// The findings of a node; `None` stands for a report that is not understood.

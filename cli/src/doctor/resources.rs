@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_token_is_judged_alike_and_told_of_by_kubectl() {
+    fn a_service_token_is_judged_alike_and_explained_by_kubectl() {
         let token: ServiceToken = serde_json::from_value(json!({
             "apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken",
             "metadata": {"name": "a", "namespace": "t", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},

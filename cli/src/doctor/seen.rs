@@ -6,7 +6,7 @@ use weaver_diagnostics::finding::{Finding, Severity};
 /// Where a thing was seen, and so whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub enum Location {
     /// This machine: kubeconfig, names.
     Here,
     /// Between the two: nothing answers.
@@ -17,7 +17,7 @@ pub enum Side {
     Cluster,
 }
 
-impl Side {
+impl Location {
     /// Whose it is, as a sentence ends with it.
     pub fn place(self) -> &'static str {
         match self {
@@ -31,13 +31,13 @@ impl Side {
 
 /// A finding and its side.
 #[derive(Clone, Debug, Serialize)]
-pub struct Seen {
-    pub side: Side,
+pub struct LocatedFinding {
+    pub location: Location,
     #[serde(flatten)]
     pub finding: Finding,
 }
 
-impl Seen {
+impl LocatedFinding {
     /// Is something known to be wrong?
     pub fn is_bad(&self) -> bool {
         self.finding.severity() == Severity::Fail

@@ -17,10 +17,10 @@ use weaver_diagnostics::kubeconfig_export::lint::on_the_pi;
 use weaver_diagnostics::laptop::System;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
-use weaver_diagnostics::serving::{Observation, Outcome};
+use weaver_diagnostics::serving::{HandshakeOutcome, Observation};
 use weaver_host::handshake::{DEADLINE, SECOND_LOOK};
 
-use super::seen::{Seen, Side};
+use super::seen::{LocatedFinding, Location};
 use crate::connection;
 use crate::kubeconfig::file;
 use crate::kubeconfig::handshake;
@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_secs(45);
 
 /// What was seen, and who can be asked on.
 pub struct Way {
-    pub seen: Vec<Seen>,
+    pub seen: Vec<LocatedFinding>,
     pub client: Option<Client>,
     /// Whether this is the machine that k3s runs on: then loopback addresses lead to it.
     is_node: bool,
@@ -50,12 +50,12 @@ pub async fn look(is_node: bool, is_overloaded: bool) -> Way {
 }
 
 impl Way {
-    fn note(&mut self, side: Side, findings: impl IntoIterator<Item = Finding>) {
-        self.seen.extend(findings.into_iter().map(|finding| Seen { side, finding }));
+    fn note(&mut self, location: Location, findings: impl IntoIterator<Item = Finding>) {
+        self.seen.extend(findings.into_iter().map(|finding| LocatedFinding { location, finding }));
     }
 
     fn is_at_an_end(&self) -> bool {
-        self.seen.iter().any(Seen::is_bad)
+        self.seen.iter().any(LocatedFinding::is_bad)
     }
 
     /// Ends where something is known to be bad.
@@ -81,7 +81,7 @@ impl Way {
                 // Only where it is not the server: a tunnel may end here, or a k3d publish its port.
                 leads_here = finding;
             } else {
-                self.note(Side::Here, finding.filter(|_| found.is_err() || !is_in_hosts_file(&host)));
+                self.note(Location::Here, finding.filter(|_| found.is_err() || !is_in_hosts_file(&host)));
             }
         }
         if self.is_at_an_end() {
@@ -98,7 +98,7 @@ impl Way {
             }
         };
         if is_silent || self.is_at_an_end() {
-            self.note(Side::Here, leads_here);
+            self.note(Location::Here, leads_here);
             return None;
         }
         let client = match weaver_client::connection::client(&config) {
@@ -110,7 +110,7 @@ impl Way {
         };
         let is_silent = self.ask(&client, &shown).await.is_none();
         if is_silent || self.is_at_an_end() {
-            self.note(Side::Here, leads_here);
+            self.note(Location::Here, leads_here);
             return None;
         }
         Some(client)
@@ -118,24 +118,24 @@ impl Way {
 
     fn unusable(&mut self, file: &str, why: String) {
         let finding = Finding::new(Code::KubeconfigUnusable, why).saw(Place::file(file), "unusable");
-        self.note(Side::Here, [finding.remedy(on_the_pi())]);
+        self.note(Location::Here, [finding.remedy(on_the_pi())]);
     }
 
     async fn kubeconfig(&mut self) -> Option<(String, Config)> {
         let Some(path) = connection::kubeconfig_file() else {
             let finding = Finding::new(Code::KubeconfigFallback, "there is no kubeconfig");
-            self.note(Side::Here, [finding]);
+            self.note(Location::Here, [finding]);
             return None;
         };
         let text = match file::read(&path, "run this as the user whose kubeconfig it is") {
             Ok(text) => text,
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
-                self.note(Side::Here, [Finding::new(code, error.to_string())]);
+                self.note(Location::Here, [Finding::new(code, error.to_string())]);
                 return None;
             }
         };
-        self.note(Side::Here, judge::lint(&text, self.is_node));
+        self.note(Location::Here, judge::lint(&text, self.is_node));
         if self.is_at_an_end() {
             return None;
         }
@@ -156,10 +156,10 @@ impl Way {
     }
 
     /// Silence, of which nothing is known but that it lasts.
-    fn silent(&mut self, side: Side, finding: Finding) {
+    fn silent(&mut self, location: Location, finding: Finding) {
         // On a machine that is busy there is another reason for it.
         let finding = if self.is_overloaded { finding.milder(Severity::Warn) } else { finding };
-        self.note(side, [finding]);
+        self.note(location, [finding]);
     }
 
     /// Whether it stayed without an answer.
@@ -172,16 +172,16 @@ impl Way {
     ) -> bool {
         let seen = handshake::prove(endpoint, anchors, name).await;
         let clocks = match &seen.outcome {
-            Outcome::Dates(_) => match ServerName::try_from("localhost") {
+            HandshakeOutcome::Dates(_) => match ServerName::try_from("localhost") {
                 Ok(any) => weaver_host::handshake::clock(endpoint, any).await.map(clocks),
                 Err(_) => None,
             },
             _ => None,
         };
-        let side = match &seen.outcome {
-            Outcome::Unreachable(_) => Side::Network,
-            Outcome::Untrusted(_) => Side::Here,
-            _ => Side::Node,
+        let location = match &seen.outcome {
+            HandshakeOutcome::Unreachable(_) => Location::Network,
+            HandshakeOutcome::Untrusted(_) => Location::Here,
+            _ => Location::Node,
         };
         let (is_late, took) = (seen.is_late(), seen.took);
         let observation = Observation { outcome: seen.outcome, served: seen.served };
@@ -191,13 +191,13 @@ impl Way {
                 "the connection was accepted, so the machine is on: check there what keeps it busy, or whether k3s hangs",
             );
             let remedy = remedy.command("uptime").command("journalctl -u k3s -n 50");
-            self.silent(side, finding.remedy(remedy));
+            self.silent(location, finding.remedy(remedy));
             return true;
         }
-        self.note(side, [finding]);
+        self.note(location, [finding]);
         if took > DEADLINE {
             let took = format!("a TLS handshake took {} s", took.as_secs());
-            self.note(Side::Node, [load::slow(endpoint, endpoint, &took)]);
+            self.note(Location::Node, [load::slow(endpoint, endpoint, &took)]);
         }
         false
     }
@@ -215,13 +215,13 @@ impl Way {
         }
         if let Ok(answer) = timeout(SECOND_LOOK, send()).await {
             let waited = format!("no answer within {} s", PATIENCE.as_secs());
-            self.note(Side::Node, [load::slow(endpoint, "GET /version", &waited)]);
+            self.note(Location::Node, [load::slow(endpoint, "GET /version", &waited)]);
             self.answered(answer, endpoint).await;
             return Some(());
         }
         let message = format!("{endpoint} did not respond within {} s, twice", PATIENCE.as_secs());
         let finding = Finding::new(Code::K3sNotAnswering, message);
-        self.silent(Side::Node, finding.saw(Place::file(endpoint), "GET /version"));
+        self.silent(Location::Node, finding.saw(Place::file(endpoint), "GET /version"));
         None
     }
 
@@ -232,7 +232,8 @@ impl Way {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                return self.note(Side::Network, [bad(Code::ServerSilent, format!("{endpoint}: {error}"))]);
+                return self
+                    .note(Location::Network, [bad(Code::ServerSilent, format!("{endpoint}: {error}"))]);
             }
         };
         let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
@@ -241,11 +242,11 @@ impl Way {
         let status = answer.status();
         if status.as_u16() == 401 {
             let message = format!("{endpoint} rejects the credentials of the kubeconfig (401)");
-            return self.note(Side::Here, [bad(Code::CredentialsRefused, message)]);
+            return self.note(Location::Here, [bad(Code::CredentialsRefused, message)]);
         }
         if !status.is_success() {
             return self
-                .note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} returns {status}"))]);
+                .note(Location::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} returns {status}"))]);
         }
         let version = match timeout(PATIENCE, answer.into_body().collect_bytes()).await {
             Ok(Ok(body)) => serde_json::from_slice::<Info>(&body).map_err(|error| error.to_string()),
@@ -255,13 +256,13 @@ impl Way {
         let version = match version {
             Ok(version) => version.git_version,
             Err(why) => {
-                return self.note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {why}"))]);
+                return self.note(Location::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {why}"))]);
             }
         };
         let message = format!("{endpoint} answers and accepts the credentials; its version is {version}");
-        self.note(Side::Node, [Finding::new(Code::Reached, message)]);
-        self.note(Side::Node, reach::version(&version));
-        self.note(Side::Node, clocks.and_then(reach::clocks));
+        self.note(Location::Node, [Finding::new(Code::Reached, message)]);
+        self.note(Location::Node, reach::version(&version));
+        self.note(Location::Node, clocks.and_then(reach::clocks));
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use serde_json::{Value, json};
-use weaver_diagnostics::announcement::{Announcement, State};
+use weaver_diagnostics::announcement::{Announcement, NodeState};
 use weaver_diagnostics::finding_text::cut;
 
 /// Addresses of a card, and characters of the name that an announcement has.
@@ -86,7 +86,7 @@ impl PartialOrd for Address {
 
 /// A card that was found.
 #[derive(Debug, Clone)]
-pub struct Card {
+pub struct FoundCard {
     /// The name of its host; where it announces none, that of the announcement.
     pub name: String,
     /// The best first; at least one.
@@ -94,10 +94,10 @@ pub struct Card {
     pub port: u16,
     pub announced: Announcement,
     /// What its page says; none without a page that answers.
-    pub state: Option<State>,
+    pub state: Option<NodeState>,
 }
 
-impl Card {
+impl FoundCard {
     /// None where it has no address that can be used.
     pub fn read(service: Service) -> Option<Self> {
         let Service { instance, port, addresses, records } = service;
@@ -120,13 +120,13 @@ impl Card {
     }
 
     fn state_word(&self) -> &'static str {
-        self.state.map_or("unknown", State::word)
+        self.state.map_or("unknown", NodeState::word)
     }
 }
 
 /// Each name that more than one card has, with what helps.
-pub fn clashes(cards: &[Card]) -> Vec<String> {
-    let mut by_name: BTreeMap<&str, Vec<&Card>> = BTreeMap::new();
+pub fn clashes(cards: &[FoundCard]) -> Vec<String> {
+    let mut by_name: BTreeMap<&str, Vec<&FoundCard>> = BTreeMap::new();
     for card in cards {
         by_name.entry(&card.name).or_default().push(card);
     }
@@ -145,10 +145,10 @@ pub fn clashes(cards: &[Card]) -> Vec<String> {
 }
 
 /// For a table, the titles first.
-pub fn rows(cards: &[Card]) -> Vec<Vec<String>> {
+pub fn rows(cards: &[FoundCard]) -> Vec<Vec<String>> {
     let titles = ["NAME", "ADDRESS", "STATE", "VERSION", "CA"].map(str::to_owned).to_vec();
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let row = |card: &Card| {
+    let row = |card: &FoundCard| {
         let ca = card.announced.ca.as_deref().and_then(|ca| ca.get(..FINGERPRINT)).unwrap_or("-");
         vec![
             card.name.clone(),
@@ -161,8 +161,8 @@ pub fn rows(cards: &[Card]) -> Vec<Vec<String>> {
     std::iter::once(titles).chain(cards.iter().map(row)).collect()
 }
 
-pub fn json(cards: &[Card]) -> Value {
-    let card = |card: &Card| {
+pub fn json(cards: &[FoundCard]) -> Value {
+    let card = |card: &FoundCard| {
         let Announcement { name: _, version, joins, has_page, ca, served } = &card.announced;
         json!({
             "name": card.name,
@@ -198,8 +198,8 @@ mod tests {
         }
     }
 
-    fn card(instance: &str, ips: &[&str], records: &[&str]) -> Card {
-        Card::read(heard(instance, ips, records)).unwrap()
+    fn card(instance: &str, ips: &[&str], records: &[&str]) -> FoundCard {
+        FoundCard::read(heard(instance, ips, records)).unwrap()
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
             (&["::ffff:127.0.0.1"], None),
             (&[], None),
         ] {
-            let found = Card::read(heard("a", ips, &[]));
+            let found = FoundCard::read(heard("a", ips, &[]));
             assert_eq!(found.map(|card| card.address()).as_deref(), want, "{ips:?}");
         }
         let own =
             Service { addresses: vec![address("127.0.0.1", Some(("lo", 1)), true)], ..Service::default() };
-        assert_eq!(Card::read(own).unwrap().address(), "127.0.0.1");
+        assert_eq!(FoundCard::read(own).unwrap().address(), "127.0.0.1");
         let nowhere = Service { addresses: vec![address("fe80::1", None, false)], ..Service::default() };
-        assert!(Card::read(nowhere).is_none(), "of which link?");
+        assert!(FoundCard::read(nowhere).is_none(), "of which link?");
         let link = card("a", &["fe80::1"], &[]).addresses[0].at;
         assert!(matches!(link, SocketAddr::V6(v6) if v6.scope_id() == 2), "{link}");
         let many: Vec<_> = (0..200).map(|n| format!("10.0.0.{n}")).collect();
@@ -270,7 +270,10 @@ mod tests {
     fn what_is_shown() {
         let ca = format!("ca={}", "0a".repeat(32));
         let records = ["txtvers=1", "name=raspi", "version=0.1.0", "port=page", "role=server", &ca];
-        let full = Card { state: Some(State::Starting), ..card("raspi", &["10.0.0.2", "fe80::1"], &records) };
+        let full = FoundCard {
+            state: Some(NodeState::Starting),
+            ..card("raspi", &["10.0.0.2", "fe80::1"], &records)
+        };
         let bare = card("older", &["10.0.0.3"], &[]);
         let rows = rows(&[full.clone(), bare.clone()]);
         assert_eq!(rows[1], ["raspi", "10.0.0.2", "starting", "0.1.0", "0a0a0a0a0a0a0a0a"]);

@@ -12,9 +12,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use weaver_diagnostics::announcement::{STATE_PATH, State};
+use weaver_diagnostics::announcement::{NodeState, STATE_PATH};
 
-use super::card::Card;
+use super::card::FoundCard;
 use crate::connection;
 
 /// For one address, and for all cards together.
@@ -27,7 +27,7 @@ const ADDRESSES: usize = 3;
 const LARGEST: usize = 64;
 
 /// Fills in the states, and puts the address first that has answered.
-pub async fn ask(cards: &mut [Card]) {
+pub async fn ask(cards: &mut [FoundCard]) {
     let until = Instant::now() + ALL;
     let asked = cards.iter_mut().filter(|card| card.announced.has_page).map(async |card| {
         for at in 0..card.addresses.len().min(ADDRESSES) {
@@ -44,7 +44,7 @@ pub async fn ask(cards: &mut [Card]) {
     futures::stream::iter(asked).for_each_concurrent(AT_ONCE, |asking| asking).await;
 }
 
-async fn state(address: SocketAddr) -> Option<State> {
+async fn state(address: SocketAddr) -> Option<NodeState> {
     let stream = TcpStream::connect(address).await.ok()?;
     let request = Request::get(STATE_PATH)
         .header(HOST, address.to_string())
@@ -59,5 +59,5 @@ async fn state(address: SocketAddr) -> Option<State> {
     let answer =
         sender.send_request(request).await.ok().filter(|answer| answer.status() == StatusCode::OK)?;
     let body = Limited::new(answer.into_body(), LARGEST).collect().await.ok()?;
-    State::read(&body.to_bytes())
+    NodeState::read(&body.to_bytes())
 }

@@ -11,12 +11,12 @@ use weaver_diagnostics::san::ServingName;
 use weaver_host::table::table;
 
 use crate::find::Search;
-use crate::find::card::{self, Card};
+use crate::find::card::{self, FoundCard};
 use crate::stdout::{note, print};
 
 /// Where to log in, and what was announced there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct SshTarget {
     /// As ssh takes it.
     pub from: String,
     /// By which the API server is reached; none where that is the address.
@@ -26,7 +26,7 @@ pub struct Target {
 }
 
 /// The one that the user chooses; none where there is no terminal to choose on, and the list is printed.
-pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<Target>> {
+pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<SshTarget>> {
     let mut found = search.cards().await?;
     // One that joins a server has no kubeconfig to give.
     found.cards.retain(|card| !card.announced.joins);
@@ -53,25 +53,25 @@ pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<Target
     }
 }
 
-fn of(card: &Card, user: &str) -> Target {
+fn of(card: &FoundCard, user: &str) -> SshTarget {
     let name: Option<ServingName> = card.announced.served.as_deref().and_then(|name| name.parse().ok());
     // kubectl finds no name of mDNS; the address is always in the certificate.
     let name = name.filter(|name| !name.is_mdns() && !matches!(name, ServingName::Wildcard(_)));
-    Target { from: format!("{user}@{}", card.address()), name, ca: card.announced.ca.clone() }
+    SshTarget { from: format!("{user}@{}", card.address()), name, ca: card.announced.ca.clone() }
 }
 
-fn command(target: &Target) -> String {
+fn command(target: &SshTarget) -> String {
     let name = target.name.iter().map(|name| format!(" --name {name}"));
     format!("weaver kubeconfig fetch {}{}", target.from, name.collect::<String>())
 }
 
-fn numbered(cards: &[Card]) -> Vec<Vec<String>> {
+fn numbered(cards: &[FoundCard]) -> Vec<Vec<String>> {
     let number = |at: usize| if at == 0 { String::new() } else { at.to_string() };
     let rows = card::rows(cards).into_iter().enumerate();
     rows.map(|(at, row)| std::iter::once(number(at)).chain(row).collect()).collect()
 }
 
-fn chosen(answer: &str, targets: Vec<Target>) -> Option<Target> {
+fn chosen(answer: &str, targets: Vec<SshTarget>) -> Option<SshTarget> {
     let number: usize = answer.trim().parse().ok()?;
     targets.into_iter().nth(number.checked_sub(1)?)
 }
@@ -82,7 +82,7 @@ mod tests {
     use crate::find::card::{Address, Service};
     use std::net::SocketAddr;
 
-    fn card(ip: &str, served: &str) -> Card {
+    fn card(ip: &str, served: &str) -> FoundCard {
         let records = [("txtvers", "1".to_owned()), ("served", served.to_owned()), ("ca", "0a".repeat(32))];
         let address = Address {
             at: SocketAddr::new(ip.parse().unwrap(), 0),
@@ -90,7 +90,7 @@ mod tests {
             is_own: false,
         };
         let records = records.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())).collect();
-        Card::read(Service { addresses: vec![address], records, ..Service::default() }).unwrap()
+        FoundCard::read(Service { addresses: vec![address], records, ..Service::default() }).unwrap()
     }
 
     #[test]

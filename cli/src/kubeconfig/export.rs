@@ -9,9 +9,9 @@ use weaver_diagnostics::finding::{K3S_STATUS, RESTART_K3S, Severity};
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
 use weaver_diagnostics::kubeconfig_export::lint::lint;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, K3S_KUBECONFIG, Source};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext, K3S_KUBECONFIG};
 use weaver_diagnostics::san::ServingName;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_tenant::Account;
 
 use super::account::{account, mint};
@@ -124,7 +124,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
 }
 
 /// What the administrator's file has to export.
-fn read(path: &Path) -> anyhow::Result<Source> {
+fn read(path: &Path) -> anyhow::Result<ExportedContext> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(path, denied).map_err(refused_file)?;
     let findings = lint(&text);
@@ -133,7 +133,7 @@ fn read(path: &Path) -> anyhow::Result<Source> {
             finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
         return Err(refusal(format!("{}{remedy}", finding.message)));
     }
-    let source = Source::read(&text).map_err(refusal)?;
+    let source = ExportedContext::read(&text).map_err(refusal)?;
     for finding in findings {
         // The export itself is the remedy.
         note!("note: {}", finding.message);
@@ -144,7 +144,7 @@ fn read(path: &Path) -> anyhow::Result<Source> {
 /// The address of the server that proves the name which the exported file will verify.
 async fn prove(
     arguments: &Export,
-    source: &Source,
+    source: &ExportedContext,
     tls_server_name: Option<&ServingName>,
 ) -> anyhow::Result<Option<IpAddr>> {
     let file = arguments.k3d.as_ref().map_or_else(
@@ -156,23 +156,23 @@ async fn prove(
     let name = tls_server_name.map_or_else(|| arguments.name(), Ok)?;
     let seen = handshake::prove(&endpoint, anchors, name).await;
     match seen.outcome {
-        Outcome::Proven => Ok(seen.peer),
-        Outcome::NotServed => Err(refusal(NotServed {
+        HandshakeOutcome::Proven => Ok(seen.peer),
+        HandshakeOutcome::NotServed => Err(refusal(NotServed {
             name: name.clone(),
             is_tls_server_name: tls_server_name.is_some(),
             endpoint,
             served: seen.served,
         })),
-        Outcome::Dates(why) => Err(refusal(format!(
+        HandshakeOutcome::Dates(why) => Err(refusal(format!(
             "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it \
              is right, k3s renews its certificate with `{}`",
             typed_at(&RESTART_K3S, arguments.k3d.as_deref())
         ))),
-        Outcome::Untrusted(why) => Err(refusal(format!(
+        HandshakeOutcome::Untrusted(why) => Err(refusal(format!(
             "the certificate at {endpoint} is not signed by the CA in {file}: {why}; name the kubeconfig of \
              the cluster that answers there with --kubeconfig, or the right server with --api-address"
         ))),
-        Outcome::Unreachable(why) => bail!(
+        HandshakeOutcome::Unreachable(why) => bail!(
             "{endpoint} sent no certificate, so nothing is proven: {why}; look at `{}`, \
              or name the API server with --api-address HOST:PORT",
             typed_at(&K3S_STATUS, arguments.k3d.as_deref())

@@ -16,9 +16,9 @@ use tokio::process::Command;
 use weaver_diagnostics::finding::RESTART_K3S;
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
 use weaver_diagnostics::san::ServingName;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_diagnostics::shell::quoted;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::plan::ADMIN;
@@ -28,7 +28,7 @@ use weaver_tenant::Account;
 use super::account::account;
 use super::arguments::{entry_name, host};
 use super::authority;
-use super::choose::{self, Target};
+use super::choose::{self, SshTarget};
 use super::deliver::merged;
 use super::file::{Merging, default_kubeconfig};
 use super::handshake::{self, anchors};
@@ -97,15 +97,15 @@ fn k3d_cluster(text: &str) -> Result<String, &'static str> {
 
 impl Fetch {
     /// What was named, or chosen among the cards that were found; none where it could not be chosen.
-    pub async fn target(&self) -> anyhow::Result<Option<Target>> {
+    pub async fn target(&self) -> anyhow::Result<Option<SshTarget>> {
         match &self.from {
-            Some(from) => Ok(Some(Target { from: from.clone(), name: None, ca: None })),
+            Some(from) => Ok(Some(SshTarget { from: from.clone(), name: None, ca: None })),
             None => choose::target(&self.search, &self.user).await,
         }
     }
 }
 
-pub async fn fetch(arguments: &Fetch, target: &Target) -> anyhow::Result<()> {
+pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> {
     let from = &*target.from;
     let place = from.rsplit_once('@').map_or(from, |(_, place)| place);
     let name = arguments.name.clone().or_else(|| target.name.clone()).map_or_else(
@@ -119,7 +119,7 @@ pub async fn fetch(arguments: &Fetch, target: &Target) -> anyhow::Result<()> {
     let path =
         arguments.merge.clone().or_else(default_kubeconfig).context("name a kubeconfig with --merge")?;
     let text = TextFile::new(format!("what {from} sent"), exported(arguments, from, &name).await?);
-    let source = Source::read(&text).map_err(refusal)?;
+    let source = ExportedContext::read(&text).map_err(refusal)?;
     if let Some(announced) = &target.ca {
         authority::is_announced(&source.ca_data, announced, from).map_err(refusal)?;
     }
@@ -143,7 +143,7 @@ pub async fn fetch(arguments: &Fetch, target: &Target) -> anyhow::Result<()> {
 }
 
 /// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.
-fn is_as_asked(source: &Source, name: &ServingName) -> Result<(), String> {
+fn is_as_asked(source: &ExportedContext, name: &ServingName) -> Result<(), String> {
     if source.server.host.parse().as_ref() != Ok(name) {
         return Err(format!("leads to another server than {name}: it is not used"));
     }
@@ -192,23 +192,27 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
 }
 
 /// Does the name lead to that cluster from here? A note where that is not known.
-async fn reached(source: &Source, name: &ServingName, k3d: Option<&str>) -> anyhow::Result<Option<String>> {
+async fn reached(
+    source: &ExportedContext,
+    name: &ServingName,
+    k3d: Option<&str>,
+) -> anyhow::Result<Option<String>> {
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
     let endpoint = source.server.authority();
     let seen = handshake::prove(&endpoint, anchors, name).await;
     match seen.outcome {
-        Outcome::Proven => Ok(None),
-        Outcome::Unreachable(why) => {
+        HandshakeOutcome::Proven => Ok(None),
+        HandshakeOutcome::Unreachable(why) => {
             let advice = hard_to_find(name, None).map_or_else(String::new, |advice| format!("; {advice}"));
             Ok(Some(format!("{endpoint} cannot be reached from this machine: {why}{advice}")))
         }
-        Outcome::NotServed | Outcome::Untrusted(_) => Err(refusal(format!(
+        HandshakeOutcome::NotServed | HandshakeOutcome::Untrusted(_) => Err(refusal(format!(
             "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or \
              the address by \
              which this machine reaches it with --name"
         ))),
         // Only the dates are wrong: it is the node, whose clock was wrong at its start, or this machine's is.
-        Outcome::Dates(why) => Ok(Some(format!(
+        HandshakeOutcome::Dates(why) => Ok(Some(format!(
             "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
              machine {why}, and kubectl refuses it until that is fixed: compare `timedatectl` here and on \
              the node; if both clocks are right, type on the node:\n    {}",

@@ -15,7 +15,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
 use serde_json::json;
 use weaver_diagnostics::san::ServingName;
-use weaver_diagnostics::serving::{Outcome, Silence};
+use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
 use weaver_host::handshake::{DEADLINE, Handshake, SECOND_LOOK, handshake};
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
@@ -29,7 +29,7 @@ const AGAIN: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1)
 /// closes the connection is asked a few times: it may only be starting.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Handshake {
     let nothing = |why| Handshake {
-        outcome: Outcome::Unreachable(Silence::Unanswered(why)),
+        outcome: HandshakeOutcome::Unreachable(Silence::Unanswered(why)),
         served: Vec::new(),
         certificate: None,
         peer: None,
@@ -50,7 +50,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
         let once = || handshake(endpoint, Arc::clone(&verifier), asked.clone(), judged.clone(), deadline);
         let mut seen = once().await;
         for pause in AGAIN {
-            if !matches!(seen.outcome, Outcome::Unreachable(Silence::Cut(_))) {
+            if !matches!(seen.outcome, HandshakeOutcome::Unreachable(Silence::Cut(_))) {
                 break;
             }
             tokio::time::sleep(pause).await;
@@ -64,7 +64,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
         seen = look(NO_NAME.into(), patience).await;
     }
     match name {
-        ServingName::Dns(_) if seen.outcome == Outcome::Proven => {
+        ServingName::Dns(_) if seen.outcome == HandshakeOutcome::Proven => {
             let named = look(judged.clone(), patience).await;
             Handshake { took: named.took.max(seen.took), ..named }
         }

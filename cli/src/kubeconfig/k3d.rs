@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3d::cluster::Cluster;
 use weaver_diagnostics::k3d::verdict;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, Source};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_host::docker::{Engine, EngineError};
 
@@ -18,7 +18,7 @@ use super::refusal::{Refusal, refusal};
 ///
 /// # Errors
 /// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
-pub async fn source(cluster: &str) -> anyhow::Result<Source> {
+pub async fn source(cluster: &str) -> anyhow::Result<ExportedContext> {
     let unread = |error: EngineError| refused_by(&verdict::unread(&error.socket, &error.why));
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
     let engine = engine.ok_or_else(|| refused_by(&verdict::no_engine()))?;
@@ -33,7 +33,7 @@ pub async fn source(cluster: &str) -> anyhow::Result<Source> {
     let file = file.ok_or_else(|| {
         refusal(format!("k3s in {} has not written its kubeconfig yet: try again in a moment", server.name))
     })?;
-    let mut source = Source::read(&file).map_err(refusal)?;
+    let mut source = ExportedContext::read(&file).map_err(refusal)?;
     source.server = format!("https://{api}").parse().map_err(refusal)?;
     Ok(source)
 }
@@ -42,7 +42,7 @@ pub async fn source(cluster: &str) -> anyhow::Result<Source> {
 ///
 /// # Errors
 /// The kubeconfig cannot be used.
-pub async fn client(source: &Source) -> anyhow::Result<Client> {
+pub async fn client(source: &ExportedContext) -> anyhow::Result<Client> {
     // A name that each certificate of k3s has, whatever address the engine publishes.
     let served = ServingName::Dns("kubernetes".to_owned());
     let host = source.server.host.parse().map_err(|_| refusal("the address of the API server"))?;

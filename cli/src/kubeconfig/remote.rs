@@ -31,7 +31,7 @@ impl Default for Limits {
 }
 
 /// What came of it.
-pub struct Answer {
+pub struct SshOutput {
     /// The exit status; none after a signal.
     pub code: Option<i32>,
     /// What it printed. Never part of a message: it holds a key.
@@ -52,7 +52,7 @@ pub enum Failed {
 }
 
 /// Runs a program that asks `machine`. It is killed where it goes beyond a limit.
-pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Result<Answer, Failed> {
+pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Result<SshOutput, Failed> {
     // ssh asks for passwords at the terminal itself.
     program.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = program.spawn()?;
@@ -62,7 +62,7 @@ pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Resu
     let all = async {
         let messages = async { Ok(show(stderr, limits.messages, |line| note!("{machine}: {line}")).await?) };
         let (stdout, ()) = tokio::try_join!(limited(stdout, limits.answer), messages)?;
-        Ok(Answer { code: child.wait().await?.code(), stdout })
+        Ok(SshOutput { code: child.wait().await?.code(), stdout })
     };
     timeout(limits.time, all).await.unwrap_or(Err(Failed::TooLong(limits.time)))
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[cfg(unix)]
-    async fn asked(script: &str, limits: Limits) -> Result<Answer, Failed> {
+    async fn asked(script: &str, limits: Limits) -> Result<SshOutput, Failed> {
         let mut sh = Command::new("sh");
         sh.args(["-c", script]);
         answer(sh, "pi", limits).await

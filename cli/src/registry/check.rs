@@ -28,7 +28,7 @@ use crate::stdout::{document as print_document, say, show};
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Args)]
-pub struct Check {
+pub struct CheckOptions {
     /// Registry as written in image names: HOST or HOST:PORT
     #[arg(value_parser = name)]
     registry: String,
@@ -66,7 +66,7 @@ enum Output {
     Json,
 }
 
-pub async fn run(options: &Check) -> anyhow::Result<ExitCode> {
+pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     let question = match &options.image {
         Some(text) => {
             let image = image(text, &options.registry).map_err(|why| anyhow!("{why}"))?;
@@ -128,7 +128,7 @@ pub async fn run(options: &Check) -> anyhow::Result<ExitCode> {
 /// The given file and what it says of this registry; and what is wrong with the file.
 type OfFile = (Option<(String, Configured)>, Vec<Finding>);
 
-fn configured(options: &Check) -> anyhow::Result<OfFile> {
+fn configured(options: &CheckOptions) -> anyhow::Result<OfFile> {
     let Some(path) = &options.registries else { return Ok((None, Vec::new())) };
     let file = read(path)?;
     // Files that it names are those of a node, which may be another machine.

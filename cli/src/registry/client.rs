@@ -45,7 +45,7 @@ pub struct Client {
     pub deadline: Instant,
 }
 
-pub struct Answer {
+pub struct RegistryResponse {
     pub status: u16,
     headers: HeaderMap,
     pub body: Bytes,
@@ -53,13 +53,12 @@ pub struct Answer {
 }
 
 impl Client {
-    /// `http://HOST:PORT`.
     pub fn origin(&self) -> String {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.registry)
     }
 
     /// Asks for a path, with credentials where they are wanted.
-    pub async fn get(&self, path: &str, accept: &str) -> Result<Answer, String> {
+    pub async fn get(&self, path: &str, accept: &str) -> Result<RegistryResponse, String> {
         let mut answer = self.ask(path, accept, None).await?;
         let wanted = answer.header(WWW_AUTHENTICATE).and_then(challenge).filter(|_| answer.status == 401);
         let Some(wanted) = wanted else {
@@ -72,9 +71,9 @@ impl Client {
         match self.authorization(&wanted).await {
             Ok((header, sent)) => {
                 let again = self.ask(path, accept, Some(header)).await?;
-                Ok(Answer { credentials: sent, ..again })
+                Ok(RegistryResponse { credentials: sent, ..again })
             }
-            Err(why) => Ok(Answer { credentials: why, ..answer }),
+            Err(why) => Ok(RegistryResponse { credentials: why, ..answer }),
         }
     }
 
@@ -136,7 +135,7 @@ impl Client {
         path: &str,
         accept: &str,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer, String> {
+    ) -> Result<RegistryResponse, String> {
         let mut path = path.to_owned();
         for _ in 0..=MOST_REDIRECTS {
             let answer = self.ask_once(&path, accept, authorization.clone()).await?;
@@ -154,7 +153,7 @@ impl Client {
         path: &str,
         accept: &str,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer, String> {
+    ) -> Result<RegistryResponse, String> {
         let mut request = Request::get(path)
             .header(HOST, &self.registry)
             .header(USER_AGENT, connection::USER_AGENT)
@@ -183,7 +182,7 @@ impl Client {
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Empty<Bytes>>,
-) -> Result<Answer, String> {
+) -> Result<RegistryResponse, String> {
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(64 * 1024)
         .handshake(TokioIo::new(stream))
@@ -198,7 +197,7 @@ async fn exchange(
         Ok(error) => why(&error),
         Err(_) => "the answer is longer than 4 MiB".to_owned(),
     })?;
-    Ok(Answer {
+    Ok(RegistryResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
         body: body.to_bytes(),
@@ -217,7 +216,7 @@ fn secret(scheme: &str, text: &str) -> Result<HeaderValue, Sent> {
     Ok(value)
 }
 
-impl Answer {
+impl RegistryResponse {
     fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use weaver_diagnostics::registry::api::{self, Image, Manifest};
 use weaver_diagnostics::registry::check::Build;
 
-use super::client::{Answer, Client};
+use super::client::{Client, RegistryResponse};
 
 /// Of 100 names each, where the registry keeps to what it is asked for.
 const MOST_PAGES: usize = 10;
@@ -80,7 +80,7 @@ async fn pages(
 }
 
 /// The status, and what the registry says of it.
-fn said(status: u16, answer: &Answer) -> String {
+fn said(status: u16, answer: &RegistryResponse) -> String {
     let code = serde_json::from_slice::<Value>(&answer.body).ok();
     let code = code.as_ref().and_then(|body| body.pointer("/errors/0/code")?.as_str());
     let is_plain = |code: &&str| code.len() < 40 && code.bytes().all(|c| c.is_ascii_uppercase() || c == b'_');

@@ -13,7 +13,7 @@ use weaver_diagnostics::k3d::registry::RegistryContainer;
 use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
 use weaver_diagnostics::registry::check::{Https, RegistryFacts, Reply, Sent, WantedImage, split};
 use weaver_diagnostics::registry::configured::{Configured, Credentials};
-use weaver_diagnostics::serving::{Outcome, Silence};
+use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
 use weaver_host::docker::Engine;
 
 use super::client::Client;
@@ -128,7 +128,7 @@ async fn by_https(
     deadline: Instant,
 ) -> anyhow::Result<(Https, Option<Client>)> {
     let silent = |why: String| {
-        let outcome = Outcome::Unreachable(Silence::Unanswered(why.clone()));
+        let outcome = HandshakeOutcome::Unreachable(Silence::Unanswered(why.clone()));
         Https { outcome, served: Vec::new(), reply: Err(why) }
     };
     let addresses = match addresses {
@@ -141,7 +141,7 @@ async fn by_https(
     let Judged { outcome, served, connector } = judged?;
     let Some(connector) = connector else {
         let why = match &outcome {
-            Outcome::Unreachable(why) => why.to_string(),
+            HandshakeOutcome::Unreachable(why) => why.to_string(),
             _ => "the handshake was not repeated".to_owned(),
         };
         return Ok((Https { outcome, served, reply: Err(why) }, None));
@@ -150,7 +150,7 @@ async fn by_https(
         addresses,
         tls: Some((connector, name)),
         registry: how.registry.clone(),
-        credentials: credentials(how, outcome == Outcome::Proven),
+        credentials: credentials(how, outcome == HandshakeOutcome::Proven),
         deadline,
     };
     let reply = ping(&client).await;

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, is_ca, of_itself};
 
 /// More than any file of CAs has.
@@ -30,7 +30,7 @@ pub struct Trust {
 
 /// How a server's certificate was judged, and how to connect to that server again.
 pub struct Judged {
-    pub outcome: Outcome,
+    pub outcome: HandshakeOutcome,
     pub served: Vec<String>,
     /// `None` where TLS is not spoken.
     pub connector: Option<TlsConnector>,
@@ -58,14 +58,14 @@ impl Trust {
         let Handshake { outcome, served, certificate, .. } =
             handshake(addresses, verifier, name.clone(), name.clone(), DEADLINE).await;
         let mut outcome = match (outcome, &certificate) {
-            (Outcome::Untrusted(_), Some(shown)) if is_ca(shown) => {
-                Outcome::Untrusted("it is its own CA, which is not known here".to_owned())
+            (HandshakeOutcome::Untrusted(_), Some(shown)) if is_ca(shown) => {
+                HandshakeOutcome::Untrusted("it is its own CA, which is not known here".to_owned())
             }
             (outcome, _) => outcome,
         };
         let connector = match &outcome {
-            Outcome::Unreachable(_) => None,
-            Outcome::Proven => Some(
+            HandshakeOutcome::Unreachable(_) => None,
+            HandshakeOutcome::Proven => Some(
                 ClientConfig::builder().with_root_certificates(Arc::clone(&self.roots)).with_no_client_auth(),
             ),
             _ => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure};
 use clap::Args;
 use kube::core::DynamicObject;
-use weaver_client::rollback::{Applied, Outcome, Rollback};
+use weaver_client::rollback::{Applied, Rollback, UndoOutcome};
 use weaver_client::{Conflicts, Error, Refusal, Write};
 
 use super::kind::Kind;
@@ -127,7 +127,7 @@ async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> 
     let mut lines = vec![format!("{place} is not Ready, {why}")];
     for undone in writes.undo().await {
         match undone.outcome {
-            Outcome::Failed(error) => {
+            UndoOutcome::Failed(error) => {
                 return Err(store.said(error.why).context("its previous state could not be restored"));
             }
             outcome => lines.push(format!("{place}: {outcome}")),

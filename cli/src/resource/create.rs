@@ -24,7 +24,7 @@ use crate::stdout::{note, print};
 #[derive(Args)]
 pub struct Create {
     #[command(flatten)]
-    pub manifests: manifest::Source,
+    pub manifests: manifest::ManifestSource,
     /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     pub namespace: Option<String>,

@@ -12,7 +12,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::core::DynamicObject;
-use weaver_client::{Error, Progress, Why, Write};
+use weaver_client::{Error, WaitProgress, Why, Write};
 
 use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
 use super::kind::Kind;
@@ -129,8 +129,8 @@ async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: M
 async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Result<()> {
     let name = seen.name_any();
     let judge = |found: Option<&DynamicObject>| match found.filter(|object| object.uid() == seen.uid()) {
-        Some(object) => Progress::NotYet(held_by(object)),
-        None => Progress::Reached,
+        Some(object) => WaitProgress::NotYet(held_by(object)),
+        None => WaitProgress::Reached,
     };
     let there = store.namespace.as_deref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
     let waited = store.objects.wait(&name, Duration::from_secs(seconds), judge).await;

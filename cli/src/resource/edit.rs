@@ -44,7 +44,7 @@ const CHANGEABLE: [&str; 2] = ["metadata", "spec"];
 const CHANGEABLE_METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// A change, and the object that it was made on.
-struct Change {
+struct UserEdit {
     patch: Value,
     /// `None` where the user did not look at an object.
     seen: Option<Value>,
@@ -57,10 +57,10 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
     if let Some(patch) = &options.patch {
         let patch = serde_json::from_str(patch)
             .map_err(|error| anyhow!("--patch is not JSON at column {}", error.column()))?;
-        change(&store, current, Change { patch, seen: None }, &options).await?;
+        change(&store, current, UserEdit { patch, seen: None }, &options).await?;
     } else if let Some(file) = &options.file {
         let patch = difference(&content(&seen), &wanted(kind, &manifest::read_one(file)?, &seen)?);
-        change(&store, current, Change { patch, seen: Some(seen) }, &options).await?;
+        change(&store, current, UserEdit { patch, seen: Some(seen) }, &options).await?;
     } else {
         let text = Text::of(kind, &seen)?;
         let edited = in_editor(&store, current, seen, &text, &options).await;
@@ -88,14 +88,19 @@ async fn in_editor(
 ) -> anyhow::Result<()> {
     text.open().await?;
     let patch = difference(&content(&seen), &wanted(store.kind, &text.read()?, &seen)?);
-    change(store, current, Change { patch, seen: Some(seen) }, options).await
+    change(store, current, UserEdit { patch, seen: Some(seen) }, options).await
 }
 
 /// Makes the change, again where someone was faster. A dry run first: what the API server refuses is then known before
 /// anything is written.
-async fn change(store: &Store, current: DynamicObject, change: Change, options: &Edit) -> anyhow::Result<()> {
+async fn change(
+    store: &Store,
+    current: DynamicObject,
+    change: UserEdit,
+    options: &Edit,
+) -> anyhow::Result<()> {
     let (place, reference) = (store.place(&options.name), store.kind.reference(&options.name));
-    let Change { patch, seen } = change;
+    let UserEdit { patch, seen } = change;
     ensure!(patch.is_object(), "a merge patch is an object: {{\"spec\":{{\"suspend\":true}}}}");
     if let Some(field) = forbidden(&patch) {
         bail!(

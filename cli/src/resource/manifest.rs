@@ -20,13 +20,12 @@ const LIMIT: u64 = 16 << 20;
 
 /// Where manifests come from, as the command line has it.
 #[derive(clap::Args)]
-pub struct Source {
+pub struct ManifestSource {
     /// YAML or JSON file, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
-/// Is it `-`?
 pub fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }

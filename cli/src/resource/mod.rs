@@ -6,13 +6,14 @@
 //! object and the next step.
 
 pub mod apply;
-mod board;
+
 pub mod create;
 pub mod delete;
 pub mod deletion;
 mod edit;
 pub mod kind;
 mod list;
+mod live_table;
 pub mod manifest;
 pub mod options;
 pub mod output;
@@ -29,7 +30,7 @@ use clap::Subcommand;
 
 use kind::Kind;
 
-/// What can be done with an object of either kind.
+/// What can be done with an object of each of our kinds.
 #[derive(Subcommand)]
 pub enum Verb {
     /// Show objects by name

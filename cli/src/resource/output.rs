@@ -13,8 +13,7 @@ use weaver_host::table;
 
 use super::kind::Kind;
 
-/// Between two columns.
-pub const GAP: &str = "   ";
+pub const COLUMN_GAP: &str = "   ";
 
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -104,7 +103,7 @@ pub fn widths(titles: &[String], rows: &[Vec<String>]) -> Vec<usize> {
 
 /// A line of cells that stand under each other, without blanks at its end.
 pub fn line(cells: &[String], widths: &[usize]) -> String {
-    clean(table::line(cells, widths, GAP).trim_end()) + "\n"
+    clean(table::line(cells, widths, COLUMN_GAP).trim_end()) + "\n"
 }
 
 /// How long an object has been there, in the largest unit that says enough.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::core::DynamicObject;
 use weaver_api::conditions::READY;
 use weaver_client::conditions::condition;
-use weaver_client::{Progress, Why};
+use weaver_client::{WaitProgress, Why};
 
 use super::store::Store;
 use crate::stdout::note;
@@ -33,14 +33,14 @@ pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), Stri
     let (begun, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let (mut reported, mut last) = (String::new(), String::new());
     let judge = |found: Option<&DynamicObject>| {
-        let Some(found) = found else { return Progress::Never("it was deleted meanwhile".into()) };
-        let Some(why) = unready(found) else { return Progress::Reached };
+        let Some(found) = found else { return WaitProgress::Never("it was deleted meanwhile".into()) };
+        let Some(why) = unready(found) else { return WaitProgress::Reached };
         if is_terminal && begun.elapsed() >= QUIET && reported != why {
             note!("waiting for {}: {why}", store.place(name));
             reported.clone_from(&why);
         }
         last.clone_from(&why);
-        Progress::NotYet(why)
+        WaitProgress::NotYet(why)
     };
     let waited = tokio::select! {
         waited = store.objects.wait(name, limit, judge) => waited,

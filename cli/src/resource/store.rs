@@ -115,7 +115,7 @@ impl Store {
     /// What the API server said, for a user.
     pub fn said(&self, why: Why) -> anyhow::Error {
         match why {
-            Why::Refused(status) => anyhow!("{}", words(self.kind, &status)),
+            Why::Refused(status) => anyhow!("{}", text(self.kind, &status)),
             Why::Unanswered(error) => anyhow!("{error}")
                 .context("the API server gave no usable answer; `weaver doctor` finds the cause"),
             other => anyhow!("{other}"),
@@ -129,7 +129,7 @@ pub fn is_invalid(error: &Error) -> bool {
 }
 
 /// The API server's words, and the next step.
-fn words(kind: Kind, status: &Status) -> String {
+fn text(kind: Kind, status: &Status) -> String {
     let (name, said) = (kind.name(), clean(status.message.trim()));
     match Refusal::of(status) {
         Refusal::KindUnknown => format!(
@@ -167,9 +167,7 @@ mod tests {
     #[test]
     fn a_refusal_is_reported_with_the_next_step() {
         let kind = Status::failure("404 page not found", "Failed to parse error data").with_code(404);
-        assert!(
-            words(Kind::ConfigMapSync, &kind).contains("does not know ConfigMapSyncs: `weaver crd diff`")
-        );
+        assert!(text(Kind::ConfigMapSync, &kind).contains("does not know ConfigMapSyncs: `weaver crd diff`"));
         for (code, reason, said, next) in [
             (
                 400,
@@ -185,8 +183,8 @@ mod tests {
             ),
             (403, "Forbidden", "exceeded quota", "exceeded quota"),
         ] {
-            let words = words(Kind::ServiceToken, &Status::failure(said, reason).with_code(code));
-            assert!(words.starts_with(said) && words.contains(next), "{words}");
+            let text = text(Kind::ServiceToken, &Status::failure(said, reason).with_code(code));
+            assert!(text.starts_with(said) && text.contains(next), "{text}");
         }
     }
 }

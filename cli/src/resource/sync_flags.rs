@@ -30,7 +30,7 @@ pub struct SyncFlags {
     /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`; several with --merge:
     /// `team-a/roots,extra`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
-    source: Option<Source>,
+    source: Option<SourceFlag>,
     /// Kind of the object, such as `NetworkPolicy`: makes a ResourceSync
     #[arg(long, value_name = "KIND", requires = "api_version", conflicts_with = "merge")]
     kind: Option<String>,
@@ -75,14 +75,14 @@ struct Who {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Source {
+struct SourceFlag {
     /// By default a ConfigMap.
     kind: Option<SourceKind>,
     namespace: Option<String>,
     name: String,
 }
 
-impl FromStr for Source {
+impl FromStr for SourceFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -151,7 +151,7 @@ impl SyncFlags {
         if let Some(account) = self.account() {
             spec["serviceAccount"] = json!({"name": account});
         }
-        if let Some(Source { kind, namespace: own, name }) = &self.source {
+        if let Some(SourceFlag { kind, namespace: own, name }) = &self.source {
             spec["source"] =
                 json!({"kind": kind.unwrap_or_default(), "namespace": own.as_deref().unwrap_or(namespace)});
             if let (Some(kind), Some(version)) = (&self.kind, &self.api_version) {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_source_says_as_much_as_is_needed() {
-        let source = |text: &str| text.parse::<Source>().map(|s| (s.kind, s.namespace, s.name));
+        let source = |text: &str| text.parse::<SourceFlag>().map(|s| (s.kind, s.namespace, s.name));
         let own = |namespace: &str| Some(namespace.to_owned());
         assert_eq!(source("a"), Ok((None, None, "a".into())));
         assert_eq!(source("b/a"), Ok((None, own("b"), "a".into())));

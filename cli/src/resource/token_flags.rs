@@ -21,7 +21,7 @@ pub struct TokenFlags {
     writer: Option<String>,
     /// Key of the Secret and the ServiceAccount of its token, with `audience=…` (repeatable) and `expires=SECONDS`
     #[arg(long, value_name = "KEY=ACCOUNT[,audience=NAME][,expires=SECONDS]", requires = "name")]
-    token: Vec<Token>,
+    token: Vec<TokenFlag>,
     /// How many accounts to make, and their name as a template such as bot-{{padded}}, with `key=TEMPLATE`,
     /// `audience=…` (repeatable), `label=KEY=TEMPLATE` (repeatable) and `expires=SECONDS`
     #[arg(
@@ -39,9 +39,9 @@ pub struct TokenFlags {
 
 /// One token that is asked for.
 #[derive(Clone, Debug)]
-struct Token(Value);
+struct TokenFlag(Value);
 
-impl FromStr for Token {
+impl FromStr for TokenFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -109,7 +109,7 @@ fn seconds(text: &str) -> Result<i64, String> {
 
 impl TokenFlags {
     fn spec(&self) -> Value {
-        let tokens: Vec<&Value> = self.token.iter().map(|Token(token)| token).collect();
+        let tokens: Vec<&Value> = self.token.iter().map(|TokenFlag(token)| token).collect();
         let mut spec = json!({});
         if !tokens.is_empty() {
             spec["tokens"] = json!(tokens);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_token_is_its_key_its_account_and_what_else_is_said() {
-        let token = |text: &str| text.parse::<Token>().map(|Token(token)| token);
+        let token = |text: &str| text.parse::<TokenFlag>().map(|TokenFlag(token)| token);
         assert_eq!(token("a=b"), Ok(json!({"key": "a", "serviceAccount": {"name": "b"}})));
         let full = token("a=b,audience=vault,expires=900,audience=registry.test").unwrap();
         assert_eq!(full["audiences"], json!(["vault", "registry.test"]));
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_breaks_a_rule_is_left_to_the_rules_which_name_the_field() {
-        let token = Token::from_str("bad key=a,expires=1").unwrap().0;
+        let token = TokenFlag::from_str("bad key=a,expires=1").unwrap().0;
         let spec = json!({"writer": {"serviceAccount": {"name": "a"}}, "tokens": [token]});
         let spec: ServiceTokenSpec = serde_json::from_value(spec).unwrap();
         let faults = validate_token(Some(&spec)).unwrap_err();

@@ -21,9 +21,9 @@ use weaver_client::{Change, Why};
 use weaver_diagnostics::finding_text::clean_json;
 use weaver_host::platform::stdout_reader_gone;
 
-use super::board::Board;
 use super::kind::Kind;
 use super::list;
+use super::live_table::LiveTable;
 use super::options::{Scope, Selectors};
 use super::output::{self, Format, line, row, titles, widths};
 use crate::screen::Screen;
@@ -115,7 +115,7 @@ const AGES: u32 = 20;
 /// The table of a terminal.
 struct Table {
     screen: Screen,
-    board: Board,
+    rows: LiveTable,
     /// Times that it need not have been drawn.
     idle: u32,
 }
@@ -128,7 +128,7 @@ impl Table {
             return Ok(true);
         }
         self.idle = 1;
-        self.screen.draw(&self.board.lines(self.screen.size(), Timestamp::now()))
+        self.screen.draw(&self.rows.lines(self.screen.size(), Timestamp::now()))
     }
 }
 
@@ -158,8 +158,8 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
     let screen = if output == Format::Table { Screen::of_stdout() } else { None };
-    let board = Board::new(kind, store.namespace.clone());
-    let mut table = screen.map(|screen| Table { screen, board, idle: 1 });
+    let rows = LiveTable::new(kind, store.namespace.clone());
+    let mut table = screen.map(|screen| Table { screen, rows, idle: 1 });
     let mut draw = tokio::time::interval(DRAW);
     let (mut has_begun, mut last_error) = (false, String::new());
     loop {
@@ -181,7 +181,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             Some(Ok(changes)) => {
                 if let Some(table) = &mut table {
                     (table.idle, has_begun) = (0, true);
-                    table.board.take(changes);
+                    table.rows.take(changes);
                     continue;
                 }
                 if !has_begun && changes.is_empty() {
@@ -201,7 +201,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
                 let said = error.to_string();
                 if let Some(table) = &mut table {
                     table.idle = 0;
-                    table.board.fails(&said);
+                    table.rows.fails(&said);
                 } else if said != last_error {
                     note!("the watch failed and is retried: {said}");
                 }

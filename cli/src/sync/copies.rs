@@ -181,7 +181,7 @@ impl Comparison<'_> {
         let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
         let steps = stream::iter(targets).map(|target| async move {
             let step = self.step(copy, &target).await;
-            PlannedCopy { copy: copy.place(&target), step }
+            PlannedCopy { copy: copy.object_key(&target), step }
         });
         let mut steps = std::pin::pin!(steps.buffered(AT_ONCE));
         while let Some(planned) = steps.next().await {

@@ -129,7 +129,7 @@ mod tests {
     use weaver_api::kind::ObjectKind;
     use weaver_api::v1beta1::{ConfigMapSyncSpec, Source};
     use weaver_api::validate::{ValidSync, validate};
-    use weaver_copies::content::{Change, Content};
+    use weaver_copies::content::{Content, FieldEffect};
     use weaver_copies::copy::source_reference;
     use weaver_copies::metadata::Metadata;
 
@@ -165,9 +165,9 @@ mod tests {
 
     fn words(step: &PlannedStep) -> Vec<String> {
         let sign = |change| match change {
-            Change::Added => '+',
-            Change::Removed => '-',
-            Change::Changed => '~',
+            FieldEffect::Added => '+',
+            FieldEffect::Removed => '-',
+            FieldEffect::Changed => '~',
         };
         step.differences().iter().map(|one| format!("{}{one}", sign(one.change))).collect()
     }
@@ -183,7 +183,7 @@ mod tests {
             found.data = serde_json::from_value(json!({"b": "WA==", "c": "Yw=="})).unwrap();
             let updated = PlannedStep::of(&copy, Takes::default(), Some(&found));
             assert_eq!(words(&updated), ["+data.a", "~data.b", "-data.c"]);
-            let line = PlannedCopy { copy: copy.place("foo"), step: updated }.to_string();
+            let line = PlannedCopy { copy: copy.object_key("foo"), step: updated }.to_string();
             assert_eq!(line, format!("{kind} foo/settings: is a copy and differs: data.a, data.b, data.c"));
             for secret in ["c2VjcmV0", "WA==", "Yw=="] {
                 assert!(!format!("{line} {created:?}").contains(secret), "{secret}");
@@ -212,7 +212,7 @@ mod tests {
         let source: Source =
             serde_json::from_value(json!({"namespace": "team-a", "name": "settings"})).unwrap();
         let of = |meta: &ObjectMeta| {
-            PlannedStep::of_stale(&owner(), &SpecSource::from(&source), &copy.place("old"), meta)
+            PlannedStep::of_stale(&owner(), &SpecSource::from(&source), &copy.object_key("old"), meta)
         };
         let mut meta = copy.create("old").metadata;
         assert_eq!(of(&meta), Some(PlannedStep::Delete));

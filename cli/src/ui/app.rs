@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::access::Access;
 use super::confirm::Confirmations;
 use super::live::Live;
-use super::page::{Frame, Known, Tab, trouble, troubles};
+use super::page::{Frame, KindState, Tab, trouble, troubles};
 use super::recent::Recent;
 use super::view::event::History;
 use super::view::snapshot::Snapshot;
@@ -84,8 +84,8 @@ impl App {
     }
 }
 
-fn known<'a, T>(what: &'a str, snapshot: &'a Snapshot<T>) -> Known<'a> {
-    Known { what, error: snapshot.error.as_deref(), was_listed: snapshot.objects.is_some() }
+fn known<'a, T>(what: &'a str, snapshot: &'a Snapshot<T>) -> KindState<'a> {
+    KindState { what, error: snapshot.error.as_deref(), was_listed: snapshot.objects.is_some() }
 }
 
 pub fn html(status: StatusCode, page: Markup) -> Response {

@@ -96,13 +96,13 @@ pub async fn reviewed(app: &App, account: &AccountView<'_>, namespace: String) -
     let all = needed.iter().cloned().collect();
     let denied = in_time(patience(1), denied(all, |right| review::allowed(client, &of, right))).await;
     let rights = denied.map(|denied| {
-        needed.into_iter().map(|right| (clean(&words(&right)), !denied.contains(&right))).collect()
+        needed.into_iter().map(|right| (clean(&label(&right)), !denied.contains(&right))).collect()
     });
     Reviewed { namespace, rights }
 }
 
 /// `get ConfigMap settings`, `create ConfigMaps`.
-fn words(right: &Right) -> String {
+fn label(right: &Right) -> String {
     match &right.object {
         Some(name) => format!("{} {} {name}", right.verb, right.kind),
         None => format!("{} {}s", right.verb, right.kind),

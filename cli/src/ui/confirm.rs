@@ -19,9 +19,9 @@ pub const VALID: Duration = Duration::from_mins(10);
 const WAITING: usize = 16;
 
 /// What waits for a confirmation; `T` is what would be done.
-pub struct Confirmations<T>(Mutex<VecDeque<Shown<T>>>);
+pub struct Confirmations<T>(Mutex<VecDeque<Confirmation<T>>>);
 
-struct Shown<T> {
+struct Confirmation<T> {
     token: String,
     object: (String, String),
     /// Nothing once a user has agreed.
@@ -55,7 +55,7 @@ impl<T> Confirmations<T> {
         if waiting.len() == WAITING {
             waiting.pop_front();
         }
-        waiting.push_back(Shown { token: token.clone(), object, what: Some(what), at: now });
+        waiting.push_back(Confirmation { token: token.clone(), object, what: Some(what), at: now });
         Ok(token)
     }
 
@@ -63,7 +63,7 @@ impl<T> Confirmations<T> {
     pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Agreed<T> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);
-        let is_it = |shown: &Shown<T>| {
+        let is_it = |shown: &Confirmation<T>| {
             bool::from(shown.token.as_bytes().ct_eq(token.as_bytes())) && shown.object == *object
         };
         let Some(at) = waiting.iter().position(is_it) else { return Agreed::ToNothing };

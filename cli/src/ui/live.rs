@@ -25,7 +25,7 @@ use super::view::snapshot::Snapshot;
 use super::view::sync::{SyncKind, SyncView};
 use super::view::token::TokenView;
 use crate::doctor;
-use crate::doctor::seen::Seen;
+use crate::doctor::seen::LocatedFinding;
 
 /// Between two looks of doctor, at least: each asks the API server a few dozen things, and on a node its agent too. One
 /// that took long is repeated the more rarely.
@@ -44,7 +44,7 @@ const SETTLED: Duration = Duration::from_mins(1);
 /// What a look of doctor found.
 #[derive(Debug, Default)]
 pub struct Looked {
-    pub seen: Vec<Seen>,
+    pub seen: Vec<LocatedFinding>,
     pub first_seen: FirstSeen,
     /// When; `None` before the first is done.
     pub at: Option<Timestamp>,

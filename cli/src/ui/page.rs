@@ -206,7 +206,7 @@ fn code_block(text: &str) -> Markup {
 }
 
 fn health(summary: &Summary) -> Markup {
-    badge(health_class(summary.health), summary.health.words())
+    badge(health_class(summary.health), summary.health.label())
 }
 
 fn health_class(health: Health) -> &'static str {
@@ -218,12 +218,12 @@ fn health_class(health: Health) -> &'static str {
 }
 
 /// A word with a colour, which says nothing that the word does not.
-fn badge(class: &str, words: &str) -> Markup {
-    html! { span class={ "badge " (class) } { (words) } }
+fn badge(class: &str, label: &str) -> Markup {
+    html! { span class={ "badge " (class) } { (label) } }
 }
 
 /// What is known of a kind: its name in the plural, why a watch of it failed, and whether it was ever listed.
-pub struct Known<'a> {
+pub struct KindState<'a> {
     pub what: &'a str,
     pub error: Option<&'a str>,
     pub was_listed: bool,
@@ -231,13 +231,13 @@ pub struct Known<'a> {
 
 /// That what follows may be old, or that nothing is known.
 pub fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
-    troubles(&[Known { what, error, was_listed: is_known }])
+    troubles(&[KindState { what, error, was_listed: is_known }])
 }
 
 /// The same of several kinds that a page shows.
-pub fn troubles(kinds: &[Known<'_>]) -> Markup {
+pub fn troubles(kinds: &[KindState<'_>]) -> Markup {
     html! {
-        @for Known { what, error, was_listed } in kinds {
+        @for KindState { what, error, was_listed } in kinds {
             @if let Some(error) = error {
                 p.trouble role="alert" {
                     @if *was_listed { "The watch of " (what) " failed and is retried; what follows may be old: " }

@@ -64,13 +64,13 @@ pub fn router(app: App) -> Router {
         .route("/syncs", get(syncs_page))
         .route(
             "/syncs/{namespace}/{name}",
-            get(async |State(app): State<App>, Path(key): Named| {
+            get(async |State(app): State<App>, Path(key): ObjectPath| {
                 sync_page(app, SyncKind::ConfigMap, key).await
             }),
         )
         .route(
             "/resources/{namespace}/{name}",
-            get(async |State(app): State<App>, Path(key): Named| {
+            get(async |State(app): State<App>, Path(key): ObjectPath| {
                 sync_page(app, SyncKind::Resource, key).await
             }),
         )
@@ -170,7 +170,7 @@ async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, 
 }
 
 /// An object as a path names it.
-type Named = Path<(String, String)>;
+type ObjectPath = Path<(String, String)>;
 
 async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)) -> Response {
     // Nothing is asked for by a name that the API server has not said itself.
@@ -204,7 +204,7 @@ struct Asked {
 
 async fn account_page(
     State(app): State<App>,
-    Path((namespace, name)): Named,
+    Path((namespace, name)): ObjectPath,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
     let (unknown, is_known) = app.unknown(true);

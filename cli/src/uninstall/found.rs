@@ -33,7 +33,7 @@ pub enum Copies {
     Delete,
 }
 
-pub struct Found {
+pub struct FoundObjects {
     pub syncs: Vec<DynamicObject>,
     pub resources: Vec<DynamicObject>,
     pub tokens: Vec<DynamicObject>,
@@ -55,8 +55,7 @@ pub struct Found {
     pub definitions: Vec<InstalledObject>,
 }
 
-impl Found {
-    /// Looks; writes nothing.
+impl FoundObjects {
     pub async fn look(client: &Client) -> anyhow::Result<Self> {
         let definitions = definitions::installed(client).await?;
         let knows = |kind: Kind| definitions.iter().any(|one| one.is_of(&kind.resource()));
@@ -238,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    fn empty() -> Found {
-        Found {
+    fn empty() -> FoundObjects {
+        FoundObjects {
             syncs: Vec::new(),
             resources: Vec::new(),
             tokens: Vec::new(),
@@ -272,26 +271,27 @@ mod tests {
         found.copies = 2;
         assert!(found.is_nothing());
         let said = found.describe(Copies::Keep);
-        for words in [
+        for message in [
             "nothing of Config Weaver is left",
             "copies that stay: 2;",
             "ConfigMap theirs",
             "weaver-mint-other stays",
         ] {
-            assert!(said.contains(words), "{words:?} is not in: {said}");
+            assert!(said.contains(message), "{message:?} is not in: {said}");
         }
     }
 
     #[test]
     fn a_pause_and_a_node_agent_forbid_it_with_what_to_do() {
-        let words = |found: &Found, stopped| found.allows(stopped).map_err(|error| error.to_string());
+        let message =
+            |found: &FoundObjects, stopped| found.allows(stopped).map_err(|error| error.to_string());
         let mut found = empty();
         found.paused = Some("a backup".into());
-        assert_eq!(words(&found, false), Ok(()), "nothing would wait for it");
+        assert_eq!(message(&found, false), Ok(()), "nothing would wait for it");
         found.tokens = vec![serde_json::from_value(json!({})).unwrap()];
-        assert!(words(&found, true).unwrap_err().contains("(a backup): `weaver resume` first"));
-        let found = Found { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
-        assert!(words(&found, false).unwrap_err().contains("reports raspi"));
-        assert_eq!(words(&found, true), Ok(()));
+        assert!(message(&found, true).unwrap_err().contains("(a backup): `weaver resume` first"));
+        let found = FoundObjects { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
+        assert!(message(&found, false).unwrap_err().contains("reports raspi"));
+        assert_eq!(message(&found, true), Ok(()));
     }
 }

@@ -20,13 +20,13 @@ use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync};
 use weaver_client::Write;
-use weaver_copies::finalizers::{Claim, after, leaves_copies};
+use weaver_copies::finalizers::{FinalizerChange, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::plan::{StaleCopy, stale_copy};
 use weaver_copies::sources::SpecSource;
 use weaver_host::progress::Progress;
 
-use super::found::{Copies, Found, leader};
+use super::found::{Copies, FoundObjects, leader};
 use super::installed_object::{LOOK, is_gone};
 use crate::copied_kinds;
 use crate::orphans::{self, Marked};
@@ -37,7 +37,12 @@ use crate::resource::store::{Store, exactly, is_invalid};
 use crate::stdout::{Lines, say};
 
 /// Deletes all that were found, and waits until they are gone.
-pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: Instant) -> anyhow::Result<()> {
+pub async fn remove(
+    client: &Client,
+    found: &FoundObjects,
+    copies: Copies,
+    deadline: Instant,
+) -> anyhow::Result<()> {
     let manner = Manner { orphan: copies == Copies::Keep, dry_run: false };
     let all = Kind::ALL.into_iter().map(|kind| found.of(kind).len()).sum::<usize>();
     let progress = Progress::of_items("asking for their deletion", all as u64);
@@ -79,7 +84,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
 }
 
 /// Those of the found ones that are still there.
-async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
+async fn left(client: &Client, found: &FoundObjects) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let mut left = Vec::new();
     // A kind of which there was none may not be known at all.
     for kind in Kind::ALL.into_iter().filter(|kind| !found.of(*kind).is_empty()) {
@@ -147,17 +152,17 @@ async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::
         if kinds.iter().any(|kind| kind.is_same(named)) {
             continue;
         }
-        let words = || format!("finding copies of kind {named}; `--copies keep` leaves all of them");
+        let message = || format!("finding copies of kind {named}; `--copies keep` leaves all of them");
         // With its definition all of its objects went.
-        kinds.extend(copied_kinds::served(client, named).await.with_context(words)?);
+        kinds.extend(copied_kinds::served(client, named).await.with_context(message)?);
     }
     if of(Kind::ConfigMapSync).next().is_some() {
         kinds.extend(ObjectKind::OF_CONFIG_MAP_SYNC);
     }
     let mut marked = Vec::new();
     for kind in kinds {
-        let words = || format!("listing copies: {}; `--copies keep` leaves all of them", kind.several());
-        marked.extend(orphans::marked(client, kind, None).await.with_context(words)?);
+        let message = || format!("listing copies: {}; `--copies keep` leaves all of them", kind.several());
+        marked.extend(orphans::marked(client, kind, None).await.with_context(message)?);
     }
     Ok(marked)
 }
@@ -165,7 +170,7 @@ async fn copies_of(client: &Client, held: &[&(Kind, DynamicObject)]) -> anyhow::
 /// The finalizers but for ours and the upstream operator's; `None` if neither is among them.
 fn without_ours(object: &DynamicObject) -> Option<Vec<String>> {
     let all = object.finalizers();
-    let others = after(all, Claim::Release);
+    let others = after(all, FinalizerChange::Release);
     (others.len() < all.len()).then(|| others.into_iter().map(str::to_owned).collect())
 }
 
@@ -200,9 +205,10 @@ async fn clean_up(
             Err(kube::Error::Api(status)) if status.is_conflict() => is_done = false,
             Err(error) => {
                 is_done = false;
-                let words = format!("{copy} cannot be removed ({error}); `--copies keep` leaves all of them");
-                if trouble.insert(words.clone()) {
-                    say(words);
+                let message =
+                    format!("{copy} cannot be removed ({error}); `--copies keep` leaves all of them");
+                if trouble.insert(message.clone()) {
+                    say(message);
                 }
             }
         }
@@ -213,7 +219,7 @@ async fn clean_up(
 /// Would the operator remove it?
 fn is_copy_of(owner: &Owner, source: &SpecSource, copy: &Marked) -> bool {
     // A ConfigMapSync may have copied the other one of its two kinds.
-    let kind = copy.place.kind;
+    let kind = copy.key.kind;
     let is_its =
         kind.is_same(source.kind) || [kind, source.kind].iter().all(|one| one.is_of_config_map_sync());
     is_its && !copy.is_passed_on() && stale_copy(owner, source, kind, &copy.meta) == StaleCopy::Ours
@@ -352,8 +358,8 @@ mod tests {
                 annotations: Some(owner.annotations("Deployment.apps/team-a/web")),
                 ..ObjectMeta::default()
             };
-            let place = weaver_copies::object::ObjectKey::of(kind, &meta).unwrap();
-            assert_eq!(is_copy_of(&owner, &source, &Marked { place, meta }), expected, "{kind}");
+            let key = weaver_copies::object::ObjectKey::of(kind, &meta).unwrap();
+            assert_eq!(is_copy_of(&owner, &source, &Marked { key, meta }), expected, "{kind}");
         }
     }
 
@@ -369,8 +375,8 @@ mod tests {
                 annotations: Some(owner.annotations(source)),
                 ..Default::default()
             };
-            let place = weaver_copies::object::ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
-            Marked { place, meta }
+            let key = weaver_copies::object::ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
+            Marked { key, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");
         let source = |namespace: &str| {

@@ -18,13 +18,13 @@ const LINES: usize = 4;
 
 /// A public key, and what minisign calls it.
 #[derive(Debug)]
-pub struct Key {
+pub struct MinisignKey {
     key: PublicKey,
     pub id: String,
 }
 
 /// The key of a file that `minisign -G` wrote, or its second line alone.
-pub fn key(text: &str) -> anyhow::Result<Key> {
+pub fn key(text: &str) -> anyhow::Result<MinisignKey> {
     ensure!(
         !text.contains("secret key"),
         "it is the secret key: name the public one, a file that ends with .pub, and show this one to no one"
@@ -40,11 +40,11 @@ pub fn key(text: &str) -> anyhow::Result<Key> {
     let (Ok(key), Some(id)) = (PublicKey::from_base64(line), id(line, KEY)) else {
         bail!("`{line}` is no public key of minisign: 56 characters that begin with RW; copy it again");
     };
-    Ok(Key { key, id })
+    Ok(MinisignKey { key, id })
 }
 
 /// Judges the signature of `signed`; returns the comment that was signed with it.
-pub fn check(key: &Key, signature: &str, signed: &[u8]) -> anyhow::Result<String> {
+pub fn check(key: &MinisignKey, signature: &str, signed: &[u8]) -> anyhow::Result<String> {
     ensure!(
         !signature.contains("-----BEGIN"),
         "it is a signature of another program; minisign's begins with `untrusted comment:`"

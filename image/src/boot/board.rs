@@ -6,7 +6,6 @@
 
 use clap::ValueEnum;
 
-/// A Raspberry Pi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Board {
     /// Raspberry Pi 3 Model B.

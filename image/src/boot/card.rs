@@ -15,7 +15,7 @@ use weaver_devstack::files;
 use super::fat::Fat;
 use super::overlay::Overlay;
 use super::partition::{Partition, boot_partition};
-use super::ssh::Key;
+use super::ssh::SshKey;
 use super::weaver_toml;
 
 /// A run writes about so much; below it the guest's disk would break in the middle.
@@ -40,7 +40,7 @@ pub struct Card {
     place: Place,
     overlay: Overlay,
     boot: Partition,
-    key: Key,
+    key: SshKey,
     fresh: bool,
 }
 
@@ -87,11 +87,11 @@ impl Card {
         Self::at(Place::Kept(dir), image, size, edits, None)
     }
 
-    fn at(place: Place, image: &Path, size: u64, edits: &Edits, key: Option<Key>) -> Result<Self> {
+    fn at(place: Place, image: &Path, size: u64, edits: &Edits, key: Option<SshKey>) -> Result<Self> {
         let boot = boot_partition(image)?;
         let dir = place.path();
         let (path, origin_file) = (dir.join("card.qcow2"), dir.join("image"));
-        let key = key.map_or_else(|| Key::in_dir(dir), Ok)?;
+        let key = key.map_or_else(|| SshKey::in_dir(dir), Ok)?;
         let origin = origin(image)?;
         if let Some(made_from) = files::read_if_there(&origin_file)? {
             if made_from != origin {
@@ -144,7 +144,7 @@ impl Card {
 
     /// The key that opens the guest.
     #[must_use]
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &SshKey {
         &self.key
     }
 
@@ -164,7 +164,7 @@ pub fn temporary_dir() -> Result<TempDir> {
     made.with_context(|| format!("cannot make a directory in {}", std::env::temp_dir().display()))
 }
 
-fn edit(fat: &Fat, edits: &Edits, key: &Key) -> Result<()> {
+fn edit(fat: &Fat, edits: &Edits, key: &SshKey) -> Result<()> {
     let on_card = fat.read(weaver_toml::FILE)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let before = edits.weaver_toml.clone().or_else(|| on_card.clone()).unwrap_or_default();
     let keys = if edits.no_access { Vec::new() } else { vec![key.public()?] };

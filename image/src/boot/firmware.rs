@@ -81,7 +81,7 @@ pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Pl
     Ok(Played { kernel, initramfs, tree, arguments: line.arguments, steps })
 }
 
-struct Found {
+struct FirmwareFiles {
     prefix: String,
     kernel: String,
     tree: String,
@@ -89,14 +89,14 @@ struct Found {
 
 /// Kernel and device tree: below the prefix if both are there, else without it.
 /// <https://www.raspberrypi.com/documentation/computers/config_txt.html#os_prefix>
-fn find(fat: &Fat, config: &Settings, board: Board, steps: &mut Vec<String>) -> Result<Found> {
+fn find(fat: &Fat, config: &Settings, board: Board, steps: &mut Vec<String>) -> Result<FirmwareFiles> {
     let upstream = config.upstream_kernel.then_some("upstream/");
     let prefix = config.os_prefix.as_deref().or(upstream).unwrap_or_default();
     if !prefix.is_empty() {
         let (kernel, tree) = (kernel(fat, config, board, prefix)?, tree(fat, config, board, prefix)?);
         if let (Some(kernel), Some(tree)) = (kernel, tree) {
             steps.push(format!("os_prefix: {prefix}"));
-            return Ok(Found { prefix: prefix.to_owned(), kernel, tree });
+            return Ok(FirmwareFiles { prefix: prefix.to_owned(), kernel, tree });
         }
         // Debian's upstream_kernel=1 means the names of device trees only.
         if config.os_prefix.is_some() {
@@ -109,7 +109,7 @@ fn find(fat: &Fat, config: &Settings, board: Board, steps: &mut Vec<String>) -> 
     let kernel = kernel(fat, config, board, "")?.ok_or_else(|| missing(wanted, "the kernel"))?;
     let wanted = config.device_tree.as_deref().unwrap_or(board.device_trees(config.upstream_kernel)[0]);
     let tree = tree(fat, config, board, "")?.ok_or_else(|| missing(wanted, "the device tree"))?;
-    Ok(Found { prefix: String::new(), kernel, tree })
+    Ok(FirmwareFiles { prefix: String::new(), kernel, tree })
 }
 
 fn kernel(fat: &Fat, config: &Settings, board: Board, prefix: &str) -> Result<Option<String>> {

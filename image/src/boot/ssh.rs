@@ -22,7 +22,7 @@ const TIMED_OUT: i32 = 124;
 
 /// A key pair for one run.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct SshKey {
     private: PathBuf,
 }
 
@@ -34,7 +34,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-impl Key {
+impl SshKey {
     /// The pair in `dir`; made if there is none.
     ///
     /// # Errors
@@ -140,18 +140,18 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_private() {
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::in_dir(dir.path()).unwrap();
+        let key = SshKey::in_dir(dir.path()).unwrap();
         let public = key.public().unwrap();
         assert!(public.starts_with("ssh-ed25519 "), "{public}");
         let mode = fs::metadata(dir.path().join("id_ed25519")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(Key::in_dir(dir.path()).unwrap().public().unwrap(), public);
+        assert_eq!(SshKey::in_dir(dir.path()).unwrap().public().unwrap(), public);
     }
 
     #[test]
     fn no_one_at_the_port_is_no_connection() {
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::in_dir(dir.path()).unwrap();
+        let key = SshKey::in_dir(dir.path()).unwrap();
         let error = key.run(ports::disposable().unwrap(), "true", Duration::from_secs(20)).unwrap_err();
         assert!(error.to_string().starts_with("no ssh connection to the guest: "), "{error}");
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_silent_port_ends_at_the_deadline() {
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::in_dir(dir.path()).unwrap();
+        let key = SshKey::in_dir(dir.path()).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let error = key.run(port, "true", Duration::from_secs(1)).unwrap_err();

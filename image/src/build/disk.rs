@@ -22,7 +22,6 @@ const FAT_ID: &str = "57ea7e13";
 const ROOT_ID: &str = "57ea7e14-c0f1-4c0d-9e0a-57ea7e140001";
 /// Labels, as /etc/fstab and cmdline.txt have them.
 pub const FAT_LABEL: &str = "WEAVERBOOT";
-/// See [`FAT_LABEL`].
 pub const ROOT_LABEL: &str = "weaver-root";
 
 const MIB: u64 = 1 << 20;

@@ -44,7 +44,7 @@ use weaver_devstack::files;
 use weaver_devstack::steps::{Progress, Steps, say};
 
 use self::layer::Built;
-use self::named::Named;
+use self::named::ImageName;
 pub use self::options::{Options, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
@@ -148,7 +148,7 @@ pub fn build(options: &Options) -> Result<Image> {
     })?;
     steps.done("root file system", origin);
 
-    let named = Named::of(k3s.variant, *kernel);
+    let named = ImageName::of(k3s.variant, *kernel);
     let progress = Progress::waiting("making the bill of materials");
     let lists = publish::lists(options, &root, &k3s)?;
     steps.done("bill of materials", format_args!("{} packages", lists.packages));
@@ -213,7 +213,7 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
 
 fn put_together(
     options: &Options,
-    named: &Named,
+    named: &ImageName,
     root: &RootFs,
     tar: &Path,
     k3s: &K3s,

@@ -4,7 +4,7 @@ use super::debian_kernel::DebianKernel;
 use crate::k3s::Variant;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct ImageName {
     /// `config-weaver-VERSION[-VARIANT]-arm64`, of its files.
     pub stem: String,
     /// `VARIANT_ID` of os-release, and what is said on the console and in Imager; a release has none.
@@ -13,7 +13,7 @@ pub struct Named {
     pub devices: Vec<&'static str>,
 }
 
-impl Named {
+impl ImageName {
     /// By what is on it.
     #[must_use]
     pub fn of(k3s: Variant, kernel: DebianKernel) -> Self {
@@ -47,14 +47,14 @@ mod tests {
             (Variant::Release, DebianKernel::Backports, Some("experimental-pi5")),
             (Variant::Test, DebianKernel::Backports, Some("test-experimental-pi5")),
         ] {
-            let named = Named::of(k3s, kernel);
+            let named = ImageName::of(k3s, kernel);
             assert_eq!(named.variant.as_ref().map(|(id, _)| id.as_str()), id);
             assert_eq!(named.spoken().is_some(), id.is_some());
             let part = id.map(|id| format!("-{id}")).unwrap_or_default();
             assert!(named.stem.ends_with(&format!("{}{part}-arm64", env!("CARGO_PKG_VERSION"))), "{named:?}");
             assert_eq!(named.devices.contains(&"pi5-64bit"), kernel == DebianKernel::Backports);
         }
-        let both = Named::of(Variant::Test, DebianKernel::Backports);
+        let both = ImageName::of(Variant::Test, DebianKernel::Backports);
         assert!(
             both.spoken().is_some_and(|said| said.contains("TEST IMAGE") && said.contains("EXPERIMENTAL"))
         );

@@ -14,7 +14,7 @@ use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
-use super::named::Named;
+use super::named::ImageName;
 use super::options::Options;
 use super::rootfs::RootFs;
 use super::tools::{self, Logs, output};
@@ -107,7 +107,7 @@ fn within_budget(size: u64) -> Result<()> {
 /// A file that cannot be written; the sum is missing then.
 pub fn put(
     out: &Path,
-    named: &Named,
+    named: &ImageName,
     epoch: u64,
     lists: &Lists,
     image: NamedTempFile,
@@ -174,7 +174,7 @@ mod tests {
         let file = NamedTempFile::new_in(out).unwrap();
         let packed = packs.then(|| pack(image.path(), file, &logs).unwrap());
         let variant = Some(("test".to_owned(), "TEST IMAGE".to_owned()));
-        let named = Named { stem: NAME.to_owned(), variant, devices: vec!["pi4-64bit"] };
+        let named = ImageName { stem: NAME.to_owned(), variant, devices: vec!["pi4-64bit"] };
         put(out, &named, 1_795_219_200, &lists, image, packed).unwrap()
     }
 

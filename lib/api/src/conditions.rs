@@ -56,7 +56,7 @@ const MAX_MESSAGE: usize = 16_384;
 /// What is known of one condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Truth {
-    /// The condition holds.
+    /// The condition holds: its `status` is `True`.
     True,
     /// The condition does not hold.
     False,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_present_from_the_first_visit_and_in_order() {
+    fn every_type_is_present_from_the_first_reconcile_and_in_order() {
         let list = fold(&ORDER, &[], &[], None, &at(1));
         assert_eq!(list.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ORDER);
         assert!(list.iter().all(|c| c.status == "Unknown" && !c.reason.is_empty()));

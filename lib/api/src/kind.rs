@@ -124,7 +124,7 @@ impl From<SourceKind> for ObjectKind {
     }
 }
 
-/// `Secret`, `Deployment.apps`.
+/// `KIND` of the core group, otherwise `KIND.GROUP`: `Secret`, `Deployment.apps`.
 impl fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group().is_empty() { "" } else { "." };
@@ -132,7 +132,7 @@ impl fmt::Display for ObjectKind {
     }
 }
 
-/// With the version.
+/// `APIVERSION KIND`, with the version that `Display` leaves out: `v1 Secret`, `apps/v1 Deployment`.
 impl fmt::Debug for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.api_version(), self.as_str())

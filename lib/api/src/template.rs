@@ -53,7 +53,7 @@ pub fn sample(text: &str) -> String {
 
 /// Does each index give another text?
 #[must_use]
-pub fn tells_apart(text: &str) -> bool {
+pub fn is_unique_per_index(text: &str) -> bool {
     text.contains(INDEX) || text.contains(PADDED)
 }
 
@@ -99,9 +99,13 @@ mod tests {
                 (1..=500).map(|n| template.render(n, &hash("a/b", n))).collect();
             assert_eq!(all.len(), 500, "{text}");
             assert!(all.iter().all(|rendered| rendered.len() <= text.len()), "{text}");
-            assert!(tells_apart(text));
+            assert!(is_unique_per_index(text));
         }
-        assert!(!tells_apart("{{hash}}") && !tells_apart("{n}") && !tells_apart("{{ n }}"));
+        assert!(
+            !is_unique_per_index("{{hash}}")
+                && !is_unique_per_index("{n}")
+                && !is_unique_per_index("{{ n }}")
+        );
     }
 
     #[test]

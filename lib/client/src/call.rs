@@ -198,7 +198,7 @@ mod tests {
     fn an_answer_that_cannot_be_read_is_not_repeated() {
         let error = serde_json::from_str::<ConfigMap>(r#"{"data": "hunter2"}"#).unwrap_err();
         assert!(error.to_string().contains("hunter2"), "{error}");
-        let words = CallError::from(kube::Error::SerdeError(error)).to_string();
-        assert_eq!(words, "the API server's answer cannot be read: Data error at column 18");
+        let text = CallError::from(kube::Error::SerdeError(error)).to_string();
+        assert_eq!(text, "the API server's answer cannot be read: Data error at column 18");
     }
 }

@@ -6,7 +6,7 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::wait::Progress;
+use crate::wait::WaitProgress;
 
 /// Most characters of a message that are shown.
 const LONGEST: usize = 2_000;
@@ -58,23 +58,23 @@ pub fn condition(object: &impl Serialize, kind: &str) -> Option<Condition> {
 /// A condition counts if it was judged at the object's `metadata.generation`: by its own `observedGeneration`
 /// and that of the status, where they are there. Otherwise the controller has not looked at the last change yet.
 #[must_use]
-pub fn is_true<K: Resource + Serialize>(object: Option<&K>, kind: &str) -> Progress {
-    let Some(object) = object else { return Progress::NotYet("it does not exist".into()) };
+pub fn is_true<K: Resource + Serialize>(object: Option<&K>, kind: &str) -> WaitProgress {
+    let Some(object) = object else { return WaitProgress::NotYet("it does not exist".into()) };
     let generation = object.meta().generation.unwrap_or_default();
     let is_old = |observed: Option<i64>| observed.is_some_and(|observed| observed < generation);
     let value = serde_json::to_value(object).unwrap_or_default();
     match condition(&value, kind) {
-        None => Progress::NotYet(format!("it has no condition {kind} yet")),
+        None => WaitProgress::NotYet(format!("it has no condition {kind} yet")),
         Some(found)
             if is_old(found.observed_generation)
                 || is_old(value["status"].get("observedGeneration").and_then(Value::as_i64)) =>
         {
-            Progress::NotYet(format!(
+            WaitProgress::NotYet(format!(
                 "its controller has not reconciled the latest change yet; before: {found}"
             ))
         }
-        Some(found) if found.status == "True" => Progress::Reached,
-        Some(found) => Progress::NotYet(found.to_string()),
+        Some(found) if found.status == "True" => WaitProgress::Reached,
+        Some(found) => WaitProgress::NotYet(found.to_string()),
     }
 }
 
@@ -98,13 +98,16 @@ mod tests {
             .unwrap()
         };
         let not_yet = |object: Option<&DynamicObject>| match is_true(object, "Ready") {
-            Progress::NotYet(why) => why,
+            WaitProgress::NotYet(why) => why,
             other => panic!("{other:?}"),
         };
         for (of_status, of_condition) in
             [(json!(2), json!(2)), (Value::Null, json!(2)), (json!(2), Value::Null)]
         {
-            assert_eq!(is_true(Some(&object("True", of_status, of_condition)), "Ready"), Progress::Reached);
+            assert_eq!(
+                is_true(Some(&object("True", of_status, of_condition)), "Ready"),
+                WaitProgress::Reached
+            );
         }
         assert_eq!(not_yet(Some(&object("False", json!(2), json!(2)))), "Ready=False (R) one");
         for (of_status, of_condition) in [(json!(1), json!(2)), (json!(2), json!(1))] {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kubeconfig_without_the_context_is_told_so() {
+    async fn a_kubeconfig_without_the_context_is_reported() {
         assert!(
             refused("current-context: nope\ncontexts: []\n")
                 .await

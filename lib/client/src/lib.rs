@@ -68,5 +68,5 @@ mod watch;
 
 pub use error::{Error, Refusal, Why};
 pub use objects::{Conflicts, Objects, PAGE, Updated, Write};
-pub use wait::{Progress, held_by};
+pub use wait::{WaitProgress, held_by};
 pub use watch::{Change, Changes};

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// How far an object is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Progress {
+pub enum WaitProgress {
     /// As it was waited for.
     Reached,
     /// Not there yet, and what is missing.
@@ -51,15 +51,15 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         &self,
         name: &str,
         limit: Duration,
-        mut judge: impl FnMut(Option<&K>) -> Progress,
+        mut judge: impl FnMut(Option<&K>) -> WaitProgress,
     ) -> Result<Option<K>, Error> {
         let deadline = Instant::now() + limit;
         loop {
             let reason = match self.get(name).await {
                 Ok(found) => match judge(found.as_ref()) {
-                    Progress::Reached => return Ok(found),
-                    Progress::NotYet(reason) => reason,
-                    Progress::Never(reason) => {
+                    WaitProgress::Reached => return Ok(found),
+                    WaitProgress::NotYet(reason) => reason,
+                    WaitProgress::Never(reason) => {
                         return Err(self.error("waiting for", name, Why::Never(reason)));
                     }
                 },
@@ -81,8 +81,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     pub async fn gone(&self, seen: &K, limit: Duration) -> Result<(), Error> {
         let uid = seen.uid();
         let judge = |found: Option<&K>| match found {
-            Some(object) if object.uid() == uid => Progress::NotYet(held_by(object)),
-            _ => Progress::Reached,
+            Some(object) if object.uid() == uid => WaitProgress::NotYet(held_by(object)),
+            _ => WaitProgress::Reached,
         };
         self.wait(&seen.name_any(), limit, judge).await.map(|_| ())
     }

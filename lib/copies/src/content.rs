@@ -91,7 +91,7 @@ impl Content {
     #[must_use]
     pub fn differences(&self, found: &Object) -> Vec<Difference> {
         let found = Self::of(found);
-        let changed = |field: &str| Difference { change: Change::Changed, field: field.to_owned() };
+        let changed = |field: &str| Difference { change: FieldEffect::Changed, field: field.to_owned() };
         let mut all = self.unequal_keys(&found);
         all.extend((self.type_ != found.type_).then(|| changed("type")));
         all.extend((self.immutable != found.immutable).then(|| changed("immutable")));
@@ -102,7 +102,8 @@ impl Content {
     /// The keys of a new object.
     #[must_use]
     pub fn additions(&self) -> Vec<Difference> {
-        let fields = self.rest.keys().map(|field| Difference { change: Change::Added, field: field.clone() });
+        let fields =
+            self.rest.keys().map(|field| Difference { change: FieldEffect::Added, field: field.clone() });
         self.unequal_keys(&Self::default()).into_iter().chain(fields).collect()
     }
 
@@ -151,7 +152,7 @@ impl Content {
 
 /// What a write does to a field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
+pub enum FieldEffect {
     Added,
     Removed,
     Changed,
@@ -160,7 +161,7 @@ pub enum Change {
 /// A field that a write changes: its name, and nothing that it holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
-    pub change: Change,
+    pub change: FieldEffect,
     /// `data.a`, `metadata.labels.b`, `type`.
     pub field: String,
 }
@@ -184,13 +185,13 @@ pub(crate) fn unequal(
 fn changes<'a, V: PartialEq>(
     wanted: &'a BTreeMap<String, V>,
     found: &'a BTreeMap<String, V>,
-) -> Vec<(&'a String, Change)> {
+) -> Vec<(&'a String, FieldEffect)> {
     let keys: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
     let change = |key: &String| match (wanted.get(key), found.get(key)) {
         (wanted, found) if wanted == found => None,
-        (_, None) => Some(Change::Added),
-        (None, _) => Some(Change::Removed),
-        _ => Some(Change::Changed),
+        (_, None) => Some(FieldEffect::Added),
+        (None, _) => Some(FieldEffect::Removed),
+        _ => Some(FieldEffect::Changed),
     };
     keys.into_iter().filter_map(|key| Some((key, change(key)?))).collect()
 }

@@ -69,7 +69,7 @@ impl Desired {
 
     /// Where the copy in `namespace` stands.
     #[must_use]
-    pub fn place(&self, namespace: &str) -> ObjectKey {
+    pub fn object_key(&self, namespace: &str) -> ObjectKey {
         ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }
 
@@ -122,7 +122,7 @@ impl Desired {
 #[must_use]
 pub fn is_own_source(kind: ObjectKind, meta: &ObjectMeta) -> bool {
     let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
-    ObjectKey::of(kind, meta).is_some_and(|place| marked == Some(&source_reference(&place)))
+    ObjectKey::of(kind, meta).is_some_and(|object_key| marked == Some(&source_reference(&object_key)))
 }
 
 /// How the copies of a source name it.

@@ -7,7 +7,7 @@ use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
 
 /// What is to become of the finalizers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Claim {
+pub enum FinalizerChange {
     /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can
     /// be deleted without us.
     Take,
@@ -35,15 +35,17 @@ fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
 
 /// The finalizers of a resource that has those `present`, when the claim is done.
 #[must_use]
-pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
+pub fn after(present: &[String], claim: FinalizerChange) -> Vec<&str> {
     let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
     match claim {
-        Claim::Take => {
+        FinalizerChange::Take => {
             finalizers.retain(|finalizer| *finalizer != FINALIZER);
             finalizers.push(FINALIZER);
         }
-        Claim::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
-        Claim::Release => finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer)),
+        FinalizerChange::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
+        FinalizerChange::Release => {
+            finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer))
+        }
     }
     finalizers
 }
@@ -75,15 +77,15 @@ mod tests {
     fn others_finalizers_stay_and_ours_is_there_once() {
         let (ours, theirs, upstreams) = (FINALIZER, "example.com/keep", UPSTREAM_FINALIZER);
         for (present, claim, expected) in [
-            (vec![], Claim::Take, vec![ours]),
-            (vec![ours], Claim::Take, vec![ours]),
-            (vec![upstreams, theirs], Claim::Take, vec![upstreams, theirs, ours]),
-            (vec![upstreams, theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
-            (vec![upstreams], Claim::EndUpgrade, vec![]),
-            (vec![theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
-            (vec![upstreams, theirs, ours], Claim::Release, vec![theirs]),
-            (vec![upstreams], Claim::Release, vec![]),
-            (vec![ours], Claim::Release, vec![]),
+            (vec![], FinalizerChange::Take, vec![ours]),
+            (vec![ours], FinalizerChange::Take, vec![ours]),
+            (vec![upstreams, theirs], FinalizerChange::Take, vec![upstreams, theirs, ours]),
+            (vec![upstreams, theirs, ours], FinalizerChange::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams], FinalizerChange::EndUpgrade, vec![]),
+            (vec![theirs, ours], FinalizerChange::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams, theirs, ours], FinalizerChange::Release, vec![theirs]),
+            (vec![upstreams], FinalizerChange::Release, vec![]),
+            (vec![ours], FinalizerChange::Release, vec![]),
         ] {
             let owned: Vec<String> = present.iter().map(|&finalizer| finalizer.to_owned()).collect();
             assert_eq!(after(&owned, claim), expected, "{claim:?} of {present:?}");

@@ -30,7 +30,7 @@ pub struct Metadata {
 /// Which keys of a copy are ours, besides the marks.
 #[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-struct Keys {
+struct OwnKeys {
     labels: BTreeSet<String>,
     annotations: BTreeSet<String>,
 }
@@ -39,18 +39,19 @@ impl Metadata {
     /// What copies of `owner` carry. `reference` names the source, whose metadata is `source`.
     #[must_use]
     pub fn new(owner: &Owner, reference: &str, source: &ObjectMeta, spec: &ValidSync) -> Self {
-        let marks = (owner.labels(), owner.annotations(reference));
+        let ownership = (owner.labels(), owner.annotations(reference));
         let labels = copied(source.labels.as_ref(), &spec.labels);
-        Self::marked(labels, copied(source.annotations.as_ref(), &spec.annotations), marks)
+        Self::marked(labels, copied(source.annotations.as_ref(), &spec.annotations), ownership)
     }
 
     /// What the Secret of the `ServiceToken` `owner` carries, whose metadata is `resource`.
     #[must_use]
     pub fn of_tokens(owner: &Owner, resource: &ObjectMeta) -> Self {
         let one = |key: &str, value: String| Map::from([(key.to_owned(), value)]);
-        let marks = (one(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), one(TOKEN_ANNOTATION, owner.to_string()));
+        let ownership =
+            (one(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), one(TOKEN_ANNOTATION, owner.to_string()));
         let from = |map: &Option<Map>| copied(map.as_ref(), &Map::new());
-        Self::marked(from(&resource.labels), from(&resource.annotations), marks)
+        Self::marked(from(&resource.labels), from(&resource.annotations), ownership)
     }
 
     /// What an account carries that the `ServiceToken` `owner` makes.
@@ -65,14 +66,14 @@ impl Metadata {
         Self::marked(account.labels.clone(), account.annotations.clone(), (labels, annotations))
     }
 
-    fn marked(mut labels: Map, mut annotations: Map, marks: (Map, Map)) -> Self {
-        let ours = Keys {
+    fn marked(mut labels: Map, mut annotations: Map, ownership: (Map, Map)) -> Self {
+        let ours = OwnKeys {
             labels: labels.keys().cloned().collect(),
             annotations: annotations.keys().cloned().collect(),
         };
-        labels.extend(marks.0);
-        annotations.extend(marks.1);
-        if ours != Keys::default() {
+        labels.extend(ownership.0);
+        annotations.extend(ownership.1);
+        if ours != OwnKeys::default() {
             #[expect(clippy::expect_used, reason = "two sets of texts")]
             let keys = serde_json::to_string(&ours).expect("sets of texts can be written as JSON");
             annotations.insert(KEYS_ANNOTATION.into(), keys);
@@ -106,7 +107,7 @@ impl Metadata {
     /// `seen` with it, and without what was ours and is not wanted any more. Its uid and resourceVersion stay.
     #[must_use]
     pub fn put_on(&self, seen: &ObjectMeta) -> ObjectMeta {
-        let before = Keys::on(seen);
+        let before = OwnKeys::on(seen);
         let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
         let labels = metadata.labels.get_or_insert_default();
         labels.retain(|key, _| is_reserved(key) || !before.labels.contains(key));
@@ -148,7 +149,7 @@ impl Metadata {
     }
 }
 
-impl Keys {
+impl OwnKeys {
     /// As the copy remembers them; none, where someone has written something else there.
     fn on(found: &ObjectMeta) -> Self {
         let text = found.annotations.as_ref().and_then(|annotations| annotations.get(KEYS_ANNOTATION));

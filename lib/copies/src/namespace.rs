@@ -12,9 +12,7 @@ pub struct Traits {
     /// It is being deleted.
     pub terminating: bool,
     pub labels: BTreeMap<String, String>,
-    /// Value of [`ACCEPT_FROM_ANNOTATION`].
     pub accept_from: Option<String>,
-    /// Value of [`OFFER_TO_ANNOTATION`].
     pub offer_to: Option<String>,
     /// Value of [`PAUSED_ANNOTATION`]; it matters on the operator's own.
     pub paused: Option<String>,

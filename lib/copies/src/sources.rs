@@ -92,20 +92,20 @@ impl Wanted<'_> {
     /// Is the copy at `place` wanted? So is that of a source which is gone, where the spec says so: if it has the name
     /// that the spec gives such a copy, and is of such a source, as far as it is known which one it names.
     #[must_use]
-    pub fn has(&self, place: &ObjectKey, source: Option<&str>) -> bool {
+    pub fn has(&self, object_key: &ObjectKey, source: Option<&str>) -> bool {
         let Self { spec, namespaces, names } = self;
-        let is_there = |names: &BTreeSet<String>| names.contains(&place.name);
+        let is_there = |names: &BTreeSet<String>| names.contains(&object_key.name);
         let keeps_gone = spec.source_deletion_policy == SourceDeletionPolicy::Retain;
-        place.kind.is_same(spec.source_kind)
-            && namespaces.contains(&place.namespace)
-            && (names.as_ref().is_none_or(is_there) || keeps_gone && self.is_of_such(place, source))
+        object_key.kind.is_same(spec.source_kind)
+            && namespaces.contains(&object_key.namespace)
+            && (names.as_ref().is_none_or(is_there) || keeps_gone && self.is_of_such(object_key, source))
     }
 
-    fn is_of_such(&self, place: &ObjectKey, source: Option<&str>) -> bool {
+    fn is_of_such(&self, object_key: &ObjectKey, source: Option<&str>) -> bool {
         if let Some(merged) = self.spec.merged_name() {
-            return place.name == merged;
+            return object_key.name == merged;
         }
-        let Some(name) = self.spec.source_of(&place.name) else { return false };
+        let Some(name) = self.spec.source_of(&object_key.name) else { return false };
         let reference = || source_reference(&ObjectKey::of_source(self.spec, name));
         // Where it is named, another source's copy of that name is written over.
         self.spec.source_name().is_some() || source.is_none_or(|source| source == reference())
@@ -169,20 +169,20 @@ mod tests {
             (&named, "Retain", ("foo", "a-y"), of_y, false),
         ] {
             let (spec, namespaces) = (spec(source, policy), BTreeSet::from(["foo".to_owned()]));
-            let place = |kind| ObjectKey { kind, namespace: at.0.into(), name: at.1.into() };
+            let object_key = |kind| ObjectKey { kind, namespace: at.0.into(), name: at.1.into() };
             let there =
                 Wanted { spec: &spec, namespaces: &namespaces, names: Some(["a-x".to_owned()].into()) };
             assert_eq!(
-                there.has(&place(ObjectKind::CONFIG_MAP), of),
+                there.has(&object_key(ObjectKind::CONFIG_MAP), of),
                 expected,
                 "{source} {policy} {at:?} {of:?}"
             );
-            assert!(!there.has(&place(ObjectKind::SECRET), of));
+            assert!(!there.has(&object_key(ObjectKind::SECRET), of));
             // Of what could not be listed nothing is removed.
             let unknown = Wanted { names: None, ..there };
             let expected = at.0 == "foo";
             assert_eq!(
-                unknown.has(&place(ObjectKind::CONFIG_MAP), of),
+                unknown.has(&object_key(ObjectKind::CONFIG_MAP), of),
                 expected,
                 "{source} {policy} {at:?} {of:?}"
             );
@@ -190,10 +190,10 @@ mod tests {
         // A named one that is gone: none is there.
         for (policy, expected) in [("Retain", true), ("Delete", false)] {
             let (spec, namespaces) = (spec(&named, policy), BTreeSet::from(["foo".to_owned()]));
-            let place =
+            let object_key =
                 ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: "foo".into(), name: "a-x".into() };
             let gone = Wanted { spec: &spec, namespaces: &namespaces, names: Some(BTreeSet::new()) };
-            assert_eq!(gone.has(&place, None), expected, "{policy}");
+            assert_eq!(gone.has(&object_key, None), expected, "{policy}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What happened to a definition, a version or a field.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Change {
+pub enum SchemaChange {
     /// The definition is not among the new ones.
     DefinitionGone,
     /// Group, scope, kind or another name is a different one.
@@ -72,7 +72,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl SchemaChange {
     /// What to do so that nothing breaks, as a clause.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
@@ -105,7 +105,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SchemaChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or_absent = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
         match self {

@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use super::change::Change;
+use super::change::SchemaChange;
 use super::limits;
 
 /// The schema of a place that is not described and where everything is kept.
@@ -20,16 +20,16 @@ pub(super) fn compare(
     old: &JSONSchemaProps,
     new: &JSONSchemaProps,
     path: &str,
-    found: &mut Vec<(String, Change)>,
+    found: &mut Vec<(String, SchemaChange)>,
 ) {
     let (was, is) = (type_name(old), type_name(new));
     if was != is {
-        let change = Change::TypeChanged { was: was.to_owned(), is: is.to_owned() };
+        let change = SchemaChange::TypeChanged { was: was.to_owned(), is: is.to_owned() };
         return found.push((path.to_owned(), change));
     }
     let default = |schema: &JSONSchemaProps| schema.default.as_ref().map(|JSON(value)| value.to_string());
     if default(old) != default(new) {
-        let change = Change::DefaultChanged { was: default(old), is: default(new) };
+        let change = SchemaChange::DefaultChanged { was: default(old), is: default(new) };
         found.push((path.to_owned(), change));
     }
     found.extend(limits::tightened(old, new).into_iter().map(|change| (path.to_owned(), change)));
@@ -49,14 +49,14 @@ fn compare_fields(
     old: &JSONSchemaProps,
     new: &JSONSchemaProps,
     path: &str,
-    found: &mut Vec<(String, Change)>,
+    found: &mut Vec<(String, SchemaChange)>,
 ) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let field = |schema: &JSONSchemaProps, name: &str| schema.properties.as_ref()?.get(name).cloned();
     for (name, was) in old.properties.iter().flatten() {
         match field(new, name) {
             Some(is) => compare(was, &is, &below(name), found),
-            None => found.push((below(name), Change::FieldGone)),
+            None => found.push((below(name), SchemaChange::FieldGone)),
         }
     }
     // A field that only the newer schema names may have been written before, where others were kept.
@@ -70,7 +70,7 @@ fn compare_fields(
     let required =
         |schema: &JSONSchemaProps, name: &String| schema.required.iter().flatten().any(|r| r == name);
     for name in new.required.iter().flatten().filter(|name| !required(old, name)) {
-        found.push((below(name), Change::FieldRequired));
+        found.push((below(name), SchemaChange::FieldRequired));
     }
 }
 
@@ -79,12 +79,12 @@ fn compare_others(
     old: &JSONSchemaProps,
     new: &JSONSchemaProps,
     path: &str,
-    found: &mut Vec<(String, Change)>,
+    found: &mut Vec<(String, SchemaChange)>,
 ) {
     let values = format!("{path}{{}}");
     match (others(old), others(new)) {
         (Others::Dropped, _) | (Others::Anything, Others::Anything) => {}
-        (_, Others::Dropped) => found.push((path.to_owned(), Change::OthersDropped)),
+        (_, Others::Dropped) => found.push((path.to_owned(), SchemaChange::OthersDropped)),
         (Others::Anything, Others::Like(is)) => compare(&anything(), is, &values, found),
         (Others::Like(was), Others::Anything) => compare(was, &anything(), &values, found),
         (Others::Like(was), Others::Like(is)) => compare(was, is, &values, found),

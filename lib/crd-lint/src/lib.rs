@@ -1,6 +1,6 @@
 //! What a new release of a `CustomResourceDefinition`, of any kind, breaks for those who use the last one.
 //!
-//! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`Change`] says in words what
+//! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`SchemaChange`] says in words what
 //! happened and what to do instead. `weaver crd lint` prints that.
 //!
 //! Manifests are kept for years, so within one version nothing that was accepted may be refused, nothing that
@@ -25,7 +25,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, CustomResourceSubresources, JSONSchemaProps,
 };
 
-pub use change::Change;
+pub use change::SchemaChange;
 
 /// One thing that users of the older definition would notice.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Break {
     pub version: Option<String>,
     /// The field: `spec.tokens[].key`, map values as `labels{}`. Empty where it is about the whole version.
     pub path: String,
-    pub change: Change,
+    pub change: SchemaChange,
 }
 
 impl fmt::Display for Break {
@@ -62,7 +62,7 @@ pub fn breaks_since(
         .iter()
         .flat_map(|old| match current.iter().find(|new| name(&new.spec) == name(&old.spec)) {
             Some(new) => breaks(old, new),
-            None => vec![whole(old, Change::DefinitionGone)],
+            None => vec![whole(old, SchemaChange::DefinitionGone)],
         })
         .collect()
 }
@@ -83,7 +83,7 @@ pub fn breaks(old: &CustomResourceDefinition, new: &CustomResourceDefinition) ->
         let same = new.spec.versions.iter().find(|candidate| candidate.name == version.name);
         let changes = match same {
             Some(same) => version_changes(version, same),
-            None => vec![(String::new(), Change::VersionGone)],
+            None => vec![(String::new(), SchemaChange::VersionGone)],
         };
         found.extend(changes.into_iter().map(|(path, change)| Break {
             definition: name(&old.spec),
@@ -100,12 +100,12 @@ fn name(spec: &CustomResourceDefinitionSpec) -> String {
     format!("{}.{}", spec.names.plural, spec.group)
 }
 
-fn whole(old: &CustomResourceDefinition, change: Change) -> Break {
+fn whole(old: &CustomResourceDefinition, change: SchemaChange) -> Break {
     Break { definition: name(&old.spec), version: None, path: String::new(), change }
 }
 
 /// The names by which manifests, clients and people refer to the kind.
-fn names_lost(old: &CustomResourceDefinitionSpec, new: &CustomResourceDefinitionSpec) -> Vec<Change> {
+fn names_lost(old: &CustomResourceDefinitionSpec, new: &CustomResourceDefinitionSpec) -> Vec<SchemaChange> {
     let called = |spec: &CustomResourceDefinitionSpec| {
         let CustomResourceDefinitionNames { kind, list_kind, plural, singular, .. } = spec.names.clone();
         [
@@ -118,18 +118,18 @@ fn names_lost(old: &CustomResourceDefinitionSpec, new: &CustomResourceDefinition
             ("kind", kind),
         ]
     };
-    let mut found: Vec<Change> = called(old)
+    let mut found: Vec<SchemaChange> = called(old)
         .into_iter()
         .zip(called(new))
         .filter(|((_, was), (_, is))| was != is)
-        .map(|((what, was), (_, is))| Change::Renamed { what, was, is })
+        .map(|((what, was), (_, is))| SchemaChange::Renamed { what, was, is })
         .collect();
     for (what, was, is) in [
         ("short name", &old.names.short_names, &new.names.short_names),
         ("category", &old.names.categories, &new.names.categories),
     ] {
         let gone = was.iter().flatten().filter(|name| !is.iter().flatten().any(|kept| kept == *name));
-        found.extend(gone.map(|name| Change::NameGone { what, name: name.clone() }));
+        found.extend(gone.map(|name| SchemaChange::NameGone { what, name: name.clone() }));
     }
     found
 }
@@ -138,10 +138,10 @@ fn names_lost(old: &CustomResourceDefinitionSpec, new: &CustomResourceDefinition
 fn version_changes(
     old: &CustomResourceDefinitionVersion,
     new: &CustomResourceDefinitionVersion,
-) -> Vec<(String, Change)> {
+) -> Vec<(String, SchemaChange)> {
     let mut found = Vec::new();
     if old.served && !new.served {
-        found.push((String::new(), Change::VersionNotServed));
+        found.push((String::new(), SchemaChange::VersionNotServed));
     }
     found.extend(subresources_changed(old, new).into_iter().map(|change| (String::new(), change)));
     let selectable = |version: &CustomResourceDefinitionVersion| -> Vec<String> {
@@ -149,7 +149,7 @@ fn version_changes(
     };
     let kept = selectable(new);
     for path in selectable(old).into_iter().filter(|path| !kept.contains(path)) {
-        found.push((path.trim_start_matches('.').to_owned(), Change::NotSelectable));
+        found.push((path.trim_start_matches('.').to_owned(), SchemaChange::NotSelectable));
     }
     fields::compare(&root(old), &root(new), "", &mut found);
     found
@@ -158,7 +158,7 @@ fn version_changes(
 fn subresources_changed(
     old: &CustomResourceDefinitionVersion,
     new: &CustomResourceDefinitionVersion,
-) -> Vec<Change> {
+) -> Vec<SchemaChange> {
     let stated = |version: &CustomResourceDefinitionVersion| {
         let CustomResourceSubresources { scale, status } = version.subresources.clone().unwrap_or_default();
         #[expect(clippy::expect_used, reason = "three texts")]
@@ -168,10 +168,10 @@ fn subresources_changed(
     let ((was_status, was_scale), (is_status, is_scale)) = (stated(old), stated(new));
     let mut found = Vec::new();
     if was_status != is_status {
-        found.push(Change::Subresource { name: "status", was: was_status, is: is_status });
+        found.push(SchemaChange::Subresource { name: "status", was: was_status, is: is_status });
     }
     if was_scale.is_some() && was_scale != is_scale {
-        found.push(Change::Subresource { name: "scale", was: was_scale, is: is_scale });
+        found.push(SchemaChange::Subresource { name: "scale", was: was_scale, is: is_scale });
     }
     found
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, ValidationRule,
 };
 
-use super::change::Change;
+use super::change::SchemaChange;
 
 /// Without `..`: a keyword that a later Kubernetes adds does not compile until it is in one of these groups.
 const _: fn(&JSONSchemaProps) = |schema| {
@@ -50,7 +50,7 @@ const _: fn(&JSONSchemaProps) = |schema| {
         type_: _,
         x_kubernetes_int_or_string: _,
         x_kubernetes_preserve_unknown_fields: _,
-        // Words.
+        // For readers: they limit nothing.
         description: _,
         example: _,
         external_docs: _,
@@ -67,8 +67,9 @@ const _: fn(&JSONSchemaProps) = |schema| {
 };
 
 /// Every limit of `new` that is tighter than in `old`, both of the same type.
-pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Change> {
-    let mut found: Vec<Change> = bounds(old, new).into_iter().chain(forms(old, new)).flatten().collect();
+pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<SchemaChange> {
+    let mut found: Vec<SchemaChange> =
+        bounds(old, new).into_iter().chain(forms(old, new)).flatten().collect();
     found.extend(values_gone(old.enum_.as_ref(), new.enum_.as_ref()));
     found.extend(rules_added(
         (old, new),
@@ -79,7 +80,7 @@ pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Cha
 }
 
 /// The limits that are numbers.
-fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 9] {
+fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<SchemaChange>; 9] {
     let lower = |schema: &JSONSchemaProps| (schema.minimum, schema.exclusive_minimum);
     let upper = |schema: &JSONSchemaProps| (schema.maximum, schema.exclusive_maximum);
     // Clients held to the format before it was spelled out as bounds.
@@ -104,7 +105,7 @@ fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 9] {
 }
 
 /// The limits that have another form.
-fn forms(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 11] {
+fn forms(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<SchemaChange>; 11] {
     let embedded = |schema: &JSONSchemaProps| schema.x_kubernetes_embedded_resource;
     let not = |schema: &JSONSchemaProps| schema.not.as_deref().map(json);
     [
@@ -122,8 +123,8 @@ fn forms(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 11] {
     ]
 }
 
-fn tighter(keyword: &'static str, was: Option<impl Display>, is: Option<impl Display>) -> Change {
-    Change::Tightened { keyword, was: was.map(|was| was.to_string()), is: is.map(|is| is.to_string()) }
+fn tighter(keyword: &'static str, was: Option<impl Display>, is: Option<impl Display>) -> SchemaChange {
+    SchemaChange::Tightened { keyword, was: was.map(|was| was.to_string()), is: is.map(|is| is.to_string()) }
 }
 
 /// A bound and whether it is itself excluded. `tighter_is` says on which side of the older bound the newer one
@@ -133,7 +134,7 @@ fn bound(
     tighter_is: Ordering,
     was: (Option<f64>, Option<bool>),
     is: (Option<f64>, Option<bool>),
-) -> Option<Change> {
+) -> Option<SchemaChange> {
     let (Some(new), old) = (is.0, was.0) else { return None };
     match old.and_then(|old| new.partial_cmp(&old)) {
         Some(Ordering::Equal) => turned(exclusive, true, was.1, is.1),
@@ -143,32 +144,32 @@ fn bound(
 }
 
 /// Every multiple of the older step must be one of the newer step.
-fn multiple(was: Option<f64>, is: Option<f64>) -> Option<Change> {
+fn multiple(was: Option<f64>, is: Option<f64>) -> Option<SchemaChange> {
     let whole = |quotient: f64| (quotient - quotient.round()).abs() < 1e-9;
     let divides = |new: f64| was.is_some_and(|old| whole(old / new));
     is.filter(|new| !divides(*new)).map(|new| tighter("multipleOf", was, Some(new)))
 }
 
-fn least(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<Change> {
+fn least(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<SchemaChange> {
     (is.unwrap_or(0) > was.unwrap_or(0)).then(|| tighter(keyword, was, is))
 }
 
-fn most(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<Change> {
+fn most(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<SchemaChange> {
     (is.unwrap_or(i64::MAX) < was.unwrap_or(i64::MAX)).then(|| tighter(keyword, was, is))
 }
 
 /// What cannot be compared may only go.
-fn replaced(keyword: &'static str, was: Option<&String>, is: Option<&String>) -> Option<Change> {
+fn replaced(keyword: &'static str, was: Option<&String>, is: Option<&String>) -> Option<SchemaChange> {
     (is.is_some() && is != was).then(|| tighter(keyword, was, is))
 }
 
 /// A switch that became `to`.
-fn turned(keyword: &'static str, to: bool, was: Option<bool>, is: Option<bool>) -> Option<Change> {
+fn turned(keyword: &'static str, to: bool, was: Option<bool>, is: Option<bool>) -> Option<SchemaChange> {
     (is.unwrap_or(false) == to && was.unwrap_or(false) != to).then(|| tighter(keyword, was, is))
 }
 
 /// A set, and a map by its keys, refuse duplicates that an atomic list takes.
-fn list_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<Change> {
+fn list_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<SchemaChange> {
     let stated = |schema: &JSONSchemaProps| schema.x_kubernetes_list_type.clone();
     let (was, is) = (stated(old), stated(new));
     let name = |list: &Option<String>| list.clone().unwrap_or_else(|| "atomic".into());
@@ -184,7 +185,7 @@ fn list_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<Change> {
 }
 
 /// Decides who owns what under server-side apply, so neither direction is the looser one.
-fn map_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<Change> {
+fn map_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<SchemaChange> {
     let (was, is) = (old.x_kubernetes_map_type.as_deref(), new.x_kubernetes_map_type.as_deref());
     let name = |map: Option<&str>| map.unwrap_or("granular").to_owned();
     (name(was) != name(is)).then(|| tighter("x-kubernetes-map-type", was, is))
@@ -195,7 +196,7 @@ fn alternatives(
     keyword: &'static str,
     was: Option<&Vec<JSONSchemaProps>>,
     is: Option<&Vec<JSONSchemaProps>>,
-) -> Option<Change> {
+) -> Option<SchemaChange> {
     let (old, new) = (was.map_or(&[][..], Vec::as_slice), is.map_or(&[][..], Vec::as_slice));
     let added = new.iter().any(|member| !old.contains(member));
     let lost = old.iter().any(|member| !new.contains(member));
@@ -212,7 +213,7 @@ fn alternatives(
     is_tighter.then(|| tighter(keyword, was.map(listed), is.map(listed)))
 }
 
-fn values_gone(was: Option<&Vec<JSON>>, is: Option<&Vec<JSON>>) -> Vec<Change> {
+fn values_gone(was: Option<&Vec<JSON>>, is: Option<&Vec<JSON>>) -> Vec<SchemaChange> {
     let text = |JSON(value): &JSON| value.to_string();
     match (was, is) {
         (_, None) => Vec::new(),
@@ -223,7 +224,7 @@ fn values_gone(was: Option<&Vec<JSON>>, is: Option<&Vec<JSON>>) -> Vec<Change> {
         (Some(old), Some(new)) => old
             .iter()
             .filter(|value| !new.contains(value))
-            .map(|value| Change::ValueGone { value: text(value) })
+            .map(|value| SchemaChange::ValueGone { value: text(value) })
             .collect(),
     }
 }
@@ -232,14 +233,14 @@ fn rules_added(
     schemas: (&JSONSchemaProps, &JSONSchemaProps),
     was: &[ValidationRule],
     is: &[ValidationRule],
-) -> Vec<Change> {
+) -> Vec<SchemaChange> {
     // A rule about the older value runs on creation too only where `optionalOldSelf` says so.
     let on_creation = |rule: &ValidationRule| rule.optional_old_self == Some(true);
     let stood = |new: &ValidationRule| {
         was.iter().any(|old| allows_more(&old.rule, &new.rule) && (on_creation(old) || !on_creation(new)))
     };
     let added = is.iter().filter(|rule| !stood(rule) && !always_held(schemas, &rule.rule));
-    added.map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
+    added.map(|rule| SchemaChange::RuleAdded { rule: rule.rule.clone() }).collect()
 }
 
 /// Did each value that was accepted keep this rule? So it is where its first alternative is that a field is

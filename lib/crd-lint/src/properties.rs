@@ -119,7 +119,7 @@ fn collect(schema: &Value, pointer: String, path: String, places: &mut Vec<(Stri
     places.push((pointer, path));
 }
 
-fn found(old: &Value, new: &Value) -> Vec<(String, Change)> {
+fn found(old: &Value, new: &Value) -> Vec<(String, SchemaChange)> {
     let parsed = |schema: &Value| -> JSONSchemaProps { serde_json::from_value(schema.clone()).unwrap() };
     let mut found = Vec::new();
     compare(&parsed(old), &parsed(new), "", &mut found);

@@ -89,7 +89,7 @@ fn fits(text: &str) -> bool {
 
 /// The state of a node in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum NodeState {
     /// Nothing is known to be wrong, and the gate is open or the node joins a server.
     Ok,
     /// Something is known to be wrong.
@@ -98,7 +98,7 @@ pub enum State {
     Starting,
 }
 
-impl State {
+impl NodeState {
     const ALL: [Self; 3] = [Self::Ok, Self::Fail, Self::Starting];
 
     #[must_use]
@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn a_state_is_one_of_its_words() {
-        for state in State::ALL {
-            assert_eq!(State::read(format!("{}\n", state.word()).as_bytes()), Some(state));
+        for state in NodeState::ALL {
+            assert_eq!(NodeState::read(format!("{}\n", state.word()).as_bytes()), Some(state));
         }
         for other in ["", "OK", "ok\nok", "okay", "<html>", "\u{1b}[2J"] {
-            assert_eq!(State::read(other.as_bytes()), None, "{other:?}");
+            assert_eq!(NodeState::read(other.as_bytes()), None, "{other:?}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! tests run them and look at the result.
 
 use crate::{
-    finding::{Change, Command, Remedy},
+    finding::{Command, FileChange, Remedy},
     kernel_cmdline::{
         MemorySetting, disable_parameter, ignored_enable, lines, memory_setting, parameters, without_memory,
     },
@@ -223,7 +223,7 @@ impl<'a> Draft<'a> {
         }
         // A boot file without a root to mount is not mended by one parameter.
         let is_whole = !text.trim_ascii().is_empty();
-        let change = Change { file: file.to_owned(), from: Some(text.to_owned()), to };
+        let change = FileChange { file: file.to_owned(), from: Some(text.to_owned()), to };
         Remedy {
             explain: format!("in {file}: {}", steps.join(", ")),
             commands,

@@ -20,7 +20,7 @@ pub mod cmdline_file;
 mod filter;
 
 pub use filter::Hardware;
-use filter::{Filters, Verdict, blank_trimmed};
+use filter::{Applies, Filters, blank_trimmed};
 
 /// The file's name on the boot partition.
 pub const FILE: &str = "config.txt";
@@ -166,9 +166,9 @@ impl<F: FnMut(&str) -> Included> Reader<'_, F> {
                 continue;
             }
             let condition = match self.filters.verdict() {
-                Verdict::Yes => None,
-                Verdict::No => continue,
-                Verdict::Unknown(why) => Some(why),
+                Applies::Yes => None,
+                Applies::No => continue,
+                Applies::Unknown(why) => Some(why),
             };
             let condition = outer.map(str::to_owned).or(condition);
             let line =
@@ -198,7 +198,7 @@ impl<F: FnMut(&str) -> Included> Reader<'_, F> {
     /// A first line behind a byte order mark.
     fn marked(&mut self, file: &str, number: u64, line: &str) {
         let why = format!("{file} begins with a byte order mark");
-        if line == "[all]" && self.filters.verdict() == Verdict::Yes {
+        if line == "[all]" && self.filters.verdict() == Applies::Yes {
             // Read or not, it changes nothing.
             return;
         }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::catalogue::Code;
 pub use remedy::{
-    Change, Command, K3S_LOG, K3S_LOG_END, K3S_STATUS, K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy, START_K3S,
-    STOP_K3S, UnitAction,
+    Command, FileChange, K3S_LOG, K3S_LOG_END, K3S_STATUS, K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy,
+    START_K3S, STOP_K3S, UnitAction,
 };
 pub use severity::Severity;
 
@@ -29,7 +29,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// A whole file.
     #[must_use]
     pub fn file(file: impl Into<String>) -> Self {
         Self { file: file.into(), line: None, column: None }

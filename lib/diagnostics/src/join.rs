@@ -7,12 +7,12 @@ use crate::{
     finding::{Code, Command, Finding, Place, Remedy},
     reach::{self, Clocks},
     san::{ServingName, nearest},
-    serving::{Observation, Outcome},
+    serving::{HandshakeOutcome, Observation},
 };
 
 /// What the server showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum ServerShown {
     Silence(String),
     /// Something answers that is no server of k3s: what it said.
     NoCa(String),
@@ -29,26 +29,28 @@ pub enum Shown {
 
 /// Judges what the server at `url`, whose host is `name`, showed to the node called `own`.
 #[must_use]
-pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) -> Vec<Finding> {
+pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &ServerShown) -> Vec<Finding> {
     let place = || Place::file(url);
     let (handshake, clocks) = match shown {
-        Shown::Silence(why) => return vec![silent(url, why)],
-        Shown::NoCa(why) => {
+        ServerShown::Silence(why) => return vec![silent(url, why)],
+        ServerShown::NoCa(why) => {
             let message = format!("the server at {url} is not a k3s server");
             return vec![Finding::new(Code::JoinOtherServer, message).saw(place(), why)];
         }
-        Shown::OtherCa => {
+        ServerShown::OtherCa => {
             let message =
                 format!("the server at {url} is not the one that the token is for: its CA has another hash");
             return vec![Finding::new(Code::JoinOtherServer, message)];
         }
-        Shown::Ca { handshake, clocks } => (handshake, *clocks),
+        ServerShown::Ca { handshake, clocks } => (handshake, *clocks),
     };
     let mut findings: Vec<_> = clocks.and_then(reach::clocks).into_iter().collect();
     match &handshake.outcome {
-        Outcome::Proven => findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served))),
-        Outcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
-        Outcome::Dates(why) => {
+        HandshakeOutcome::Proven => {
+            findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served)))
+        }
+        HandshakeOutcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
+        HandshakeOutcome::Dates(why) => {
             let message = format!("the certificate at {url} is not valid at this node's time: {why}");
             let remedy = Remedy::new(
                 "compare the clocks of both machines; if both are right, restart k3s on the server, which \
@@ -57,12 +59,12 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
             let finding = Finding::new(Code::CertificateDates, message).saw(place(), why);
             findings.push(finding.remedy(remedy.command("timedatectl")));
         }
-        Outcome::Untrusted(why) => {
+        HandshakeOutcome::Untrusted(why) => {
             let message =
                 format!("the server at {url} has a certificate that is not signed by the CA that it sends");
             findings.push(Finding::new(Code::JoinOtherServer, message).saw(place(), why));
         }
-        Outcome::Unreachable(silence) => findings.push(silent(url, silence.why())),
+        HandshakeOutcome::Unreachable(silence) => findings.push(silent(url, silence.why())),
     }
     findings
 }
@@ -117,34 +119,37 @@ mod tests {
 
     const URL: &str = "https://raspi.lan:6443";
 
-    fn judged(own: &str, shown: &Shown) -> Vec<Finding> {
+    fn judged(own: &str, shown: &ServerShown) -> Vec<Finding> {
         judge(URL, &"raspi.lan".parse().unwrap(), Some(own), shown)
     }
 
-    fn ca(outcome: Outcome, served: &[&str], ahead: i64) -> Shown {
+    fn ca(outcome: HandshakeOutcome, served: &[&str], ahead: i64) -> ServerShown {
         let served = served.iter().map(|name| (*name).to_owned()).collect();
         let clocks = Some(Clocks { here: 1_800_000_000, there: 1_800_000_000 + ahead });
-        Shown::Ca { handshake: Observation { outcome, served }, clocks }
+        ServerShown::Ca { handshake: Observation { outcome, served }, clocks }
     }
 
     #[test]
     fn what_the_server_shows_is_judged() {
         let text = |text: &str| text.to_owned();
         for (shown, want) in [
-            (Shown::Silence(text("refused")), vec![Code::JoinServerSilent]),
-            (Shown::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
-            (Shown::OtherCa, vec![Code::JoinOtherServer]),
-            (ca(Outcome::Proven, &["raspi", "raspi.lan"], 0), vec![]),
-            (ca(Outcome::Proven, &["raspi", "raspi.lan"], 3600), vec![Code::ClocksDiffer]),
-            (ca(Outcome::Proven, &["worker", "raspi.lan"], 0), vec![Code::JoinNameTaken]),
-            (ca(Outcome::NotServed, &["raspi"], 0), vec![Code::JoinNameNotServed]),
+            (ServerShown::Silence(text("refused")), vec![Code::JoinServerSilent]),
+            (ServerShown::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
+            (ServerShown::OtherCa, vec![Code::JoinOtherServer]),
+            (ca(HandshakeOutcome::Proven, &["raspi", "raspi.lan"], 0), vec![]),
+            (ca(HandshakeOutcome::Proven, &["raspi", "raspi.lan"], 3600), vec![Code::ClocksDiffer]),
+            (ca(HandshakeOutcome::Proven, &["worker", "raspi.lan"], 0), vec![Code::JoinNameTaken]),
+            (ca(HandshakeOutcome::NotServed, &["raspi"], 0), vec![Code::JoinNameNotServed]),
             (
-                ca(Outcome::Dates(text("it is not valid yet")), &[], 3600),
+                ca(HandshakeOutcome::Dates(text("it is not valid yet")), &[], 3600),
                 vec![Code::ClocksDiffer, Code::CertificateDates],
             ),
-            (ca(Outcome::Untrusted(text("signed by another CA")), &[], 0), vec![Code::JoinOtherServer]),
             (
-                ca(Outcome::Unreachable(Silence::Unanswered(text("reset"))), &[], 0),
+                ca(HandshakeOutcome::Untrusted(text("signed by another CA")), &[], 0),
+                vec![Code::JoinOtherServer],
+            ),
+            (
+                ca(HandshakeOutcome::Unreachable(Silence::Unanswered(text("reset"))), &[], 0),
                 vec![Code::JoinServerSilent],
             ),
         ] {
@@ -177,14 +182,14 @@ mod tests {
 
     #[test]
     fn a_server_that_is_off_is_no_fault_of_this_node() {
-        let found = judged("worker", &Shown::Silence("no answer within 5 s".into()));
+        let found = judged("worker", &ServerShown::Silence("no answer within 5 s".into()));
         assert_eq!(found[0].severity(), Severity::Warn);
         assert!(found[0].evidence[0].to_string().contains("no answer within 5 s"), "{found:?}");
     }
 
     #[test]
     fn a_name_that_is_not_served_names_one_that_is() {
-        let found = judged("worker", &ca(Outcome::NotServed, &["raspi.local", "kubernetes"], 0));
+        let found = judged("worker", &ca(HandshakeOutcome::NotServed, &["raspi.local", "kubernetes"], 0));
         assert!(found[0].message.ends_with("only for: raspi.local, kubernetes"), "{found:?}");
         let remedy = &found[0].remedy.as_ref().unwrap().explain;
         assert!(remedy.contains("\"raspi.lan\"") && remedy.contains("write `raspi.local`"), "{remedy}");

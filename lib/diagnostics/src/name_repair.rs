@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::{
-    finding::{Change, Code, Finding, Place, Remedy, Severity},
+    finding::{Code, FileChange, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
-    serving::{ObservedName, Outcome, Stage, wanted},
+    serving::{HandshakeOutcome, ObservedName, Stage, wanted},
     shell, yaml_text,
 };
 
@@ -27,7 +27,7 @@ pub const LISTED: &str = "listener.cattle.io/cn-";
 
 /// How far the plan was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
+pub enum RepairProgress {
     /// Nothing was done yet.
     Ground,
     /// The drop-in was written.
@@ -38,7 +38,7 @@ pub enum Progress {
 }
 
 #[derive(Debug, Clone)]
-pub struct State<'a> {
+pub struct RepairState<'a> {
     /// What holds k3s back when it is started.
     pub preflight: &'a [Finding],
     /// What k3s is asked for.
@@ -55,7 +55,7 @@ pub struct State<'a> {
 pub enum RepairStep {
     /// Every configured name is served.
     Done,
-    Configure(Change),
+    Configure(FileChange),
     /// Stop and start k3s.
     Restart,
     /// Stop k3s, have its certificate made again, start it.
@@ -66,19 +66,19 @@ pub enum RepairStep {
 
 impl RepairStep {
     #[must_use]
-    pub const fn progress(&self) -> Option<Progress> {
+    pub const fn progress(&self) -> Option<RepairProgress> {
         match self {
             Self::Done | Self::GiveUp(_) => None,
-            Self::Configure(_) => Some(Progress::Configured),
-            Self::Restart => Some(Progress::Restarted),
-            Self::Rotate => Some(Progress::Rotated),
+            Self::Configure(_) => Some(RepairProgress::Configured),
+            Self::Restart => Some(RepairProgress::Restarted),
+            Self::Rotate => Some(RepairProgress::Rotated),
         }
     }
 }
 
 /// The next step after this progress.
 #[must_use]
-pub fn next(progress: Progress, state: &State<'_>) -> RepairStep {
+pub fn next(progress: RepairProgress, state: &RepairState<'_>) -> RepairStep {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
         return RepairStep::GiveUp(format!(
             "once stopped, k3s would not start again ({}): {}",
@@ -86,55 +86,57 @@ pub fn next(progress: Progress, state: &State<'_>) -> RepairStep {
         ));
     }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
-    if progress == Progress::Ground && !lost.is_empty() {
+    if progress == RepairProgress::Ground && !lost.is_empty() {
         return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
     }
     if state.seen.is_empty()
         && !wanted(&state.effective.tls_san, Stage::Serving).0.is_empty()
-        && progress != Progress::Configured
+        && progress != RepairProgress::Configured
     {
         return RepairStep::GiveUp(
             "k3s has sent no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
         );
     }
-    let ended = |test: fn(&Outcome) -> bool| state.seen.iter().find(|(_, seen)| test(&seen.outcome));
+    let ended = |test: fn(&HandshakeOutcome) -> bool| state.seen.iter().find(|(_, seen)| test(&seen.outcome));
     if let Some((_, seen)) =
-        ended(|outcome| matches!(outcome, Outcome::Unreachable(_) | Outcome::Untrusted(_)))
+        ended(|outcome| matches!(outcome, HandshakeOutcome::Unreachable(_) | HandshakeOutcome::Untrusted(_)))
     {
         return RepairStep::GiveUp(match &seen.outcome {
-            Outcome::Untrusted(why) => format!("another server answers, not this cluster's k3s: {why}"),
-            Outcome::Unreachable(why) if progress < Progress::Restarted => {
+            HandshakeOutcome::Untrusted(why) => {
+                format!("another server answers, not this cluster's k3s: {why}")
+            }
+            HandshakeOutcome::Unreachable(why) if progress < RepairProgress::Restarted => {
                 format!("k3s does not answer ({why}): `sudo systemctl start k3s`, then repair again")
             }
-            Outcome::Unreachable(why) => {
+            HandshakeOutcome::Unreachable(why) => {
                 format!("k3s did not come back: {why}; `journalctl -u k3s -n 50` says why")
             }
             _ => String::new(),
         });
     }
-    let out_of_date = ended(|outcome| matches!(outcome, Outcome::Dates(_))).is_some();
+    let out_of_date = ended(|outcome| matches!(outcome, HandshakeOutcome::Dates(_))).is_some();
     let missing: Vec<_> = state
         .seen
         .iter()
-        .filter(|(_, seen)| seen.outcome != Outcome::Proven)
+        .filter(|(_, seen)| seen.outcome != HandshakeOutcome::Proven)
         .map(|(wanted, _)| wanted.name.to_string())
         .collect();
     match progress {
-        Progress::Configured => RepairStep::Restart,
+        RepairProgress::Configured => RepairStep::Restart,
         _ if missing.is_empty() => RepairStep::Done,
-        Progress::Ground => RepairStep::Restart,
-        Progress::Restarted if let Err(why) = state.frozen => RepairStep::GiveUp(format!(
+        RepairProgress::Ground => RepairStep::Restart,
+        RepairProgress::Restarted if let Err(why) = state.frozen => RepairStep::GiveUp(format!(
             "{} is still not served, and it is unknown whether the certificate is frozen: {why}; pass \
              --admin-kubeconfig FILE and repair again",
             missing.join(", ")
         )),
-        Progress::Restarted if state.frozen == Ok(true) => RepairStep::GiveUp(format!(
+        RepairProgress::Restarted if state.frozen == Ok(true) => RepairStep::GiveUp(format!(
             "{} cannot be added to a frozen certificate; unless that is intended, remove the annotation with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")
         )),
-        Progress::Restarted if !out_of_date => RepairStep::Rotate,
-        Progress::Restarted | Progress::Rotated => RepairStep::GiveUp(format!(
+        RepairProgress::Restarted if !out_of_date => RepairStep::Rotate,
+        RepairProgress::Restarted | RepairProgress::Rotated => RepairStep::GiveUp(format!(
             "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` whether k3s drops it",
             missing.join(", ")
         )),
@@ -148,7 +150,7 @@ pub fn drop_in(effective: &Effective) -> PathBuf {
 }
 
 /// The drop-in with these names besides those that it has.
-fn configure(state: &State<'_>, lost: &[&Setting]) -> RepairStep {
+fn configure(state: &RepairState<'_>, lost: &[&Setting]) -> RepairStep {
     let file = drop_in(state.effective).display().to_string();
     if let Some(lost) = state.effective.shadowed.iter().find(|lost| !lost.by_flag && lost.by.file >= file) {
         return RepairStep::GiveUp(format!(
@@ -163,7 +165,7 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> RepairStep {
         "# Names that another file's `tls-san:` had replaced. Written by `weaver-node-agent repair names`.\n{}",
         yaml_text::write(&json!({ "tls-san+": names }))
     );
-    RepairStep::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
+    RepairStep::Configure(FileChange { file, from: state.drop_in.map(str::to_owned), to })
 }
 
 /// Names and addresses that k3s puts into its certificate by itself.

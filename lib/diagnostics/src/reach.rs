@@ -11,7 +11,7 @@ use crate::{
     kubeconfig_export::advice::hard_to_find,
     laptop::System,
     san::{ServingName, nearest},
-    serving::{Observation, ObservedName, Outcome, Silence, Wanted},
+    serving::{HandshakeOutcome, Observation, ObservedName, Silence, WantedName},
     shell::quoted,
 };
 
@@ -44,10 +44,10 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
         Ok(addresses) => {
             let advice = hard_to_find(name, addresses.first().copied())?;
             let mut lines = advice.splitn(2, '\n');
-            let words = lines.next().unwrap_or_default().to_owned();
+            let text = lines.next().unwrap_or_default().to_owned();
             // Found here, by whatever means: only mDNS is a means that kubectl lacks.
             name.is_mdns().then(|| {
-                Finding::new(Code::NameNotFound, words)
+                Finding::new(Code::NameNotFound, text)
                     .milder(Severity::Warn)
                     .saw(place, "this machine resolves it, possibly through mDNS")
                     .remedy(
@@ -83,8 +83,8 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
 
 /// Configured names without a dot, of which kubectl on a laptop may not find any.
 #[must_use]
-pub fn unqualified_names(names: &[Wanted]) -> Option<Finding> {
-    let is_short = |wanted: &&Wanted| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
+pub fn unqualified_names(names: &[WantedName]) -> Option<Finding> {
+    let is_short = |wanted: &&WantedName| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
     perhaps_not_found(
         &names.iter().filter(is_short).collect::<Vec<_>>(),
         "a name without a dot resolves only if the router or a search domain knows it",
@@ -104,7 +104,7 @@ pub fn hidden_names(seen: &[ObservedName]) -> Option<Finding> {
 }
 
 /// `or` ends the words of the remedy.
-fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> {
+fn perhaps_not_found(names: &[&WantedName], why: &str, or: &str) -> Option<Finding> {
     let first = names.first()?;
     let list = names.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
     let message = format!("whether laptops can resolve {list} is unknown here: {why}");
@@ -116,7 +116,7 @@ fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> 
     // Only the laptops could tell.
     let finding = Finding::new(Code::NameNotFound, message).milder(Severity::Unknown).remedy(remedy);
     let saw =
-        |finding: Finding, wanted: &&Wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string());
+        |finding: Finding, wanted: &&WantedName| finding.saw(wanted.origin.clone(), wanted.name.to_string());
     Some(names.iter().fold(finding, saw))
 }
 
@@ -130,7 +130,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    fn apart(self) -> i64 {
+    fn difference(self) -> i64 {
         self.there - self.here
     }
 }
@@ -146,11 +146,11 @@ pub fn handshake(
 ) -> Finding {
     let place = Place::file(endpoint);
     match &seen.outcome {
-        Outcome::Proven => {
+        HandshakeOutcome::Proven => {
             let message = format!("{endpoint} has a certificate of its cluster's CA for {name}");
             Finding::new(Code::ServingNamesOk, message)
         }
-        Outcome::NotServed => {
+        HandshakeOutcome::NotServed => {
             let near = nearest(&name.to_string(), &seen.served);
             let message = format!(
                 "{endpoint} is the right server and has no certificate for {name}, only for: {}",
@@ -164,13 +164,13 @@ pub fn handshake(
                 kubeconfig,
             ))
         }
-        Outcome::Dates(why) => dates(place, endpoint, why, clocks),
-        Outcome::Untrusted(why) => Finding::new(
+        HandshakeOutcome::Dates(why) => dates(place, endpoint, why, clocks),
+        HandshakeOutcome::Untrusted(why) => Finding::new(
             Code::CertificateUntrusted,
             format!("{endpoint} is not the server that the kubeconfig is for: {why}"),
         )
         .saw(place, why),
-        Outcome::Unreachable(silence) => unreachable(place, endpoint, silence),
+        HandshakeOutcome::Unreachable(silence) => unreachable(place, endpoint, silence),
     }
 }
 
@@ -209,10 +209,10 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], ku
 fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Finding {
     let whose = match clocks {
         None => "it is unknown which clock is wrong".to_owned(),
-        Some(clocks) if clocks.apart().abs() <= CLOCKS => {
+        Some(clocks) if clocks.difference().abs() <= CLOCKS => {
             "both clocks agree, so it is the certificate that is out of date".to_owned()
         }
-        Some(clocks) => format!("{}, so one of the two clocks is wrong", apart(clocks)),
+        Some(clocks) => format!("{}, so one of the two clocks is wrong", difference(clocks)),
     };
     Finding::new(
         Code::CertificateDates,
@@ -221,8 +221,8 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
     .saw(place, why)
 }
 
-fn apart(clocks: Clocks) -> String {
-    let (seconds, than) = match clocks.apart() {
+fn difference(clocks: Clocks) -> String {
+    let (seconds, than) = match clocks.difference() {
         ahead if ahead > 0 => (ahead, "ahead of"),
         behind => (-behind, "behind"),
     };
@@ -238,7 +238,7 @@ fn apart(clocks: Clocks) -> String {
 /// The two clocks, where they differ.
 #[must_use]
 pub fn clocks(clocks: Clocks) -> Option<Finding> {
-    (clocks.apart().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, apart(clocks)))
+    (clocks.difference().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, difference(clocks)))
 }
 
 fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {

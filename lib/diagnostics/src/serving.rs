@@ -17,7 +17,7 @@ use crate::{
 
 /// A name that must be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedName {
     pub name: ServingName,
     /// The place that asks for it.
     pub origin: Place,
@@ -25,7 +25,7 @@ pub struct Wanted {
 
 /// How a handshake under one name ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HandshakeOutcome {
     /// Chain, name and dates hold.
     Proven,
     /// The certificate does not carry the name.
@@ -85,13 +85,13 @@ impl fmt::Display for Silence {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    pub outcome: Outcome,
+    pub outcome: HandshakeOutcome,
     /// The names of the certificate that was shown, if one was.
     pub served: Vec<String>,
 }
 
 /// A name and its handshake.
-pub type ObservedName = (Wanted, Observation);
+pub type ObservedName = (WantedName, Observation);
 
 /// When a file that k3s reads at its start only was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +142,12 @@ pub enum Stage {
 
 /// The names to prove; a setting that is no name is a finding.
 #[must_use]
-pub fn wanted(settings: &[Setting], stage: Stage) -> (Vec<Wanted>, Vec<Finding>) {
+pub fn wanted(settings: &[Setting], stage: Stage) -> (Vec<WantedName>, Vec<Finding>) {
     let mut names = Vec::new();
     let mut findings = Vec::new();
     for setting in settings {
         match setting.value.parse::<ServingName>() {
-            Ok(name) => names.push(Wanted { name, origin: setting.origin.clone() }),
+            Ok(name) => names.push(WantedName { name, origin: setting.origin.clone() }),
             Err(error) => findings.push(not_a_name(setting, &error, stage)),
         }
     }
@@ -194,7 +194,7 @@ pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> 
     findings.extend(dates(endpoint, observations, causes.future_ca.as_ref()));
     findings.extend(untrusted(endpoint, observations));
     findings.extend(unreachable(endpoint, observations));
-    Proof { proven: observations.iter().all(|(_, o)| o.outcome == Outcome::Proven), findings }
+    Proof { proven: observations.iter().all(|(_, o)| o.outcome == HandshakeOutcome::Proven), findings }
 }
 
 /// How evidence says that a name is configured.
@@ -203,7 +203,7 @@ const CONFIGURED: &str = "tls-san ";
 /// The wanted names whose handshake ended so, with the text of the first.
 fn select<'a>(
     observations: &'a [ObservedName],
-    why: impl Fn(&'a Outcome) -> Option<&'a str>,
+    why: impl Fn(&'a HandshakeOutcome) -> Option<&'a str>,
 ) -> Option<(&'a str, Vec<&'a ObservedName>)> {
     let chosen: Vec<_> = observations.iter().filter(|(_, o)| why(&o.outcome).is_some()).collect();
     let first = why(&chosen.first()?.1.outcome)?;
@@ -228,7 +228,7 @@ pub fn proven_names(findings: &[Finding]) -> impl Iterator<Item = &str> {
 }
 
 fn proven(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
-    let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
+    let (_, chosen) = select(observations, |o| matches!(o, HandshakeOutcome::Proven).then_some(""))?;
     let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
     Some(with_origins(Finding::new(Code::ServingNamesOk, message), &chosen))
 }
@@ -237,7 +237,7 @@ fn proven(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
 fn not_served(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> Vec<Finding> {
     observations
         .iter()
-        .filter(|(_, o)| o.outcome == Outcome::NotServed)
+        .filter(|(_, o)| o.outcome == HandshakeOutcome::NotServed)
         .map(|(wanted, seen)| {
             let served =
                 if seen.served.is_empty() { "no names at all".to_owned() } else { seen.served.join(", ") };
@@ -271,7 +271,7 @@ fn plan(name: &ServingName, nearest: Option<&str>) -> Remedy {
 
 fn dates(endpoint: &str, observations: &[ObservedName], future_ca: Option<&FutureCa>) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
-        Outcome::Dates(why) => Some(why),
+        HandshakeOutcome::Dates(why) => Some(why),
         _ => None,
     })?;
     let message = format!("the certificate at {endpoint} is outside its dates: {why}");
@@ -291,7 +291,7 @@ fn dates(endpoint: &str, observations: &[ObservedName], future_ca: Option<&Futur
 
 fn untrusted(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
-        Outcome::Untrusted(why) => Some(why),
+        HandshakeOutcome::Untrusted(why) => Some(why),
         _ => None,
     })?;
     let message = format!("the certificate at {endpoint} is not signed by this cluster's CA: {why}");
@@ -308,7 +308,7 @@ fn untrusted(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
 
 fn unreachable(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
-        Outcome::Unreachable(silence) => Some(silence.why()),
+        HandshakeOutcome::Unreachable(silence) => Some(silence.why()),
         _ => None,
     })?;
     let finding = unknown(&format!("{endpoint} sent no certificate ({why}), so nothing is proven yet"))

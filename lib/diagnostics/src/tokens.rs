@@ -8,7 +8,7 @@ mod named;
 
 pub use known::without_tokens;
 
-use named::{Kept, secret_name_field, value_field, without_value_at, without_values};
+use named::{Redacted, secret_name_field, value_field, without_value_at, without_values};
 
 /// Lines of a private key at most; one of 8,192 bits has a hundred.
 const KEY_LINES: usize = 128;
@@ -65,7 +65,7 @@ pub fn redacted(text: &str) -> String {
         let name = secret_name_field(line);
         let paired = name.or(named_above.then_some(0)).and_then(|from| value_field(line, from));
         named_above = name.is_some() && paired.is_none();
-        let Kept { text, is_secret, is_open, quote } =
+        let Redacted { text, is_secret, is_open, quote } =
             paired.map_or_else(|| without_values(line), |begin| without_value_at(line, begin));
         if !is_hidden {
             kept.push_str(&text);

@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use weaver_diagnostics::serving::{Outcome, Silence};
+use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 /// Longest time for one connection and handshake.
@@ -34,7 +34,7 @@ pub const SECOND_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Handshake {
-    pub outcome: Outcome,
+    pub outcome: HandshakeOutcome,
     /// The names of the certificate, in its order, if one was shown.
     pub served: Vec<String>,
     pub certificate: Option<CertificateDer<'static>>,
@@ -49,7 +49,7 @@ impl Handshake {
     /// time. A machine that is off, or behind a firewall, accepts none.
     #[must_use]
     pub const fn is_late(&self) -> bool {
-        matches!(self.outcome, Outcome::Unreachable(Silence::Late(_))) && self.peer.is_some()
+        matches!(self.outcome, HandshakeOutcome::Unreachable(Silence::Late(_))) && self.peer.is_some()
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn handshake(
     let outcome = match (ended, dates) {
         (Err(error), _) => of_connection(&error),
         (Ok(()), Some(dates)) => of_tls(&dates),
-        (Ok(()), None) => Outcome::Proven,
+        (Ok(()), None) => HandshakeOutcome::Proven,
     };
     let served = certificate.as_ref().map(names_of).unwrap_or_default();
     Handshake { outcome, served, certificate, peer, took: begun.elapsed() }
@@ -91,10 +91,14 @@ pub async fn handshake(
 /// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and
 /// OpenSSL trust it, for its names and between its dates.
 #[must_use]
-pub fn of_itself(certificate: &CertificateDer<'_>, judged: &ServerName<'_>, now: UnixTime) -> Outcome {
+pub fn of_itself(
+    certificate: &CertificateDer<'_>,
+    judged: &ServerName<'_>,
+    now: UnixTime,
+) -> HandshakeOutcome {
     let parsed = rustls::server::ParsedCertificate::try_from(certificate);
     let Ok((_, dates)) = X509Certificate::from_der(certificate) else {
-        return Outcome::Untrusted("it cannot be read".to_owned());
+        return HandshakeOutcome::Untrusted("it cannot be read".to_owned());
     };
     if let Err(error) = parsed.and_then(|parsed| rustls::client::verify_server_name(&parsed, judged)) {
         return of_tls(&error);
@@ -102,11 +106,11 @@ pub fn of_itself(certificate: &CertificateDer<'_>, judged: &ServerName<'_>, now:
     let at = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.try_into().unwrap_or(0)));
     let (begins, ends) = (dates.validity().not_before.timestamp(), dates.validity().not_after.timestamp());
     if now < at(begins) {
-        Outcome::Dates(format!("it is valid only from {}", date(at(begins))))
+        HandshakeOutcome::Dates(format!("it is valid only from {}", date(at(begins))))
     } else if now > at(ends) {
-        Outcome::Dates(format!("it expired on {}", date(at(ends))))
+        HandshakeOutcome::Dates(format!("it expired on {}", date(at(ends))))
     } else {
-        Outcome::Proven
+        HandshakeOutcome::Proven
     }
 }
 
@@ -116,13 +120,13 @@ pub fn is_ca(certificate: &CertificateDer<'_>) -> bool {
     X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.is_ca())
 }
 
-fn of_connection(error: &io::Error) -> Outcome {
+fn of_connection(error: &io::Error) -> HandshakeOutcome {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    tls.map_or_else(|| Outcome::Unreachable(Silence::from(error)), of_tls)
+    tls.map_or_else(|| HandshakeOutcome::Unreachable(Silence::from(error)), of_tls)
 }
 
-fn of_tls(error: &Error) -> Outcome {
-    let silent = |why| Outcome::Unreachable(Silence::Unanswered(why));
+fn of_tls(error: &Error) -> HandshakeOutcome {
+    let silent = |why| HandshakeOutcome::Unreachable(Silence::Unanswered(why));
     let certificate = match error {
         Error::InvalidCertificate(certificate) => certificate,
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
@@ -132,20 +136,20 @@ fn of_tls(error: &Error) -> Outcome {
     };
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Outcome::NotServed
+            HandshakeOutcome::NotServed
         }
-        CertificateError::Expired => Outcome::Dates("it has expired".to_owned()),
+        CertificateError::Expired => HandshakeOutcome::Dates("it has expired".to_owned()),
         CertificateError::ExpiredContext { not_after, .. } => {
-            Outcome::Dates(format!("it expired on {}", date(*not_after)))
+            HandshakeOutcome::Dates(format!("it expired on {}", date(*not_after)))
         }
-        CertificateError::NotValidYet => Outcome::Dates("it is not valid yet".to_owned()),
+        CertificateError::NotValidYet => HandshakeOutcome::Dates("it is not valid yet".to_owned()),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            Outcome::Dates(format!("it is valid only from {}", date(*not_before)))
+            HandshakeOutcome::Dates(format!("it is valid only from {}", date(*not_before)))
         }
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            Outcome::Untrusted("it is signed by another CA".to_owned())
+            HandshakeOutcome::Untrusted("it is signed by another CA".to_owned())
         }
-        other => Outcome::Untrusted(other.to_string()),
+        other => HandshakeOutcome::Untrusted(other.to_string()),
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
             // Redirected into a file.
             (Some("9:4711"), Some((9, 4712)), Sink::Stderr),
             (Some("8:4711"), Some((9, 4711)), Sink::Stderr),
-            // Closed.
+            // Standard error is closed.
             (Some("9:4711"), None, Sink::Stderr),
             (None, None, Sink::Stderr),
             (Some(""), None, Sink::Stderr),

@@ -37,6 +37,6 @@ mod webhook;
 mod write;
 
 pub use self::install::{InstallOptions, Prove, install};
-pub use self::migrate::{MigrateError, Migrated, Progress, migrate};
+pub use self::migrate::{MigrateError, Migrated, MigrationProgress, migrate};
 pub use self::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed};
 pub use self::webhook::{Service, Webhook};

@@ -67,7 +67,7 @@ impl fmt::Display for Migrated {
 
 /// After each page of objects; [`fmt::Display`] is a line for people.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct MigrationProgress<'a> {
     /// `<plural>.<group>`.
     pub name: &'a str,
     pub done: usize,
@@ -75,7 +75,7 @@ pub struct Progress<'a> {
     pub remaining: Option<i64>,
 }
 
-impl fmt::Display for Progress<'_> {
+impl fmt::Display for MigrationProgress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} objects done", self.name, self.done)?;
         self.remaining.map_or(Ok(()), |remaining| write!(f, ", {remaining} to go"))
@@ -137,7 +137,7 @@ impl MigrateError {
 /// The first few, a line each.
 fn some(failed: &[(String, String)]) -> String {
     let mut lines: Vec<String> =
-        failed.iter().take(NAMED).map(|(object, words)| format!("\n  {object}: {words}")).collect();
+        failed.iter().take(NAMED).map(|(object, text)| format!("\n  {object}: {text}")).collect();
     if failed.len() > NAMED {
         lines.push(format!("\n  and {} more", failed.len() - NAMED));
     }
@@ -150,7 +150,7 @@ fn some(failed: &[(String, String)]) -> String {
 /// The first definition that cannot be migrated to the end; those before it are done.
 pub async fn migrate(
     client: &Client,
-    mut progress: impl FnMut(Progress<'_>),
+    mut progress: impl FnMut(MigrationProgress<'_>),
 ) -> Result<Vec<Migrated>, MigrateError> {
     let mut report = Vec::new();
     for definition in weaver_api::crds::all() {
@@ -193,7 +193,7 @@ fn to_drop(installed: &CustomResourceDefinition, ours: &str) -> Result<Vec<Strin
 async fn migrate_one(
     client: &Client,
     definition: &CustomResourceDefinition,
-    progress: &mut impl FnMut(Progress<'_>),
+    progress: &mut impl FnMut(MigrationProgress<'_>),
 ) -> Result<Migrated, MigrateError> {
     let name = definition.name_any();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -211,7 +211,7 @@ async fn migrate_one(
             Rewrite::Done => migrated.rewritten += 1,
             Rewrite::Unneeded => migrated.unchanged += 1,
             Rewrite::Gone => migrated.gone += 1,
-            Rewrite::Failed(object, words) => refused.push((object, words)),
+            Rewrite::Failed(object, text) => refused.push((object, text)),
         }
     }
     if !refused.is_empty() {
@@ -234,7 +234,7 @@ async fn rewrite_all(
     client: &Client,
     resources: &[ApiResource],
     name: &str,
-    progress: &mut impl FnMut(Progress<'_>),
+    progress: &mut impl FnMut(MigrationProgress<'_>),
 ) -> Result<Vec<Rewrite>, MigrateError> {
     let Some(resource) = resources.first() else { return Err(MigrateError::NotServed(name.to_owned())) };
     let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
@@ -256,7 +256,11 @@ async fn rewrite_all(
         // Collected first: rustc cannot tell that a future with this closure inside may move between threads.
         let rewrites: Vec<_> = page.items.iter().map(|object| rewrite(client, resources, object)).collect();
         outcomes.extend(stream::iter(rewrites).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
-        progress(Progress { name, done: outcomes.len(), remaining: page.metadata.remaining_item_count });
+        progress(MigrationProgress {
+            name,
+            done: outcomes.len(),
+            remaining: page.metadata.remaining_item_count,
+        });
         params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         if params.continue_token.is_none() {
             return Ok(outcomes);

@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::ResourceExt as _;
 use weaver_api::schema::round_trip_kept;
-use weaver_crd_lint::{Break, Change, breaks};
+use weaver_crd_lint::{Break, SchemaChange, breaks};
 
 use super::webhook::{Service, Webhook};
 
@@ -112,7 +112,7 @@ impl fmt::Display for DefinitionRefusal {
             Self::Loss(loss) => write!(
                 f,
                 "{}; what objects hold there would be dropped. Install with the release that wrote it, or a newer one",
-                in_words(loss)
+                in_text(loss)
             ),
             Self::BeingDeleted => f.write_str(
                 "it is being deleted together with all its objects. Wait until it is gone, then run this again",
@@ -176,7 +176,7 @@ pub fn plan(
     if reasons.is_empty() {
         return DefinitionPlan::Keep;
     }
-    let warnings = changes(installed, desired).iter().map(in_words).collect();
+    let warnings = changes(installed, desired).iter().map(in_text).collect();
     DefinitionPlan::Replace { reasons, warnings, with: Box::new(with) }
 }
 
@@ -221,7 +221,10 @@ fn refusals(
         });
     }
     let losses = changes(installed, desired).into_iter().filter(|loss| {
-        matches!(loss.change, Change::FieldGone | Change::OthersDropped | Change::TypeChanged { .. })
+        matches!(
+            loss.change,
+            SchemaChange::FieldGone | SchemaChange::OthersDropped | SchemaChange::TypeChanged { .. }
+        )
     });
     found.extend(losses.map(|loss| DefinitionRefusal::Loss(Box::new(loss))));
     if installed.metadata.deletion_timestamp.is_some() {
@@ -231,7 +234,7 @@ fn refusals(
 }
 
 /// A change without the definition's name, which stands before it anyway.
-fn in_words(change: &Break) -> String {
+fn in_text(change: &Break) -> String {
     let place = [change.version.as_deref().unwrap_or_default(), &change.path];
     let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
     if place.is_empty() {
@@ -246,7 +249,9 @@ fn changes(installed: &CustomResourceDefinition, desired: &CustomResourceDefinit
     // Kept by the API server whether a schema mentions them or not.
     let always_there = ["apiVersion", "kind", "metadata"];
     let mut found = breaks(installed, desired);
-    found.retain(|found| found.change != Change::FieldGone || !always_there.contains(&found.path.as_str()));
+    found.retain(|found| {
+        found.change != SchemaChange::FieldGone || !always_there.contains(&found.path.as_str())
+    });
     found.retain(|found| !comes_with_its_field(found, installed, desired));
     found
 }
@@ -264,7 +269,7 @@ fn comes_with_its_field(
         round_trip_kept(version.schema.as_ref()?.open_api_v3_schema.as_ref()?)
     };
     match (&found.change, kept(installed), kept(desired)) {
-        (Change::RuleAdded { rule }, None, Some(with_field)) => *rule == with_field.rule,
+        (SchemaChange::RuleAdded { rule }, None, Some(with_field)) => *rule == with_field.rule,
         _ => false,
     }
 }

@@ -91,11 +91,11 @@ impl fmt::Display for InstallStep<'_> {
             Self::Installed(installed) => installed.fmt(f),
             Self::Accepted => f.write_str("the API server serves them"),
             Self::Proved => f.write_str("the API server converts through the webhook"),
-            Self::NotProvable(words) => write!(
+            Self::NotProvable(text) => write!(
                 f,
                 "warning: it was not proved that the API server converts through the webhook, because it \
                  refuses \
-                 to create a ConfigMapSync in the namespace default, as a dry run: {words}. To see for yourself, \
+                 to create a ConfigMapSync in the namespace default, as a dry run: {text}. To see for yourself, \
                  read an object at the older version (`kubectl get \
                  configmapsyncs.v1alpha1.weaver.example.com -A`)"
             ),
@@ -117,7 +117,7 @@ pub enum InstallError {
     #[error(transparent)]
     Webhook(#[from] ConversionError),
     /// At least one definition would destroy something. None was changed.
-    #[error("no CRD was changed, because{}", in_words(.0))]
+    #[error("no CRD was changed, because{}", in_text(.0))]
     Refused(Vec<(String, DefinitionRefusal)>),
     /// Someone else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
@@ -181,7 +181,7 @@ impl InstallError {
     }
 }
 
-fn in_words(refusals: &[(String, DefinitionRefusal)]) -> String {
+fn in_text(refusals: &[(String, DefinitionRefusal)]) -> String {
     let each = refusals.iter().map(|(name, refusal)| format!("\n  {name}: {refusal}"));
     each.collect()
 }

@@ -8,7 +8,6 @@ use weaver_api::names::dns_label;
 
 /// Where the webhook takes reviews.
 const PATH: &str = "/convert";
-/// That of `https`.
 const PORT: u16 = 443;
 
 /// Where the API server has objects converted.

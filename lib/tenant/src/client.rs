@@ -17,7 +17,7 @@ use tower::BoxError;
 use super::access_cache::AccessCache;
 use super::account::Account;
 use super::claims::Claims;
-use super::token::{KubeMinter, Mint, MintError, Slot, Token};
+use super::token::{KubeMinter, Mint, MintError, MintedToken, Slot};
 use crate::transport::is_watch;
 
 /// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary
@@ -171,8 +171,8 @@ async fn send_as<M: Mint>(
 }
 
 /// The value is marked as sensitive: `Debug` does not show it, and HTTP/2 keeps it out of the table of headers. The
-/// connection's buffers hold copies of it that are not wiped when they are freed, as the [`Token`] is.
-fn with_token(mut request: Request<Body>, token: &Token) -> Result<Request<Body>, BoxError> {
+/// connection's buffers hold copies of it that are not wiped when they are freed, as the [`MintedToken`] is.
+fn with_token(mut request: Request<Body>, token: &MintedToken) -> Result<Request<Body>, BoxError> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.secret.expose_secret()))
         .map_err(|_| "the API server issued a token that does not fit a header")?;
     value.set_sensitive(true);

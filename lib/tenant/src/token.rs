@@ -146,7 +146,7 @@ fn is_of_a_secret(status: &Status) -> bool {
 
 /// A token in use.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct MintedToken {
     /// Uid of the account.
     pub uid: String,
     pub secret: SecretString,
@@ -159,7 +159,7 @@ pub(crate) struct Token {
 pub(crate) struct Slot<M> {
     account: Account,
     minter: Arc<M>,
-    held: Mutex<Option<Arc<Token>>>,
+    held: Mutex<Option<Arc<MintedToken>>>,
 }
 
 impl<M: Mint> Slot<M> {
@@ -168,7 +168,7 @@ impl<M: Mint> Slot<M> {
     }
 
     /// A token that is not due for renewal; or one that still lives, if it cannot be renewed.
-    pub async fn current(&self) -> Result<Arc<Token>, MintError> {
+    pub async fn current(&self) -> Result<Arc<MintedToken>, MintError> {
         let mut held = self.held.lock().await;
         let now = Instant::now();
         if let Some(token) = held.as_ref().filter(|token| now < token.renew_at) {
@@ -177,7 +177,7 @@ impl<M: Mint> Slot<M> {
         match self.minter.mint(&self.account).await {
             Ok(minted) => {
                 let received = Instant::now();
-                let token = Arc::new(Token {
+                let token = Arc::new(MintedToken {
                     uid: minted.uid,
                     secret: minted.secret,
                     minted_at: received,
@@ -204,7 +204,7 @@ impl<M: Mint> Slot<M> {
     }
 
     /// Forgets `refused` after a 401, unless another caller has replaced it already.
-    pub async fn drop_refused(&self, refused: &Arc<Token>) {
+    pub async fn drop_refused(&self, refused: &Arc<MintedToken>) {
         let mut held = self.held.lock().await;
         if held.as_ref().is_some_and(|token| Arc::ptr_eq(token, refused)) {
             *held = None;

@@ -27,11 +27,11 @@ pub struct ArchiveInput {
     /// Its name in the archive.
     pub name: String,
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     File,
     Directory,
     Link,
@@ -58,7 +58,7 @@ impl<W: Write> Writer<W> {
         let what = || format!("cannot add {}", path.display());
         self.progress.more(OVERHEAD);
         let mut header = Header::new_gnu();
-        if *kind == Kind::File {
+        if *kind == EntryKind::File {
             let Some(file) = open(source).with_context(what)? else { return Ok(()) };
             let metadata = file.metadata().with_context(what)?;
             header.set_metadata(&metadata);
@@ -74,7 +74,7 @@ impl<W: Write> Writer<W> {
             metadata => metadata.with_context(what)?,
         };
         header.set_metadata(&metadata);
-        if *kind == Kind::Directory {
+        if *kind == EntryKind::Directory {
             // What is a file by now has a size.
             header.set_entry_type(EntryType::Directory);
             header.set_size(0);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weaver_diagnostics::when::When;
 
-use super::seal::Keys;
+use super::seal::DecryptionArgs;
 use crate::host_args::{HostArgs, STATE_DIR, absolute};
 use crate::upgrade::args::NodeArgs;
 
@@ -28,12 +28,12 @@ pub struct BackupArgs {
     /// Refuse a directory on the file system of `/`.
     #[arg(long)]
     pub must_be_mounted: bool,
-    /// Encrypt for this age recipient (age1…), of which only the owner of the identity can read it (repeatable).
+    /// Encrypt for this age recipient (age1…): only who has its identity file can read the backup (repeatable).
     #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
     pub recipients: Vec<String>,
     /// With what it is encrypted, or a shown one decrypted.
     #[command(flatten)]
-    pub keys: Keys,
+    pub keys: DecryptionArgs,
     #[command(flatten)]
     pub host: HostArgs,
     /// Directory for state that survives a reboot, below --root.
@@ -57,7 +57,7 @@ pub struct RestoreArgs {
     pub take_name: bool,
     /// With what it is decrypted.
     #[command(flatten)]
-    pub keys: Keys,
+    pub keys: DecryptionArgs,
     #[command(flatten)]
     pub node: NodeArgs,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
-use super::archive::{ArchiveInput, Kind, OVERHEAD};
+use super::archive::{ArchiveInput, EntryKind, OVERHEAD};
 use crate::host::Host;
 
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep
@@ -81,7 +81,7 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
         layout.data_dir.join("server/tls").display()
     );
     let mut sources =
-        vec![ArchiveInput { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: Kind::File }];
+        vec![ArchiveInput { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: EntryKind::File }];
     for name in names(&server)?.iter().filter(|name| !NOT_OF_SERVER.contains(&name.as_str())) {
         add(&mut sources, BackupRoot::Server, name, &server.join(name))?;
     }
@@ -129,16 +129,16 @@ fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Pa
         sources.push(ArchiveInput { name: format!("{}{below}", part.prefix()), path: path.into(), kind });
     };
     if kind.is_file() {
-        push(Kind::File);
+        push(EntryKind::File);
     } else if kind.is_symlink() {
-        push(Kind::Link);
+        push(EntryKind::Link);
     } else if kind.is_dir() && path.is_symlink() {
         bail!(
             "{} is a link to a directory, which a restore could not put back: move the directory there",
             path.display()
         );
     } else if kind.is_dir() {
-        push(Kind::Directory);
+        push(EntryKind::Directory);
         for name in names(path)? {
             add(sources, part, &format!("{below}/{name}"), &path.join(&name))?;
         }

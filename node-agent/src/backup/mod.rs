@@ -152,7 +152,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
     let look = place.look(&cards, &boot_dir, needed);
     let refusals =
-        place::Target { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
+        place::BackupTarget { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
             .refusals();
     if !refusals.is_empty() {
         bail!(Refused(refusals));

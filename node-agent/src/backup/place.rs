@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use weaver_diagnostics::node_backup::name;
-pub use weaver_diagnostics::node_backup::target::{Disk, Target};
+pub use weaver_diagnostics::node_backup::target::{BackupTarget, Disk};
 use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
@@ -74,7 +74,7 @@ impl BackupFile {
 
     /// What is known of it; `cards` are places of which the backup is, and which it is to outlive.
     #[must_use]
-    pub fn look(&self, cards: &[PathBuf], boot_dir: &Path, needed: u64) -> Target {
+    pub fn look(&self, cards: &[PathBuf], boot_dir: &Path, needed: u64) -> BackupTarget {
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
         let own = device(&self.directory);
         let is_card = cards.iter().any(|card| own == device(card)) || is_in_memory(&self.directory);
@@ -88,12 +88,12 @@ impl BackupFile {
             (false, true) => Disk::Card,
             (false, false) => Disk::Other,
         };
-        Target {
+        BackupTarget {
             shown: self.directory.display().to_string(),
             disk,
             needed,
             free: space(&self.directory).map(|(_, free)| free),
-            ..Target::default()
+            ..BackupTarget::default()
         }
     }
 

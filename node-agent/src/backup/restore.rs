@@ -16,13 +16,13 @@ use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, Manifest};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
-use weaver_diagnostics::node_backup::restore::{Card, refusals};
+use weaver_diagnostics::node_backup::restore::{CardFacts, refusals};
 
 use super::archive::{self, Places};
 use super::args::RestoreArgs;
 use super::journal::{boot, lock, note, pending};
 use super::members::{self, Layout};
-use super::seal::Keys;
+use super::seal::DecryptionArgs;
 use super::show::open;
 use super::work::{Nowhere, Refused, refused};
 use super::{datastore, swap};
@@ -100,7 +100,7 @@ impl RestoreRun {
     async fn lay(
         &self,
         file: PathBuf,
-        keys: Keys,
+        keys: DecryptionArgs,
         takes_name: bool,
         dry_run: bool,
     ) -> anyhow::Result<Option<Record>> {
@@ -131,7 +131,7 @@ impl RestoreRun {
         Ok(Some(record))
     }
 
-    async fn card(&self, takes_name: bool, file: &Path) -> Card {
+    async fn card(&self, takes_name: bool, file: &Path) -> CardFacts {
         let host = &self.node.host;
         let root = &host.root;
         let data = root.real(&self.layout.data_dir);
@@ -142,7 +142,7 @@ impl RestoreRun {
                 what: format!("{} cannot be written ({})", existing.display(), error.desc()),
                 remedy: "put `sudo` in front".to_owned(),
             });
-        Card {
+        CardFacts {
             may_not_write,
             role: host.role(),
             node: host.node_name(),
@@ -288,7 +288,7 @@ impl Laid {
     }
 
     /// Writes all of the backup next to what is there, onto the disk, and checks it.
-    fn stage(&self, file: &Path, keys: &Keys, record: &Record) -> anyhow::Result<()> {
+    fn stage(&self, file: &Path, keys: &DecryptionArgs, record: &Record) -> anyhow::Result<()> {
         self.discard(record);
         let manifest = archive::read(open(file, keys)?, self).context("nothing was changed")?;
         let restored = |path: &str| {

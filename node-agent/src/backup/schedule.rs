@@ -58,8 +58,8 @@ pub async fn made(
 }
 
 /// On one line, and not endless.
-fn short(words: &str) -> String {
-    words.replace('\n', "; ").chars().take(LONGEST).collect()
+fn short(message: &str) -> String {
+    message.replace('\n', "; ").chars().take(LONGEST).collect()
 }
 
 /// What is known of the backups that are asked for; `None` where none are.

@@ -30,7 +30,7 @@ pub enum Seal {
 
 /// With what a backup is decrypted.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Keys {
+pub struct DecryptionArgs {
     /// File with the passphrase of an encrypted backup.
     #[arg(long, value_name = "FILE", conflicts_with = "identity")]
     pub passphrase_file: Option<PathBuf>,
@@ -94,7 +94,7 @@ impl Seal {
     }
 }
 
-impl Keys {
+impl DecryptionArgs {
     /// Reads a backup, whether it is encrypted or not.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, Manifest}
 use super::archive::{self, Places};
 use super::datastore::{self, Contents};
 use super::journal::lock;
-use super::seal::Keys;
+use super::seal::DecryptionArgs;
 use super::work::{Scratch, counted, full};
 
 /// Takes the datastore out of a backup.
@@ -31,7 +31,7 @@ impl Places for OnlyDatastore {
 ///
 /// # Errors
 /// [`Damage`](weaver_diagnostics::node_backup::manifest::Damage), or it cannot be read.
-pub fn show(file: &Path, keys: &Keys, state_dir: &Path) -> anyhow::Result<String> {
+pub fn show(file: &Path, keys: &DecryptionArgs, state_dir: &Path) -> anyhow::Result<String> {
     let backup = open(file, keys)?;
     let _lock = lock(state_dir)?;
     let scratch = Scratch::make(state_dir)?;
@@ -52,7 +52,7 @@ pub fn show(file: &Path, keys: &Keys, state_dir: &Path) -> anyhow::Result<String
 ///
 /// # Errors
 /// There is no such file.
-pub fn open(file: &Path, keys: &Keys) -> anyhow::Result<Box<dyn Read>> {
+pub fn open(file: &Path, keys: &DecryptionArgs) -> anyhow::Result<Box<dyn Read>> {
     let what = || format!("cannot read the backup {}", file.display());
     // Looked at before it is opened: opening a pipe would wait for a writer.
     ensure!(fs::metadata(file).with_context(what)?.is_file(), "{}: it is not a regular file", what());

@@ -166,7 +166,8 @@ async fn what_is_in_it_and_who_may_read_it() {
             "manifest.json",
         ]
     );
-    let shown = show::show(&made.path, &seal::Keys::default(), &scene.at("/var/lib/weaver")).unwrap();
+    let shown =
+        show::show(&made.path, &seal::DecryptionArgs::default(), &scene.at("/var/lib/weaver")).unwrap();
     assert!(shown.contains("datastore  revision 30, 30 rows, whole") && !shown.contains(SECRET), "{shown}");
     assert_eq!(
         scene.names("/var/lib/weaver"),
@@ -268,7 +269,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let sources = [archive::ArchiveInput {
         name: "k3s/server/token".to_owned(),
         path: scene.at("/var/lib/rancher/k3s/server/token"),
-        kind: archive::Kind::File,
+        kind: archive::EntryKind::File,
     }];
     let manifest = manifest();
     let device = File::options().write(true).open("/dev/full").unwrap();
@@ -392,10 +393,10 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
     fs::write(root.join("whole"), "of the pod").unwrap();
     let mut writer = Writer::new(Vec::new(), Progress::waiting("archive"));
     for name in ["data", "directory/data", "pipe", "gone", "whole"] {
-        let (path, kind) = (root.join(name), archive::Kind::File);
+        let (path, kind) = (root.join(name), archive::EntryKind::File);
         writer.add(&archive::ArchiveInput { name: format!("k3s/storage/{name}"), path, kind }).unwrap();
     }
-    for kind in [archive::Kind::Directory, archive::Kind::Link] {
+    for kind in [archive::EntryKind::Directory, archive::EntryKind::Link] {
         writer
             .add(&archive::ArchiveInput {
                 name: "k3s/storage/other".to_owned(),

@@ -13,7 +13,7 @@ use weaver_diagnostics::{
     weaver_toml::plan::File,
 };
 
-use super::{Outcome, Run, SetError, source};
+use super::{BootOutcome, Run, SetError, source};
 use crate::boot_files;
 
 /// In the state directory: what of the generator's file came from `cmdline.txt`.
@@ -21,7 +21,7 @@ const NOTED: &str = "imported-cmdline";
 
 impl Run<'_> {
     /// Says nothing of a `cmdline.txt` that cannot be read: that is the agent's finding.
-    pub(super) fn keep_cmdline(&self, outcome: &mut Outcome) {
+    pub(super) fn keep_cmdline(&self, outcome: &mut BootOutcome) {
         if !matches!(source::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
             return;
         }

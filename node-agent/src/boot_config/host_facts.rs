@@ -167,10 +167,10 @@ fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<Unknown>) {
 }
 
 /// What the Wi-Fi of an earlier start needs at each boot, whatever has become of `weaver.toml`.
-pub(super) fn room_for_wifi(root: &HostRoot, weaver_toml: &Path) -> Option<plan::File> {
+pub(super) fn wifi_drop_in(root: &HostRoot, weaver_toml: &Path) -> Option<plan::File> {
     network_config::read(&root.read_if_possible(NETPLAN)?).ok()??;
     let other = other_wifi(root, weaver_toml).ok()??;
-    Some(plan::room_for_wifi(&other))
+    Some(plan::wifi_drop_in(&other))
 }
 
 /// The public key of the update's source, or why it cannot be used.
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_alone_and_told_where_it_matters() {
+    fn what_cannot_be_read_is_left_alone_and_reported_where_it_matters() {
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
         let wifi = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"\"\n";
         let text = format!("hostname = \"pi\"\n[ssh]\nkeys = [\"{key}\"]\n{wifi}");

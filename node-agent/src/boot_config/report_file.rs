@@ -30,7 +30,7 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
     };
     match root.read(&path) {
         Ok(None) => Vec::new(),
-        Ok(Some(file)) => match serde_json::from_str::<Report>(&file.text) {
+        Ok(Some(file)) => match serde_json::from_str::<BootReport>(&file.text) {
             Ok(report) => report.findings,
             Err(error) => unknown(&format!("it is not a report of boot-config: {error}")),
         },
@@ -39,7 +39,7 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct BootReport {
     findings: Vec<Finding>,
 }
 

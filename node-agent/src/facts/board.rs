@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use procfs_core::{FromBufRead as _, Meminfo};
 use weaver_diagnostics::finding::Place;
-use weaver_diagnostics::host::board::{Clock, MEMINFO, Memory};
+use weaver_diagnostics::host::board::{BoardMemory, Clock, MEMINFO};
 use weaver_diagnostics::power::Power;
 
 use crate::host_root::HostRoot;
@@ -15,9 +15,9 @@ const HWMON: &str = "/sys/class/hwmon";
 const HEAT: &str = "/sys/class/thermal/thermal_zone0/temp";
 
 /// The memory that the kernel has.
-pub(crate) fn memory(root: &HostRoot) -> Option<Memory> {
+pub(crate) fn memory(root: &HostRoot) -> Option<BoardMemory> {
     let text = root.read_if_possible(MEMINFO)?.text;
-    Some(Memory { total: Meminfo::from_buf_read(text.as_bytes()).ok()?.mem_total })
+    Some(BoardMemory { total: Meminfo::from_buf_read(text.as_bytes()).ok()?.mem_total })
 }
 
 /// What the clock says at this moment.

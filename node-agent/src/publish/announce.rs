@@ -9,7 +9,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use clap::ValueEnum;
 use weaver_diagnostics::{
-    announcement::{Announcement, SERVICE, State},
+    announcement::{Announcement, NodeState, SERVICE},
     weaver_toml::plan::ANNOUNCEMENT,
 };
 
@@ -59,7 +59,7 @@ impl Announcer {
         }
         let port = if is_seen { html::PORT } else { self.host.api_address(&self.host.effective()).port() };
         // While k3s starts, the file stays as an earlier boot had it.
-        let is_starting = !joins && page.state() == State::Starting;
+        let is_starting = !joins && page.state() == NodeState::Starting;
         let before =
             || proven_before(&fs::read_to_string(&path).ok().filter(|_| is_starting)?, page.host_name);
         let served = page.best_name().map(str::to_owned);

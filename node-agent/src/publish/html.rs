@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use maud::{DOCTYPE, Markup, html};
 use weaver_diagnostics::{
-    announcement::State,
+    announcement::NodeState,
     finding::{Code, Finding, Severity},
     finding_text::{clean, clean_lines, cut},
     host::names::LOCALHOST,
@@ -73,19 +73,19 @@ impl Page<'_> {
         let host = cut(self.host_name, 100);
         let mut sorted: Vec<_> = self.report.findings.iter().collect();
         sorted.sort_by_key(|finding| Reverse(finding.severity()));
-        let (mut good, mut others, mut room) = (Vec::new(), Vec::new(), FINDINGS);
+        let (mut good, mut others, mut bytes_left) = (Vec::new(), Vec::new(), FINDINGS);
         for finding in &sorted {
             let article = shown(finding);
-            let Some(left) = room.checked_sub(article.0.len()) else { break };
-            room = left;
+            let Some(left) = bytes_left.checked_sub(article.0.len()) else { break };
+            bytes_left = left;
             if finding.severity() == Severity::Ok { good.push(article) } else { others.push(article) }
         }
         let left_off = sorted.len() - good.len() - others.len();
         let is_settled = self.report.gate == Gate::Open || self.report.joined;
         let class = match self.state() {
-            State::Fail => "bad",
-            State::Ok => "ok",
-            State::Starting => "warn",
+            NodeState::Fail => "bad",
+            NodeState::Ok => "ok",
+            NodeState::Starting => "warn",
         };
         let content = html! {
             h1 { (host) }

@@ -90,7 +90,7 @@ pub struct Publisher {
     root: HostRoot,
     card: BootPartition,
     /// How it ended with the boot partition the last time.
-    card_said: Option<node_report::Card>,
+    card_said: Option<node_report::CardStatus>,
     announcer: Option<Announcer>,
 }
 
@@ -128,7 +128,7 @@ impl Publisher {
         let mut written = self.write(&page);
         let outcome = self.card.show(&page);
         let fault = outcome.fault();
-        let card = node_report::Card { current: fault.is_none(), reason: fault.unwrap_or_default() };
+        let card = node_report::CardStatus { current: fault.is_none(), reason: fault.unwrap_or_default() };
         let card = Some(card);
         if self.card_said != card {
             self.card_said = card;

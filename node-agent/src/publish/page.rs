@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
-    announcement::State,
+    announcement::NodeState,
     catalogue::Category,
     exit_code,
     finding::{Code, Finding, Severity},
@@ -31,7 +31,6 @@ const PRODUCT: &str = concat!("Config Weaver ", env!("CARGO_PKG_VERSION"));
 /// What a page is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// The node's name.
     pub host_name: &'a str,
     /// When it was made.
     pub time: Timestamp,
@@ -95,12 +94,12 @@ impl Page<'_> {
 
     /// The state in a word.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> NodeState {
         match (self.failures().next(), self.report.gate) {
-            (Some(_), _) => State::Fail,
-            (None, Gate::Open) => State::Ok,
-            (None, Gate::Shut) if self.report.joined => State::Ok,
-            (None, Gate::Shut) => State::Starting,
+            (Some(_), _) => NodeState::Fail,
+            (None, Gate::Open) => NodeState::Ok,
+            (None, Gate::Shut) if self.report.joined => NodeState::Ok,
+            (None, Gate::Shut) => NodeState::Starting,
         }
     }
 
@@ -152,15 +151,15 @@ impl Page<'_> {
     pub fn json(&self) -> Value {
         let mut sorted: Vec<_> = self.report.findings.iter().collect();
         sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
-        let mut room = LIMIT - 8192;
+        let mut bytes_left = LIMIT - 8192;
         let mut shown = Vec::new();
         for finding in &sorted {
             #[expect(clippy::expect_used, reason = "a finding is made of texts and numbers")]
             let text = serde_json::to_string_pretty(finding).expect("a finding can be written as JSON");
             // In the page each of its lines stands two levels deeper.
             let size = text.len() + text.lines().count() * 4 + 2;
-            let Some(left) = room.checked_sub(size) else { break };
-            room = left;
+            let Some(left) = bytes_left.checked_sub(size) else { break };
+            bytes_left = left;
             shown.push(*finding);
         }
         let status = NodeStatus {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use weaver_diagnostics::finding::Change;
+use weaver_diagnostics::finding::FileChange;
 use weaver_host::durable_file;
 
 const NAME: &str = "repairs.json";
@@ -17,12 +17,12 @@ const NAME: &str = "repairs.json";
 const KEPT: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// When it was made, by a clock that may be wrong.
     pub time: Timestamp,
     /// The codes of its causes.
     pub codes: String,
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
 }
 
 /// The ledger, with no one else at work.
@@ -48,7 +48,7 @@ impl RepairLedger {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn last(&self) -> anyhow::Result<Option<Entry>> {
+    pub fn last(&self) -> anyhow::Result<Option<LedgerEntry>> {
         Ok(self.entries()?.pop())
     }
 
@@ -56,14 +56,14 @@ impl RepairLedger {
     ///
     /// # Errors
     /// The ledger cannot be read or written.
-    pub fn note(&self, time: Timestamp, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
+    pub fn note(&self, time: Timestamp, codes: &str, changes: &[&FileChange]) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
         // What is left of one that was cut off is that one.
         if entries.last().is_some_and(|last| changes.iter().all(|change| last.changes.contains(change))) {
             return Ok(());
         }
         let changes = changes.iter().copied().cloned().collect();
-        entries.push(Entry { time, codes: codes.to_owned(), changes });
+        entries.push(LedgerEntry { time, codes: codes.to_owned(), changes });
         entries.drain(..entries.len().saturating_sub(KEPT));
         self.write(&entries)
     }
@@ -78,7 +78,7 @@ impl RepairLedger {
         self.write(&entries)
     }
 
-    fn entries(&self) -> anyhow::Result<Vec<Entry>> {
+    fn entries(&self) -> anyhow::Result<Vec<LedgerEntry>> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
@@ -91,7 +91,7 @@ impl RepairLedger {
         })
     }
 
-    fn write(&self, entries: &[Entry]) -> anyhow::Result<()> {
+    fn write(&self, entries: &[LedgerEntry]) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(entries).context("writing the ledger as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
     }

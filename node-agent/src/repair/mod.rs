@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     config_txt::BOOT_DIR,
     exit_code,
-    finding::{Change, Command, Finding, Remedy},
+    finding::{Command, FileChange, Finding, Remedy},
     host::storage::Mount,
     memory_cgroup,
 };
@@ -86,9 +86,14 @@ fn say(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn repair(root: &HostRoot, ledger: &RepairLedger, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
+fn repair(
+    root: &HostRoot,
+    ledger: &RepairLedger,
+    codes: &str,
+    changes: &[&FileChange],
+) -> anyhow::Result<()> {
     let mounted = boot_config::source::is_mounted(root, Path::new(BOOT_DIR));
-    let on_card = |change: &&Change| Path::new(&change.file).starts_with(BOOT_DIR);
+    let on_card = |change: &&FileChange| Path::new(&change.file).starts_with(BOOT_DIR);
     if let Some(change) = changes.iter().copied().find(on_card) {
         ensure!(
             mounted != Ok(Some(false)),

@@ -23,16 +23,16 @@ use tokio::{
 use weaver_diagnostics::{
     catalogue::Category,
     exit_code,
-    finding::{Change, Code, Finding, Severity},
+    finding::{Code, FileChange, Finding, Severity},
     finding_text,
     k3s_config::Effective,
-    name_repair::{self, Progress, RepairStep, State},
+    name_repair::{self, RepairProgress, RepairState, RepairStep},
 };
 
 use super::{RepairLedger, repair, say, serving_secret};
 use crate::{
     args::RepairNamesArgs,
-    checks::{self, Check},
+    checks::{self, CheckResult},
     host::Host,
     run::cluster,
     systemctl::Systemctl,
@@ -95,19 +95,19 @@ struct Names {
     k3s_is_down: Mutex<()>,
 }
 
-struct Look {
+struct NamesFacts {
     preflight: Vec<Finding>,
     effective: Effective,
     drop_in: Option<String>,
-    check: Check,
+    check: CheckResult,
     frozen: Result<bool, String>,
 }
 
-impl Look {
-    fn next(&self, progress: Progress) -> RepairStep {
+impl NamesFacts {
+    fn next(&self, progress: RepairProgress) -> RepairStep {
         name_repair::next(
             progress,
-            &State {
+            &RepairState {
                 preflight: &self.preflight,
                 effective: &self.effective,
                 drop_in: self.drop_in.as_deref(),
@@ -120,7 +120,7 @@ impl Look {
 
 impl Names {
     async fn add(&self) -> anyhow::Result<u8> {
-        let mut progress = Progress::Ground;
+        let mut progress = RepairProgress::Ground;
         let mut look = self.look().await?;
         if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
             return nothing_to_prove(&look);
@@ -142,7 +142,7 @@ impl Names {
     }
 
     /// Looks until every name is proven or the time is over; a k3s that has just started is waited for.
-    async fn look(&self) -> anyhow::Result<Look> {
+    async fn look(&self) -> anyhow::Result<NamesFacts> {
         let host = self.host.clone();
         let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
             let preflight = checks::preflight(&host);
@@ -159,14 +159,14 @@ impl Names {
         };
         let frozen = frozen.map_err(|error| format!("{error:#}"));
         let checks::Preflight { findings, effective } = preflight;
-        Ok(Look { preflight: findings, effective, drop_in, check, frozen })
+        Ok(NamesFacts { preflight: findings, effective, drop_in, check, frozen })
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
         cluster::connect(&self.host.admin()).await
     }
 
-    fn configure(&self, change: &Change) -> anyhow::Result<()> {
+    fn configure(&self, change: &FileChange) -> anyhow::Result<()> {
         let ledger = RepairLedger::lock(&self.host.root.real(&self.args.state_dir))?;
         if let Some(directory) = self.host.root.real(&change.file).parent() {
             std::fs::create_dir_all(directory)
@@ -241,8 +241,8 @@ impl Names {
         let ran = timeout(ROTATING, ran).await.with_context(|| format!("{what} does not end"))?;
         let ran = ran.with_context(|| format!("cannot run {what}; name k3s with --k3s"))?;
         if !ran.status.success() {
-            let words = finding_text::cut(String::from_utf8_lossy(&ran.stderr).trim(), 500);
-            bail!("{what} failed ({}): {words}", ran.status);
+            let message = finding_text::cut(String::from_utf8_lossy(&ran.stderr).trim(), 500);
+            bail!("{what} failed ({}): {message}", ran.status);
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Names {
     }
 
     /// Those of the names to be removed that are served, or will be, since they are `back` on the list.
-    fn still_served(&self, look: &Look, back: &[String]) -> Vec<String> {
+    fn still_served(&self, look: &NamesFacts, back: &[String]) -> Vec<String> {
         let is_served = |name: &&String| {
             look.check.served.iter().chain(back).any(|served| served.eq_ignore_ascii_case(name))
         };
@@ -319,7 +319,7 @@ impl Names {
 }
 
 /// No one asks for a name, or who is asked for them has shown no certificate.
-fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
+fn nothing_to_prove(look: &NamesFacts) -> anyhow::Result<u8> {
     let of_names = |finding: &&Finding| matches!(finding.code.row().category, Category::K3s | Category::Tls);
     let said =
         look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
@@ -335,7 +335,7 @@ fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     Ok(exit_code::FINE)
 }
 
-fn end(step: &RepairStep, progress: Progress, look: &Look) -> anyhow::Result<u8> {
+fn end(step: &RepairStep, progress: RepairProgress, look: &NamesFacts) -> anyhow::Result<u8> {
     if let RepairStep::GiveUp(why) = step {
         say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
         return Ok(exit_code::KNOWN_BAD);
@@ -353,21 +353,21 @@ fn end(step: &RepairStep, progress: Progress, look: &Look) -> anyhow::Result<u8>
         return Ok(exit_code::KNOWN_BAD);
     }
     let reached = match progress {
-        Progress::Ground => "nothing had to be done",
-        Progress::Configured | Progress::Restarted => "after a restart",
-        Progress::Rotated => "after its certificate was renewed",
+        RepairProgress::Ground => "nothing had to be done",
+        RepairProgress::Configured | RepairProgress::Restarted => "after a restart",
+        RepairProgress::Rotated => "after its certificate was renewed",
     };
     say(&format!("Every configured name is served, {reached}: {}\n", names.join(", ")))?;
     Ok(exit_code::FINE)
 }
 
 /// The steps that would be made if none before them helped.
-fn show(look: &Look) -> anyhow::Result<u8> {
-    let mut progress = Progress::Ground;
+fn show(look: &NamesFacts) -> anyhow::Result<u8> {
+    let mut progress = RepairProgress::Ground;
     loop {
         let step = look.next(progress);
         let Some(reached) = step.progress() else {
-            if progress == Progress::Ground {
+            if progress == RepairProgress::Ground {
                 return end(&step, progress, look);
             }
             say("Nothing was changed.\n")?;

@@ -4,11 +4,11 @@
 
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 
-use crate::checks::Check;
+use crate::checks::CheckResult;
 
 /// What a check says about the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GateVerdict {
     /// The names are proven and nothing is known bad.
     Good,
     /// Something is known bad: the reason.
@@ -19,20 +19,20 @@ pub enum Verdict {
 
 /// The verdict of a check.
 #[must_use]
-pub fn verdict(check: &Check) -> Verdict {
+pub fn verdict(check: &CheckResult) -> GateVerdict {
     let failures: Vec<_> = check.failures().map(sentence).collect();
     if !failures.is_empty() {
-        return Verdict::Bad(failures.join("; "));
+        return GateVerdict::Bad(failures.join("; "));
     }
     if check.proven {
-        return Verdict::Good;
+        return GateVerdict::Good;
     }
     let open = check
         .findings
         .iter()
         .find(|f| f.severity() == Severity::Unknown && is_about_names(f.code))
         .map_or_else(|| "the served names are not proven yet".to_owned(), sentence);
-    Verdict::Unproven(open)
+    GateVerdict::Unproven(open)
 }
 
 const fn is_about_names(code: Code) -> bool {
@@ -41,7 +41,7 @@ const fn is_about_names(code: Code) -> bool {
 
 /// Whether the API server, or a file of it, gave no answer on the names.
 #[must_use]
-pub fn is_silent(check: &Check) -> bool {
+pub fn is_silent(check: &CheckResult) -> bool {
     check.findings.iter().any(|f| f.severity() == Severity::Unknown && is_about_names(f.code))
 }
 
@@ -53,9 +53,9 @@ fn sentence(finding: &Finding) -> String {
 mod tests {
     use super::*;
 
-    fn check(proven: bool, findings: Vec<Finding>) -> Check {
+    fn check(proven: bool, findings: Vec<Finding>) -> CheckResult {
         let api_address = ([127, 0, 0, 1], 6443).into();
-        Check {
+        CheckResult {
             findings,
             proven,
             api_address,
@@ -72,19 +72,19 @@ mod tests {
     fn proven_and_nothing_bad_opens() {
         let warn = Finding::new(Code::NamesShadowed, "w");
         let unknown = Finding::new(Code::MemoryCgroupUnknown, "u");
-        assert_eq!(verdict(&check(true, vec![warn, unknown])), Verdict::Good);
+        assert_eq!(verdict(&check(true, vec![warn, unknown])), GateVerdict::Good);
     }
 
     #[test]
     fn known_bad_shuts_even_when_the_names_are_proven() {
         let bad = Finding::new(Code::MemoryCgroupAbsent, "no controller");
-        assert_eq!(verdict(&check(true, vec![bad])), Verdict::Bad("N-01: no controller".into()));
+        assert_eq!(verdict(&check(true, vec![bad])), GateVerdict::Bad("N-01: no controller".into()));
     }
 
     #[test]
     fn an_unanswered_question_does_not_open_and_is_not_bad() {
         let unknown = Finding::new(Code::ServingNamesUnknown, "refused");
-        assert_eq!(verdict(&check(false, vec![unknown])), Verdict::Unproven("T-09: refused".into()));
-        assert!(matches!(verdict(&check(false, vec![])), Verdict::Unproven(_)));
+        assert_eq!(verdict(&check(false, vec![unknown])), GateVerdict::Unproven("T-09: refused".into()));
+        assert!(matches!(verdict(&check(false, vec![])), GateVerdict::Unproven(_)));
     }
 }

@@ -16,7 +16,7 @@ use tokio::{
 use tracing::debug;
 use weaver_diagnostics::{
     finding::{Finding, Place},
-    recognise::{Context, Recogniser},
+    recognise::{LogContext, Recogniser},
 };
 
 use crate::systemctl::DEADLINE;
@@ -74,7 +74,7 @@ impl K3sLog {
 /// where that has none, the one with which an earlier start ended.
 fn last_known(text: &[u8]) -> Option<String> {
     let recogniser = Recogniser::new().ok()?;
-    let (mut context, mut last, mut last_fatal, mut earlier) = (Context::default(), None, None, None);
+    let (mut context, mut last, mut last_fatal, mut earlier) = (LogContext::default(), None, None, None);
     for line in text.split(|byte| *byte == b'\n') {
         let has = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
         if has(BEGINS) {

@@ -15,19 +15,19 @@ use weaver_host::backoff::{Backoff, jittered};
 use super::{
     cluster, credentials,
     drift::Drift,
-    gate::{Verdict, is_silent, verdict},
+    gate::{GateVerdict, is_silent, verdict},
     k3d_units::Reach,
     kernel_log,
     phase::{Delivery, GateState, Phase},
     renewal::Renewal,
     status::{Checked, Status},
     units::{Round, Units},
-    watchdog::Heartbeat,
+    watchdog::KeeperHeartbeat,
 };
 use crate::{
     args::RunArgs,
     boot_config,
-    checks::{self, Check},
+    checks::{self, CheckResult},
     clock_wait,
     findings::Runs,
     host::Host,
@@ -67,8 +67,8 @@ struct Keeper {
     /// What systemd runs, where it does.
     units: Option<Units>,
     /// What the kernel says, where it is listened to.
-    kernel_log: Option<kernel_log::Shared>,
-    heartbeat: Heartbeat,
+    kernel_log: Option<kernel_log::SharedLog>,
+    heartbeat: KeeperHeartbeat,
     backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
@@ -76,7 +76,7 @@ struct Keeper {
     given: Option<(SocketAddr, String)>,
 }
 
-/// Runs until `stop`.
+/// Keeps the gate until `stop` is cancelled; only an error ends it earlier.
 #[expect(clippy::too_many_arguments, reason = "the ends of the channels to all other tasks")]
 pub async fn keep(
     host: Host,
@@ -86,8 +86,8 @@ pub async fn keep(
     webhook: watch::Sender<Option<SocketAddr>>,
     served: watch::Receiver<bool>,
     units: Option<Units>,
-    kernel_log: Option<kernel_log::Shared>,
-    heartbeat: Heartbeat,
+    kernel_log: Option<kernel_log::SharedLog>,
+    heartbeat: KeeperHeartbeat,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let work = async {
@@ -150,7 +150,7 @@ pub async fn keep(
 /// What a check found, with what the node is busy with where an answer was late, or where `agent_only` says so.
 fn with_slowness(
     status: &Status,
-    check: &Check,
+    check: &CheckResult,
     agent_only: &[Finding],
     load: Option<&HostLoad>,
 ) -> Vec<Finding> {
@@ -201,7 +201,7 @@ impl Keeper {
     }
 
     /// The same for the webhook that systemd runs. A cluster that has stopped shows no gateway, and comes back with it.
-    async fn place_webhook(&mut self, check: &Check) {
+    async fn place_webhook(&mut self, check: &CheckResult) {
         let (port, api) = (self.args.webhook_address.port(), check.api_address);
         let k3d = self.host.k3d();
         let reach = k3d.as_ref().and_then(|k3d| k3d.gateway).map(|gateway| Reach { gateway, api, port });
@@ -224,14 +224,14 @@ impl Keeper {
         Ok(())
     }
 
-    async fn observe(&mut self, check: &Check) -> anyhow::Result<()> {
+    async fn observe(&mut self, check: &CheckResult) -> anyhow::Result<()> {
         if self.units.is_none() {
             let load = self.load_if_late(check).await;
             self.status.set_findings(with_slowness(&self.status, check, &[], load.as_ref()));
         }
         self.attempt(check).await;
         let verdict = verdict(check);
-        let good = verdict == Verdict::Good;
+        let good = verdict == GateVerdict::Good;
         let GateState { gate, reason, opening_failure } = self.phase.gate_state(verdict);
         let runs = self.host.runs();
         let load = if self.units.is_some() { self.load_if_late(check).await } else { None };
@@ -263,7 +263,7 @@ impl Keeper {
                 agent_only.extend(clock);
                 agent_only.extend(booted);
                 // It is no cause to hold back k3s or the operator: what it tells has happened.
-                let kernel = self.kernel_log.iter().flat_map(kernel_log::Shared::findings);
+                let kernel = self.kernel_log.iter().flat_map(kernel_log::SharedLog::findings);
                 agent_only.extend(kernel.map(|finding| runs.typed_there(finding)));
                 let joined = matches!(self.phase, Phase::Joined) && units.has_joined().await;
                 self.status.set_round(Checked {
@@ -283,7 +283,7 @@ impl Keeper {
     }
 
     /// How busy the machine is, where it may be the reason why something is late.
-    async fn load_if_late(&self, check: &Check) -> Option<HostLoad> {
+    async fn load_if_late(&self, check: &CheckResult) -> Option<HostLoad> {
         let is_late = is_silent(check)
             || self.phase.late_since().is_some()
             || self.status.definitions_are_late().is_some();
@@ -296,7 +296,7 @@ impl Keeper {
     }
 
     /// Gives the operator a token, where the check asks for it.
-    async fn attempt(&mut self, check: &Check) {
+    async fn attempt(&mut self, check: &CheckResult) {
         let is_another = self.given.as_ref().is_some_and(|(address, ca)| {
             *address != check.api_address || check.server_ca.as_ref().is_some_and(|now| now != ca)
         });
@@ -310,7 +310,7 @@ impl Keeper {
     }
 
     /// Until the next check: when its time has come, or something has changed; renewals in between happen on time.
-    async fn pause(&mut self, check: &Check) {
+    async fn pause(&mut self, check: &CheckResult) {
         let asked = |seconds| Duration::from_secs(seconds);
         let longest = match &self.phase {
             // The API server of a cluster is there a while after its container.
@@ -344,7 +344,7 @@ impl Keeper {
         }
     }
 
-    async fn mint(&mut self, check: &Check, mint: Delivery) {
+    async fn mint(&mut self, check: &CheckResult, mint: Delivery) {
         match self.renew(check, mint).await {
             Ok(renewal) => self.phase.minted(renewal),
             Err(failure) => {
@@ -368,7 +368,7 @@ impl Keeper {
     }
 
     /// Mints a token and writes the operator's files.
-    async fn renew(&mut self, check: &Check, mint: Delivery) -> anyhow::Result<Renewal> {
+    async fn renew(&mut self, check: &CheckResult, mint: Delivery) -> anyhow::Result<Renewal> {
         let work = async {
             let client = cluster::connect(&self.host.admin()).await?;
             if mint == Delivery::ManifestsAndToken {

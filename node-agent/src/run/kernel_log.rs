@@ -46,22 +46,22 @@ const SLEWED: i64 = 5;
 
 /// What the log says, for those who follow it and those who report.
 #[derive(Clone)]
-pub struct Shared(Arc<Mutex<State>>);
+pub struct SharedLog(Arc<Mutex<LogState>>);
 
-struct State {
+struct LogState {
     log: KernelLog,
     /// When this host was started, in seconds since 1970.
     started: i64,
 }
 
-impl Shared {
+impl SharedLog {
     /// Nothing was read yet.
     ///
     /// # Errors
     /// The recogniser could not be made, which depends on no input.
     pub fn new() -> anyhow::Result<Self> {
         let log = KernelLog::new().context("preparing the search for the kernel's errors")?;
-        Ok(Self(Arc::new(Mutex::new(State { log, started: 0 }))))
+        Ok(Self(Arc::new(Mutex::new(LogState { log, started: 0 }))))
     }
 
     /// What is wrong by now.
@@ -95,7 +95,7 @@ fn since_start() -> Duration {
 /// Runs until `stop`; returns before it only with an error that is no failure to read.
 pub async fn follow(
     root: HostRoot,
-    shared: Shared,
+    shared: SharedLog,
     status: Status,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -116,7 +116,7 @@ pub async fn follow(
     }
 }
 
-async fn read(root: &HostRoot, shared: &Shared, status: &Status) -> io::Result<Infallible> {
+async fn read(root: &HostRoot, shared: &SharedLog, status: &Status) -> io::Result<Infallible> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(root.real(KMSG))?;
     // It is read as a pipe is: a call waits for the next record, and no thread for the call.
     let file = pipe::Receiver::from_file_unchecked(file)?;
@@ -177,7 +177,7 @@ mod tests {
             writeln!(kernel, "3,{sequence},{},-;{text}", since_start().as_micros()).unwrap();
         };
         say(1, "mmc0: Timeout waiting for hardware interrupt.");
-        let (shared, status) = (Shared::new().unwrap(), Status::new(dir.path().join("report.json")));
+        let (shared, status) = (SharedLog::new().unwrap(), Status::new(dir.path().join("report.json")));
         let stop = CancellationToken::new();
         let root = HostRoot::new(dir.path().to_owned());
         let following = tokio::spawn(follow(root, shared.clone(), status.clone(), stop.clone()));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_date_stays_while_the_clock_is_slewed_and_follows_when_it_is_set() {
-        let shared = Shared::new().unwrap();
+        let shared = SharedLog::new().unwrap();
         shared.0.lock().log.take("2,1,10000000,-;hwmon hwmon1: Undervoltage detected!");
         let saw = |now, since| {
             let found = shared.findings_at(now, Duration::from_secs(since)).remove(0);

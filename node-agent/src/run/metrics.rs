@@ -31,7 +31,7 @@ struct Numbers {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Found {
+struct FindingLabels {
     code: &'static str,
     severity: String,
 }
@@ -57,9 +57,9 @@ impl Counts {
             gauge.set(value.into());
             gauge
         };
-        let findings = Family::<Found, Gauge>::default();
+        let findings = Family::<FindingLabels, Gauge>::default();
         for finding in &report.findings {
-            let found = Found { code: finding.code.id(), severity: finding.severity().to_string() };
+            let found = FindingLabels { code: finding.code.id(), severity: finding.severity().to_string() };
             findings.get_or_create(&found).inc();
         }
         registry.register("findings", "Findings of the last check by code and severity", findings);

@@ -43,7 +43,7 @@ use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_host::{metrics_page, signals::Signals};
 
-use self::{status::Status, supervisor::Program, units::Units, watchdog::Heartbeat};
+use self::{status::Status, supervisor::Program, units::Units, watchdog::KeeperHeartbeat};
 use crate::{
     args::RunArgs,
     host::Host,
@@ -82,7 +82,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let host = Host::from(args.host.clone());
     // No task begins with k3s where the API server runs in a cluster of k3d.
     host.look_at_k3d().await;
-    let kernel_log = args.systemd.then(kernel_log::Shared::new).transpose()?;
+    let kernel_log = args.systemd.then(kernel_log::SharedLog::new).transpose()?;
     let mut tasks = start(host, args, kernel_log, &status, &stop);
     if !by_systemd {
         // Not every process is started by systemd: without its socket this does nothing.
@@ -118,7 +118,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 fn start(
     host: Host,
     args: RunArgs,
-    kernel_log: Option<kernel_log::Shared>,
+    kernel_log: Option<kernel_log::SharedLog>,
     status: &Status,
     stop: &CancellationToken,
 ) -> JoinSet<anyhow::Result<()>> {
@@ -127,7 +127,7 @@ fn start(
     let (serve, served) = watch::channel(false);
     let (show, shown) = watch::channel(None);
     let mut tasks = JoinSet::new();
-    let heartbeat = Heartbeat::new();
+    let heartbeat = KeeperHeartbeat::new();
     if let Some(address) = args.metrics.0 {
         tasks.spawn(serve_metrics(address, status(), stop()));
     }

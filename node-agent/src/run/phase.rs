@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::gate::Verdict;
+use super::gate::GateVerdict;
 use super::renewal::Renewal;
 use crate::node_report::Gate;
 
@@ -79,12 +79,12 @@ impl Phase {
     /// API server than the one that was checked, after a new CA or in a cluster that was created again.
     pub fn checked(
         &mut self,
-        verdict: &Verdict,
+        verdict: &GateVerdict,
         is_another: bool,
         now: Instant,
         clock: Timestamp,
     ) -> Option<Delivery> {
-        let is_good = *verdict == Verdict::Good;
+        let is_good = *verdict == GateVerdict::Good;
         match self {
             Self::Joined => None,
             Self::Shut | Self::Opening(_) | Self::Inherited(_) if is_good => {
@@ -149,14 +149,14 @@ impl Phase {
 
     /// What the report says, with the last check's verdict.
     #[must_use]
-    pub fn gate_state(&self, verdict: Verdict) -> GateState {
+    pub fn gate_state(&self, verdict: GateVerdict) -> GateState {
         match (self, verdict) {
             (Self::Joined, verdict) => GateState::shut(joined_reason(verdict)),
-            (Self::Shut | Self::Opening(_), Verdict::Bad(why) | Verdict::Unproven(why)) => {
+            (Self::Shut | Self::Opening(_), GateVerdict::Bad(why) | GateVerdict::Unproven(why)) => {
                 GateState::shut(why)
             }
-            (Self::Shut, Verdict::Good) => GateState::shut("the names are proven".to_owned()),
-            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => GateState {
+            (Self::Shut, GateVerdict::Good) => GateState::shut("the names are proven".to_owned()),
+            (Self::Opening(failure) | Self::Inherited(Some(failure)), GateVerdict::Good) => GateState {
                 gate: Gate::Shut,
                 reason: format!("the names are proven, but the operator has no credentials: {}", failure.why),
                 opening_failure: Some(failure.why.clone()),
@@ -183,10 +183,10 @@ impl GateState {
         Self { gate: Gate::Shut, reason, opening_failure: None }
     }
 
-    fn open(verdict: Verdict, renewal_failure: Option<&str>) -> Self {
+    fn open(verdict: GateVerdict, renewal_failure: Option<&str>) -> Self {
         let reason = match verdict {
-            Verdict::Good => "every configured name is proven".to_owned(),
-            Verdict::Bad(why) | Verdict::Unproven(why) => format!("it was proven before; now: {why}"),
+            GateVerdict::Good => "every configured name is proven".to_owned(),
+            GateVerdict::Bad(why) | GateVerdict::Unproven(why) => format!("it was proven before; now: {why}"),
         };
         let reason = match renewal_failure {
             Some(failure) => format!("{reason}; the operator's token could not be renewed: {failure}"),
@@ -196,10 +196,10 @@ impl GateState {
     }
 }
 
-fn joined_reason(verdict: Verdict) -> String {
+fn joined_reason(verdict: GateVerdict) -> String {
     match verdict {
-        Verdict::Bad(why) => why,
-        Verdict::Good | Verdict::Unproven(_) => {
+        GateVerdict::Bad(why) => why,
+        GateVerdict::Good | GateVerdict::Unproven(_) => {
             "this node joins a server, and the operator runs there".to_owned()
         }
     }
@@ -212,8 +212,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    fn bad() -> Verdict {
-        Verdict::Bad("N-01: no controller".to_owned())
+    fn bad() -> GateVerdict {
+        GateVerdict::Bad("N-01: no controller".to_owned())
     }
 
     fn renewal(now: Instant) -> Renewal {
@@ -222,7 +222,7 @@ mod tests {
         Renewal::of(&token, HOUR / 2, now)
     }
 
-    fn check(phase: &mut Phase, verdict: &Verdict) -> Option<Delivery> {
+    fn check(phase: &mut Phase, verdict: &GateVerdict) -> Option<Delivery> {
         phase.checked(verdict, false, Instant::now(), Timestamp::UNIX_EPOCH)
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         assert_eq!(check(&mut phase, &bad()), None);
         assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
-        assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
+        assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
         phase.minted(renewal(now));
         assert_eq!(check(&mut phase, &bad()), None);
         let gate_state = phase.gate_state(bad());
@@ -243,11 +243,11 @@ mod tests {
     fn attempts_that_fail_are_further_and_further_apart_until_something_is_bad() {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         for seconds in [1, 2, 4, 8, 10, 10] {
-            assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
+            assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
             assert!(!phase.failed("no answer".to_owned(), false, now), "is in the report, not in the log");
             assert_eq!(phase.pause(), Duration::from_secs(seconds));
         }
-        let gate_state = phase.gate_state(Verdict::Good);
+        let gate_state = phase.gate_state(GateVerdict::Good);
         assert_eq!((gate_state.gate, gate_state.opening_failure.as_deref()), (Gate::Shut, Some("no answer")));
         assert_eq!(check(&mut phase, &bad()), None);
         assert_eq!((phase.pause(), phase.gate_state(bad()).opening_failure), (Duration::ZERO, None));
@@ -261,7 +261,7 @@ mod tests {
         let gate_state = phase.gate_state(bad());
         assert_eq!((gate_state.gate, gate_state.opening_failure), (Gate::Open, None));
         assert!(gate_state.reason.ends_with("could not be renewed: no answer"), "{}", gate_state.reason);
-        assert_eq!(check(&mut phase, &Verdict::Good), Some(Delivery::ManifestsAndToken));
+        assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
         phase.minted(renewal(now));
         assert!(matches!(phase, Phase::Open(_)));
     }
@@ -274,7 +274,7 @@ mod tests {
         assert!(phase.failed("404".to_owned(), false, now));
         assert!(!phase.failed("404".to_owned(), false, now));
         assert!(matches!(phase.renewal(), Some((_, Delivery::ManifestsAndToken))));
-        let reason = phase.gate_state(Verdict::Good).reason;
+        let reason = phase.gate_state(GateVerdict::Good).reason;
         assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let now = Instant::now();
         let mut phase = Phase::Open(renewal(now));
         let later = now + Duration::from_mins(1);
-        assert_eq!(phase.checked(&Verdict::Good, false, later, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(phase.checked(&GateVerdict::Good, false, later, Timestamp::UNIX_EPOCH), None);
         assert_eq!(phase.checked(&bad(), false, later, Timestamp::UNIX_EPOCH + HOUR), Some(Delivery::Token));
     }
 
@@ -292,7 +292,7 @@ mod tests {
         let now = Instant::now();
         let mut phase = Phase::Open(renewal(now));
         assert_eq!(phase.checked(&bad(), true, now, Timestamp::UNIX_EPOCH), None, "it is not proven");
-        let good = phase.checked(&Verdict::Good, true, now, Timestamp::UNIX_EPOCH);
+        let good = phase.checked(&GateVerdict::Good, true, now, Timestamp::UNIX_EPOCH);
         assert_eq!(good, Some(Delivery::ManifestsAndToken));
     }
 
@@ -317,8 +317,10 @@ mod tests {
     #[test]
     fn a_node_that_joins_opens_nothing_and_says_what_is_bad_first() {
         let mut phase = Phase::new(true, true);
-        assert_eq!(check(&mut phase, &Verdict::Good), None);
-        assert!(phase.gate_state(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server"));
+        assert_eq!(check(&mut phase, &GateVerdict::Good), None);
+        assert!(
+            phase.gate_state(GateVerdict::Unproven("no name".to_owned())).reason.contains("joins a server")
+        );
         assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
     }
 }

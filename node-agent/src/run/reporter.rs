@@ -67,7 +67,7 @@ const HEALTH: &str = "weaver.example.com/health";
 
 /// What is carried from round to round.
 #[derive(Default)]
-struct Memory {
+struct ReporterState {
     /// A connection that works.
     client: Option<Client>,
     /// The last round wrote something.
@@ -78,7 +78,7 @@ struct Memory {
     news: Vec<News>,
 }
 
-impl Memory {
+impl ReporterState {
     /// Adds what needs an Event in a report that follows another.
     fn remember(&mut self, before: &NodeReportStatus, desired: &NodeReportStatus) {
         let reported = self.reported.get_or_insert_with(|| node_verdicts::severities(&before.findings));
@@ -103,7 +103,7 @@ pub async fn keep(
         status.checked().await?;
         let mut report = status.subscribe();
         let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE.0));
-        let (mut memory, mut said) = (Memory::default(), None);
+        let (mut memory, mut said) = (ReporterState::default(), None);
         loop {
             let findings = report.borrow_and_update().findings.clone();
             let round =
@@ -160,7 +160,7 @@ async fn publish(
     status: &Status,
     systemctl: Option<&Systemctl>,
     findings: &[Finding],
-    memory: &mut Memory,
+    memory: &mut ReporterState,
 ) -> anyhow::Result<()> {
     let reader = host.clone();
     let read = spawn_blocking(move || {
@@ -239,7 +239,11 @@ fn of_node(name: &str) -> String {
 }
 
 /// The report as the API has it; made where there is none.
-async fn observed(reports: &Api<NodeReport>, name: &str, memory: &mut Memory) -> anyhow::Result<NodeReport> {
+async fn observed(
+    reports: &Api<NodeReport>,
+    name: &str,
+    memory: &mut ReporterState,
+) -> anyhow::Result<NodeReport> {
     let what = of_report(name);
     if let Some(observed) = deadline(&what, reports.get_opt(name)).await? {
         return Ok(observed);
@@ -254,7 +258,7 @@ async fn own(
     reports: &Api<NodeReport>,
     observed: &NodeReport,
     owner: Option<OwnerReference>,
-    memory: &mut Memory,
+    memory: &mut ReporterState,
 ) -> anyhow::Result<()> {
     let Some(owner) = owner else { return Ok(()) };
     let name = &owner.name;
@@ -274,7 +278,7 @@ async fn label(
     node: &PartialObjectMeta<Node>,
     name: &str,
     labels: &Value,
-    memory: &mut Memory,
+    memory: &mut ReporterState,
 ) -> anyhow::Result<()> {
     if differ(node, labels) {
         memory.wrote = true;

@@ -21,9 +21,9 @@ use tracing::warn;
 
 /// When the keeper was last seen at work.
 #[derive(Debug, Clone)]
-pub struct Heartbeat(watch::Sender<Option<Instant>>);
+pub struct KeeperHeartbeat(watch::Sender<Option<Instant>>);
 
-impl Heartbeat {
+impl KeeperHeartbeat {
     /// Of a keeper that has not begun.
     #[must_use]
     pub fn new() -> Self {
@@ -40,7 +40,7 @@ impl Heartbeat {
 /// watchdog, where systemd has one, at half of its time while the keeper was at
 /// work within `bound`.
 pub async fn tell(
-    heartbeat: Heartbeat,
+    heartbeat: KeeperHeartbeat,
     bound: Duration,
     state_file: PathBuf,
     stop: CancellationToken,
@@ -69,7 +69,7 @@ fn touch(state_file: &Path) {
         File::options().write(true).open(state_file).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-async fn feed(heartbeat: &Heartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
+async fn feed(heartbeat: &KeeperHeartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
     let half = limit.map(|limit| limit / 2).filter(|half| !half.is_zero());
     let Some(half) = half else { return std::future::pending().await };
     let mut ticks = interval(half);
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_fed_at_half_of_its_time_while_the_keeper_works() {
         for (limit, want) in [(Some(10), 12), (Some(60), 2), (Some(0), 0), (None, 0)] {
-            let heartbeat = Heartbeat::new();
+            let heartbeat = KeeperHeartbeat::new();
             let mut count = 0;
             let keeper = async {
                 loop {
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_keeper_that_hangs_is_not_fed_for_and_one_that_comes_back_is() {
-        let heartbeat = Heartbeat::new();
+        let heartbeat = KeeperHeartbeat::new();
         let (fed, mut count) = (std::cell::Cell::new(0), 0);
         let feeding = feed(&heartbeat, seconds(25), Some(seconds(10)), || fed.set(fed.get() + 1));
         let mut feeding = std::pin::pin!(feeding);

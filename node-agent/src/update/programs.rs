@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::finding_text::cut;
-use weaver_diagnostics::package_update::apt::{Known, also_installed, policy};
+use weaver_diagnostics::package_update::apt::{AptPackage, also_installed, policy};
 use weaver_diagnostics::package_update::dpkg::{self, Installed};
 use weaver_diagnostics::package_update::plan::{Package, UpgradeRefusal};
 use weaver_diagnostics::package_update::{PACKAGES, apt_error};
@@ -97,7 +97,7 @@ impl Programs {
     ///
     /// # Errors
     /// apt does not say.
-    pub async fn known(&self) -> anyhow::Result<Vec<Known>> {
+    pub async fn known(&self) -> anyhow::Result<Vec<AptPackage>> {
         let own = self.own_source();
         let words = ["policy"].into_iter().chain(own.iter().map(String::as_str)).chain(PACKAGES);
         Ok(policy(&self.answer("apt-cache", words).await?))

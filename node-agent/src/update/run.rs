@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::package_update::definitions::unknown_to;
 use weaver_diagnostics::package_update::plan::{
-    Change, KEPT, Package, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source, plan,
-    stored_refusal,
+    KEPT, Package, PackageChange, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source,
+    plan, stored_refusal,
 };
 use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
 
@@ -25,17 +25,15 @@ pub(super) struct UpdateRun {
     pub(super) packages: Packages,
 }
 
-/// How it ended.
-pub(super) enum Outcome {
+pub(super) enum UpdateOutcome {
     /// With this exit code.
     Ended(u8),
     /// The newest version is the one to leave out.
     LeftOut,
-    /// Nothing was begun.
     Refused(Vec<UpgradeRefusal>),
 }
 
-impl Outcome {
+impl UpdateOutcome {
     /// The exit code; says what stands against it.
     pub(super) fn code(&self) -> u8 {
         match self {
@@ -56,10 +54,10 @@ struct Staged {
 
 impl UpdateRun {
     /// `left_out` is a version that is not to be installed.
-    pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<UpdateOutcome> {
         if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
             let what = "only root may install packages".to_owned();
-            return Ok(Outcome::Refused(vec![UpgradeRefusal {
+            return Ok(UpdateOutcome::Refused(vec![UpgradeRefusal {
                 what,
                 remedy: "put `sudo` in front".to_owned(),
             }]));
@@ -68,19 +66,19 @@ impl UpdateRun {
         if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
-            return Ok(Outcome::Ended(code));
+            return Ok(UpdateOutcome::Ended(code));
         }
         if self.args.resume {
-            return Ok(Outcome::Ended(exit_code::FINE));
+            return Ok(UpdateOutcome::Ended(exit_code::FINE));
         }
         let changes = match self.plan().await? {
             UpdatePlan::Go(changes) => changes,
             UpdatePlan::Nothing { version, source } => {
                 let from = source.map_or(String::new(), |source| format!(" (from {source})"));
                 say(&format!("Config Weaver {version} is installed; there is no newer version{from}."));
-                return Ok(Outcome::Ended(exit_code::FINE));
+                return Ok(UpdateOutcome::Ended(exit_code::FINE));
             }
-            UpdatePlan::Refused(refusals) => return Ok(Outcome::Refused(refusals)),
+            UpdatePlan::Refused(refusals) => return Ok(UpdateOutcome::Refused(refusals)),
         };
         say(&shown(&changes));
         if let Some(version) = left_out.filter(|version| changes.iter().any(|change| change.to == **version))
@@ -88,17 +86,17 @@ impl UpdateRun {
             say(&format!(
                 "{version} was not proven on this host, and is left out: `sudo weaver node update` installs it."
             ));
-            return Ok(Outcome::LeftOut);
+            return Ok(UpdateOutcome::LeftOut);
         }
         if let Some(why) = self.stays_at_a_look() {
             say(&format!("Nothing was changed{why}."));
-            return Ok(Outcome::Ended(exit_code::FINE));
+            return Ok(UpdateOutcome::Ended(exit_code::FINE));
         }
         let Staged { also, one_way } = match self.stage(&changes).await? {
             Ok(staged) => staged,
             Err(refusal) => {
                 self.packages.tidy();
-                return Ok(Outcome::Refused(vec![refusal]));
+                return Ok(UpdateOutcome::Refused(vec![refusal]));
             }
         };
         if !also.is_empty() {
@@ -106,10 +104,10 @@ impl UpdateRun {
         }
         if !self.agreed()? {
             self.packages.tidy();
-            return Ok(Outcome::Ended(exit_code::FINE));
+            return Ok(UpdateOutcome::Ended(exit_code::FINE));
         }
         let mut update = self.begin(&journal, &changes, one_way).await?;
-        Ok(Outcome::Ended(update.forward().await?))
+        Ok(UpdateOutcome::Ended(update.forward().await?))
     }
 
     /// Why nothing is installed, where that was not asked for or cannot be asked.
@@ -167,7 +165,7 @@ impl UpdateRun {
     }
 
     /// Fetches the new packages and looks at them.
-    async fn stage(&self, changes: &[Change]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
+    async fn stage(&self, changes: &[PackageChange]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
         let (programs, packages) = (&self.host.programs, &self.packages);
         packages.empty(&packages.new_ones())?;
         packages.empty(&packages.unpacked())?;
@@ -205,7 +203,7 @@ impl UpdateRun {
     async fn begin<'a>(
         &'a self,
         journal: &'a Journal<UpdateRecord>,
-        changes: &[Change],
+        changes: &[PackageChange],
         one_way: bool,
     ) -> anyhow::Result<Update<'a>> {
         let from: Vec<_> = changes.iter().map(|change| package(&change.name, &change.from)).collect();
@@ -249,9 +247,9 @@ fn package(name: &str, version: &str) -> Package {
     Package { name: name.to_owned(), version: version.to_owned() }
 }
 
-fn shown(changes: &[Change]) -> String {
-    let line = |change: &Change| {
-        let Change { name, from, to, source } = change;
+fn shown(changes: &[PackageChange]) -> String {
+    let line = |change: &PackageChange| {
+        let PackageChange { name, from, to, source } = change;
         format!("  {name} {from} → {to}, from {source}")
     };
     let lines: Vec<_> = changes.iter().map(line).collect();

@@ -8,7 +8,7 @@ use weaver_diagnostics::package_update::schedule::{Attempt, LastUpdate};
 use weaver_diagnostics::when::When;
 
 use super::last_update::RECORD;
-use super::run::{Outcome, UpdateRun};
+use super::run::{UpdateOutcome, UpdateRun};
 use crate::timer_record;
 use crate::upgrade::journal;
 use crate::upgrade::say::say;
@@ -35,18 +35,18 @@ pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
     noted.map(|()| code)
 }
 
-fn attempt(ended: &anyhow::Result<Outcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {
+fn attempt(ended: &anyhow::Result<UpdateOutcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {
     let unproven = |is_back| match last() {
         Some(record) => Attempt::Unproven { version: record.versions().1.to_owned(), is_back },
         None => Attempt::Failed("its record is gone".to_owned()),
     };
     match ended {
-        Ok(Outcome::Ended(exit_code::FINE)) => Attempt::Newest,
-        Ok(Outcome::Ended(exit_code::WENT_BACK)) => unproven(true),
-        Ok(Outcome::Ended(exit_code::STUCK)) => unproven(false),
-        Ok(Outcome::Ended(code)) => Attempt::Failed(format!("exit status {code}")),
-        Ok(Outcome::LeftOut) => Attempt::LeftOut,
-        Ok(Outcome::Refused(refusals)) => {
+        Ok(UpdateOutcome::Ended(exit_code::FINE)) => Attempt::Newest,
+        Ok(UpdateOutcome::Ended(exit_code::WENT_BACK)) => unproven(true),
+        Ok(UpdateOutcome::Ended(exit_code::STUCK)) => unproven(false),
+        Ok(UpdateOutcome::Ended(code)) => Attempt::Failed(format!("exit status {code}")),
+        Ok(UpdateOutcome::LeftOut) => Attempt::LeftOut,
+        Ok(UpdateOutcome::Refused(refusals)) => {
             let why: Vec<_> = refusals.iter().map(ToString::to_string).collect();
             Attempt::Failed(cut(&why.join("; "), LONGEST))
         }

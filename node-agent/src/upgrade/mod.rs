@@ -191,7 +191,7 @@ impl UpgradeRun {
             installed: version_of(&node.program.installed).await,
             server: if is_agent { node.server_version().await } else { None },
             candidate,
-            room: node.room(),
+            free_space: node.free_space(),
         };
         Ok((facts, seen))
     }

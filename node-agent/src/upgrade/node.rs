@@ -13,16 +13,16 @@ use tokio::time::{Instant, sleep, timeout};
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::{Room, Unit, UpgradeRefusal};
+use weaver_diagnostics::k3s_upgrade::plan::{FreeSpace, Unit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_host::progress::Progress;
 
 use super::args::NodeArgs;
 use super::program_files::ProgramFiles;
 use super::say::say;
-use crate::checks::{self, Check};
+use crate::checks::{self, CheckResult};
 use crate::copy_proof::{self, CopySeen};
 use crate::facts::storage::space;
 use crate::host::{Host, KUBELET};
@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// For one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Characters of a reason.
-const WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -111,11 +111,11 @@ impl Node {
 
     /// How much room there is.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn free_space(&self) -> FreeSpace {
         let (program, data) = (self.program.directory(), self.data_dir());
         let free = |path: &Path| Some(space(path)?.1);
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
-        Room { program: free(program), data: free(&data), shared: device(program) == device(&data) }
+        FreeSpace { program: free(program), data: free(&data), shared: device(program) == device(&data) }
     }
 
     fn data_dir(&self) -> PathBuf {
@@ -244,10 +244,10 @@ pub async fn holds(
 }
 
 /// The names that are served: a configured one counts when a handshake has proven it.
-fn served(check: &Check) -> Vec<String> {
+fn served(check: &CheckResult) -> Vec<String> {
     let configured: Vec<_> =
         check.seen.iter().map(|(wanted, seen)| (wanted.name.to_string(), seen)).collect();
-    let proven = configured.iter().filter(|(_, seen)| seen.outcome == Outcome::Proven);
+    let proven = configured.iter().filter(|(_, seen)| seen.outcome == HandshakeOutcome::Proven);
     let proven = proven.map(|(name, _)| name.clone());
     let is_configured = |name: &str| configured.iter().any(|(wanted, _)| wanted.eq_ignore_ascii_case(name));
     let others = check.served.iter().filter(|name| !is_configured(name)).cloned();
@@ -270,7 +270,7 @@ async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Str
 }
 
 fn short(why: &str) -> String {
-    finding_text::cut(why, WORDS)
+    finding_text::cut(why, MAX_MESSAGE)
 }
 
 #[cfg(test)]
@@ -278,19 +278,22 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use weaver_diagnostics::finding::Place as Origin;
-    use weaver_diagnostics::serving::{Observation, Wanted as Name};
+    use weaver_diagnostics::serving::{Observation, WantedName as Name};
 
     use super::*;
 
     #[test]
     fn a_configured_name_counts_when_it_is_proven_and_any_other_when_it_is_in_the_certificate() {
         let certificate = ["kubernetes", "PI.lan", "late.lan", "10.0.0.2"].map(str::to_owned).to_vec();
-        let seen = [("pi.lan", Outcome::Proven), ("late.lan", Outcome::Dates("it has expired".to_owned()))];
+        let seen = [
+            ("pi.lan", HandshakeOutcome::Proven),
+            ("late.lan", HandshakeOutcome::Dates("it has expired".to_owned())),
+        ];
         let seen = seen.map(|(name, outcome)| {
             let name = Name { name: name.parse().unwrap(), origin: Origin::file("/c.yaml") };
             (name, Observation { outcome, served: certificate.clone() })
         });
-        let check = Check {
+        let check = CheckResult {
             findings: Vec::new(),
             proven: false,
             api_address: ([127, 0, 0, 1], 6443).into(),

@@ -150,7 +150,7 @@ fn a_broken_kubeconfig_is_named_and_tried_again() {
 }
 
 #[test]
-fn systemd_is_told_ready_and_stopping() {
+fn systemd_is_notified_ready_and_stopping() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
     let host = Host::debian().server_ca(&ca.pem());

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_node_agent::{
-    node_report::{Card, ChildReport, Gate, Report},
+    node_report::{CardStatus, ChildReport, Gate, Report},
     publish::page::Page,
     report, schemas,
 };
@@ -102,7 +102,7 @@ fn what_is_said_is_what_is_published() {
         operator: child(),
         webhook: child(),
         k3s_blocked: Some(false),
-        card: Some(Card { current: false, reason: "full".into() }),
+        card: Some(CardStatus { current: false, reason: "full".into() }),
         ..Report::unchecked()
     };
     for report in [&whole, &Report::unchecked()] {

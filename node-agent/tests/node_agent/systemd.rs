@@ -368,7 +368,7 @@ fn a_systemctl_that_is_not_there_is_named() {
 }
 
 #[test]
-fn systemd_is_told_ready_alive_the_state_and_stopping() {
+fn systemd_is_notified_ready_alive_the_state_and_stopping() {
     let scene = Scene::new();
     let path = scene.host.path("/notify");
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -55,7 +55,7 @@ impl Events {
 
     /// May one more be told, in another namespace, of what a resource in the namespace `tenant` caused?
     #[must_use]
-    pub fn may_be_told_of(&self, tenant: &str) -> bool {
+    pub fn may_notify_others(&self, tenant: &str) -> bool {
         self.abroad.lock().take(tenant, Instant::now())
     }
 

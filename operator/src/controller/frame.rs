@@ -39,7 +39,7 @@ pub async fn reconcile<K: Reconcile>(
     context: Arc<Context<K>>,
 ) -> Result<Action, Failure> {
     context.namespaces.synced().await;
-    let _room = context.permits.enter(&resource.namespace().unwrap_or_default()).await;
+    let _permit = context.permits.enter(&resource.namespace().unwrap_or_default()).await;
     let begun = Instant::now();
     let done = Box::pin(once(&resource, &context)).await;
     let (action, end) = match done {
@@ -143,15 +143,15 @@ fn noted<K: Reconcile>(
     meta: &ObjectMeta,
     odd: NotUnderstood<K::Status>,
 ) -> (Vec<String>, K::Status) {
-    let now = Some((meta.generation, odd.words.clone()));
+    let now = Some((meta.generation, odd.faults.clone()));
     if memory.not_understood != now {
         warn!(
-            code = code::PARSE_FAILED, kind = K::NOUN, %resource, words = %listed(&odd.words),
+            code = code::PARSE_FAILED, kind = K::NOUN, %resource, faults = %listed(&odd.faults),
             "a resource cannot be parsed and is left as it is"
         );
         memory.not_understood = now;
     }
-    (odd.words, odd.status)
+    (odd.faults, odd.status)
 }
 
 /// Writes the status if it differs from what was `read`, and from what was written since.

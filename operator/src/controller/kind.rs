@@ -20,7 +20,7 @@ use super::pause::Pause;
 use super::permits::Permits;
 use super::rate_limit::RateLimit;
 use super::report::{Reported, ReportedStatus};
-use super::state::{Entry, States};
+use super::state::{StateEntry, States};
 use crate::args::RunOptions;
 use crate::counted::CountedMinter;
 use crate::metrics::Metrics;
@@ -60,7 +60,7 @@ pub trait Reconcile:
     /// What has to be done before a deleted resource may go.
     fn finalize(
         _context: &Context<Self>,
-        _entry: &Entry<Self::Memory>,
+        _entry: &StateEntry<Self::Memory>,
         _memory: &mut Self::Memory,
         _resource: &Guarded<Self>,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
@@ -68,12 +68,12 @@ pub trait Reconcile:
     }
 
     /// Notes what the resource's metadata asks for, before anything else.
-    fn begin(_entry: &Entry<Self::Memory>, _memory: &mut Self::Memory, _meta: &ObjectMeta) {}
+    fn begin(_entry: &StateEntry<Self::Memory>, _memory: &mut Self::Memory, _meta: &ObjectMeta) {}
 
     /// Looks at everything, plans and acts.
     fn act(
         context: &Context<Self>,
-        entry: &Entry<Self::Memory>,
+        entry: &StateEntry<Self::Memory>,
         memory: &mut Self::Memory,
         resource: &Self,
     ) -> impl Future<Output = Result<ReconcileStep<Reconciled<Self::Work>>, Failure>> + Send;

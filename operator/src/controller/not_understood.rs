@@ -19,24 +19,24 @@ use weaver_client::call::{CallError, lookup};
 use crate::watch::ResourceRef;
 
 /// Most bytes of what is said about one field: the parser may repeat its value.
-const MAX_WORDS: usize = 300;
+const MAX_FAULT: usize = 300;
 
 /// An object that cannot be understood, as far as it can.
 #[derive(Debug, PartialEq)]
 pub struct NotUnderstood<S> {
     /// What is wrong: the path of each field and what the parser says about it.
-    pub words: Vec<String>,
+    pub faults: Vec<String>,
     /// Its status. Of one that cannot be read, only the conditions: it differs from any that would be written.
     pub status: S,
 }
 
 /// A kind of ours.
-pub trait Kind:
+pub trait OwnKind:
     Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
 {
 }
 
-impl<K> Kind for K where
+impl<K> OwnKind for K where
     K: Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
 {
 }
@@ -45,7 +45,7 @@ impl<K> Kind for K where
 ///
 /// # Errors
 /// If the API server cannot be asked.
-pub async fn look<K: Kind>(
+pub async fn look<K: OwnKind>(
     client: &Client,
     resource: &ResourceRef,
 ) -> Result<Option<NotUnderstood<K::Status>>, CallError> {
@@ -54,9 +54,9 @@ pub async fn look<K: Kind>(
     Ok(lookup(objects.get(&resource.name)).await?.and_then(|object| judge::<K>(&object.data)))
 }
 
-fn judge<K: Kind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
-    let words = faults::<K>(object);
-    if words.is_empty() {
+fn judge<K: OwnKind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
+    let faults = faults::<K>(object);
+    if faults.is_empty() {
         return None;
     }
     let stored = object.get("status").cloned().unwrap_or_else(|| Value::Object(Map::new()));
@@ -65,7 +65,7 @@ fn judge<K: Kind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
         let part = conditions.map(|list| ("conditions".to_owned(), list));
         serde_json::from_value(Value::Object(part.into_iter().collect())).unwrap_or_default()
     });
-    Some(NotUnderstood { words, status })
+    Some(NotUnderstood { faults, status })
 }
 
 /// A step on the way to a value.
@@ -77,7 +77,7 @@ enum PathPart<'a> {
 
 /// Every field that cannot be read, with what the parser says. No field is required by the types, so each can be
 /// tried alone.
-fn faults<K: Kind>(object: &Value) -> Vec<String> {
+fn faults<K: OwnKind>(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (part, value) in object.as_object().into_iter().flatten() {
         narrow::<K>(&mut vec![PathPart::Field(part)], value, &mut found);
@@ -86,7 +86,7 @@ fn faults<K: Kind>(object: &Value) -> Vec<String> {
 }
 
 /// What the parser says against an object that holds nothing but `value`, in its place; read as the watch reads it.
-fn refusal<K: Kind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
+fn refusal<K: OwnKind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
     let mut object = path.iter().rev().fold(value.clone(), |inner, step| match step {
         PathPart::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
         PathPart::Item(_) => Value::Array(vec![inner]),
@@ -99,8 +99,8 @@ fn refusal<K: Kind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
 }
 
 /// Adds what cannot be read of `value`, as far inside as it is known.
-fn narrow<'a, K: Kind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
-    let Some(words) = refusal::<K>(path, value) else { return };
+fn narrow<'a, K: OwnKind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
+    let Some(fault) = refusal::<K>(path, value) else { return };
     let before = found.len();
     let mut inside = |step: PathPart<'a>, value: &'a Value| {
         path.push(step);
@@ -115,7 +115,7 @@ fn narrow<'a, K: Kind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &m
         _ => {}
     }
     if found.len() == before {
-        found.push(bounded(&format!("{}: {words}", shown(path)), MAX_WORDS));
+        found.push(bounded(&format!("{}: {fault}", shown(path)), MAX_FAULT));
     }
 }
 
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    fn words(object: &Value) -> Vec<String> {
-        judge::<ConfigMapSync>(object).map(|odd| odd.words).unwrap_or_default()
+    fn faults_of(object: &Value) -> Vec<String> {
+        judge::<ConfigMapSync>(object).map(|odd| odd.faults).unwrap_or_default()
     }
 
     #[test]
@@ -166,25 +166,25 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(words(&json!({"spec": spec})), expected, "{spec}");
+            assert_eq!(faults_of(&json!({"spec": spec})), expected, "{spec}");
         }
     }
 
     #[test]
     fn a_service_token_is_judged_as_what_it_is() {
         let odd = judge::<ServiceToken>(&json!({"spec": {"tokens": [{"key": 7}]}})).unwrap();
-        assert_eq!(odd.words, ["spec.tokens[0].key: Invalid type integer `7`. Expected a string"]);
+        assert_eq!(odd.faults, ["spec.tokens[0].key: Invalid type integer `7`. Expected a string"]);
     }
 
     #[test]
     fn a_spec_that_is_no_object_is_named() {
-        let found = words(&json!({"spec": "foo"}));
+        let found = faults_of(&json!({"spec": "foo"}));
         assert!(found.len() == 1 && found[0].starts_with("spec: "), "{found:?}");
     }
 
     #[test]
     fn a_long_value_is_not_repeated_whole() {
-        let found = words(&json!({"spec": {"targets": {"namespaces": "x".repeat(100_000)}}}));
+        let found = faults_of(&json!({"spec": {"targets": {"namespaces": "x".repeat(100_000)}}}));
         assert!(found[0].len() < 400, "{}", found[0].len());
     }
 
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((whole.observed_generation, whole.conditions.len()), (Some(1), 1));
         let broken = json!({"observedGeneration": 1, "conditions": [condition], "counts": "many"});
         let broken = judge::<ConfigMapSync>(&json!({"status": broken})).unwrap();
-        assert!(broken.words[0].starts_with("status.counts: "), "{:?}", broken.words);
+        assert!(broken.faults[0].starts_with("status.counts: "), "{:?}", broken.faults);
         assert_eq!(broken.status.conditions, whole.conditions);
         assert_eq!(broken.status.observed_generation, None, "so it is written again");
         assert_eq!(status(json!({"conditions": "none"})), ConfigMapSyncStatus::default());

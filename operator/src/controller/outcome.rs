@@ -103,7 +103,7 @@ impl<W: Work> Reconciled<W> {
 
     /// As conditions, one of each type. `carried` is what is wrong with the content that conversion carries.
     #[must_use]
-    pub fn verdicts(&self, carried: &[String]) -> Vec<Verdict> {
+    pub fn verdicts(&self, annotation_faults: &[String]) -> Vec<Verdict> {
         let mut verdicts = match self {
             Self::NotUnderstood(faults) => {
                 refused::<W>("NotUnderstood", &format!("the object cannot be parsed: {}", listed(faults)))
@@ -121,8 +121,8 @@ impl<W: Work> Reconciled<W> {
         verdicts.push(self.paused());
         verdicts.push(match self {
             Self::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
-            Self::InvalidSpec(faults) => migrated(faults, carried),
-            _ => migrated(&[], carried),
+            Self::InvalidSpec(faults) => migrated(faults, annotation_faults),
+            _ => migrated(&[], annotation_faults),
         });
         verdicts.insert(0, ready::<W>(&verdicts));
         verdicts

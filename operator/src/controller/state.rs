@@ -12,7 +12,7 @@ use weaver_tenant::Account;
 use super::quiet::Quiet;
 use crate::watch::ResourceRef;
 
-pub struct Entry<T> {
+pub struct StateEntry<T> {
     /// Whose memory this is.
     pub resource: ResourceRef,
     /// Held during a reconciliation.
@@ -25,7 +25,7 @@ pub struct Entry<T> {
     log: Mutex<BTreeMap<&'static str, Quiet>>,
 }
 
-impl<T> Entry<T> {
+impl<T> StateEntry<T> {
     /// Counts a failed reconciliation and tells how many there were in a row.
     pub fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
@@ -57,16 +57,16 @@ impl<T> Entry<T> {
 
 /// Memory of all resources, by uid.
 #[derive(Default)]
-pub struct States<T>(Mutex<HashMap<String, Arc<Entry<T>>>>);
+pub struct States<T>(Mutex<HashMap<String, Arc<StateEntry<T>>>>);
 
 impl<T: Default> States<T> {
     /// The entry of the resource with this uid.
-    pub fn entry(&self, uid: &str, resource: &ResourceRef) -> Arc<Entry<T>> {
+    pub fn entry(&self, uid: &str, resource: &ResourceRef) -> Arc<StateEntry<T>> {
         self.0
             .lock()
             .entry(uid.to_owned())
             .or_insert_with(|| {
-                Arc::new(Entry {
+                Arc::new(StateEntry {
                     resource: resource.clone(),
                     state: AsyncMutex::default(),
                     failures: AtomicU32::new(0),

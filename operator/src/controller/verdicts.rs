@@ -17,16 +17,20 @@ const NAMED: usize = 10;
 ///
 /// `faults` are those of the spec; `carried` is what is wrong with that annotation.
 #[must_use]
-pub fn migrated(faults: &[SpecFault], carried: &[String]) -> Verdict {
+pub fn migrated(faults: &[SpecFault], annotation_faults: &[String]) -> Verdict {
     let missing: Vec<_> = faults.iter().filter(|fault| is_missing(fault)).collect();
-    let ignored =
-        || format!("the annotation {ANNOTATION} has content that is kept but not used: {}", listed(carried));
+    let ignored = || {
+        format!(
+            "the annotation {ANNOTATION} has content that is kept but not used: {}",
+            listed(annotation_faults)
+        )
+    };
     if !missing.is_empty() {
         let mut said: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        said.extend((!carried.is_empty()).then(ignored));
+        said.extend((!annotation_faults.is_empty()).then(ignored));
         return Verdict::new(MIGRATED, Truth::False, "Incomplete", said.join("; "));
     }
-    if !carried.is_empty() {
+    if !annotation_faults.is_empty() {
         let message = format!("{}; correct it there, or set the fields at v1beta1", ignored());
         return Verdict::new(MIGRATED, Truth::False, "CarriedContentIgnored", message);
     }

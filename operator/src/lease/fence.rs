@@ -47,7 +47,7 @@ impl Fence {
         Self { until: Arc::default(), under_way: Arc::default(), in_doubt: Arc::default(), deadline }
     }
 
-    /// Opens it forever.
+    /// Opens it without a limit of time, until it is closed.
     pub fn open(&self) {
         self.until.store(u64::MAX, Ordering::SeqCst);
     }

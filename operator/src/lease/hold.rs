@@ -22,7 +22,7 @@ use super::fence::{Fence, since_boot};
 use super::holder::Origin;
 use super::plan::{Candidate, LeaseStep, Timing, announced, outranking, staying, went_back};
 use crate::code;
-use crate::health::{Health, Heartbeat};
+use crate::health::{Health, LoopHeartbeat};
 use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 
 /// Why a leader leads no more.
@@ -63,11 +63,11 @@ pub struct HeldLease {
     lease: Lease,
     /// When the renewal was sent that succeeded last.
     renewed: Duration,
-    heartbeat: Heartbeat,
+    heartbeat: LoopHeartbeat,
 }
 
 /// What came of a look.
-enum Look {
+enum LeaseAttempt {
     /// It is taken, by a request that was sent then.
     Taken(Box<Lease>, Duration),
     /// It is another's, or left to another; look again then.
@@ -102,11 +102,11 @@ impl Leases {
         loop {
             heartbeat.beat();
             let pause = match self.try_once(&mut candidate).await {
-                Ok(Look::Taken(lease, renewed)) => {
+                Ok(LeaseAttempt::Taken(lease, renewed)) => {
                     self.fence.open_until(renewed + self.timing.fence);
                     return Ok(HeldLease { leases: self, lease: *lease, renewed, heartbeat });
                 }
-                Ok(Look::Held(lease, pause)) => {
+                Ok(LeaseAttempt::Held(lease, pause)) => {
                     let record = Record::of(&lease);
                     if let Some(name) = record.holder.as_ref().filter(|name| reported.as_ref() != Some(*name))
                     {
@@ -116,7 +116,7 @@ impl Leases {
                     self.announce(&lease, &record.candidates, &mut announced).await;
                     pause
                 }
-                Ok(Look::Again(pause)) => pause,
+                Ok(LeaseAttempt::Again(pause)) => pause,
                 // Not found is the namespace.
                 Err(error @ (CallError::Forbidden(_) | CallError::Rejected(_) | CallError::NotFound(_))) => {
                     return Err(error);
@@ -131,14 +131,15 @@ impl Leases {
     }
 
     /// One look and, where it is free, one attempt.
-    async fn try_once(&self, candidate: &mut Candidate) -> Result<Look, CallError> {
+    async fn try_once(&self, candidate: &mut Candidate) -> Result<LeaseAttempt, CallError> {
         let found = lookup(self.api.get(NAME)).await?;
         let record = found.as_ref().map(Record::of);
         let is_gone = |holder: &str| self.origin.is_gone(holder);
         let why = match candidate.judge(record.as_ref(), &self.me, is_gone, since_boot(), &self.timing) {
             LeaseStep::Take(why) => why,
             LeaseStep::Wait(pause) => {
-                return Ok(found.map_or(Look::Again(pause), |lease| Look::Held(Box::new(lease), pause)));
+                return Ok(found
+                    .map_or(LeaseAttempt::Again(pause), |lease| LeaseAttempt::Held(Box::new(lease), pause)));
             }
         };
         let sent = since_boot();
@@ -150,11 +151,11 @@ impl Leases {
                     code = code::LEASE_TAKEN, %why, lease = NAME, me = %self.me.name, priority = self.me.priority,
                     "became the leader"
                 );
-                Ok(Look::Taken(Box::new(lease), sent))
+                Ok(LeaseAttempt::Taken(Box::new(lease), sent))
             }
             // Someone else was faster.
-            Err(CallError::Conflict(_)) => Ok(Look::Again(self.timing.retry)),
-            Err(CallError::NotFound(_)) if found.is_some() => Ok(Look::Again(self.timing.retry)),
+            Err(CallError::Conflict(_)) => Ok(LeaseAttempt::Again(self.timing.retry)),
+            Err(CallError::NotFound(_)) if found.is_some() => Ok(LeaseAttempt::Again(self.timing.retry)),
             Err(error) => Err(error),
         }
     }

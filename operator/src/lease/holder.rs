@@ -38,7 +38,7 @@ pub fn this_process() -> (String, Origin) {
     };
     let pid = std::process::id();
     let name = match state(Path::new("/proc"), pid) {
-        Some(State { start, .. }) if !origin.boot.is_empty() && !origin.namespace.is_empty() => {
+        Some(ProcessState { start, .. }) if !origin.boot.is_empty() && !origin.namespace.is_empty() => {
             let Origin { host, machine, boot, namespace } = &origin;
             format!("{host}_{machine}_{boot}_{namespace}_{pid}_{start}")
         }
@@ -97,16 +97,16 @@ impl Origin {
 }
 
 /// What `/proc/PID/stat` says.
-struct State {
+struct ProcessState {
     /// In ticks after the boot.
     start: u64,
     /// It has ended, and no one has asked how.
     is_dead: bool,
 }
 
-fn state(proc: &Path, pid: u32) -> Option<State> {
+fn state(proc: &Path, pid: u32) -> Option<ProcessState> {
     let stat = Stat::from_file(proc.join(pid.to_string()).join("stat")).ok()?;
-    Some(State { start: stat.starttime, is_dead: matches!(stat.state, 'Z' | 'X' | 'x') })
+    Some(ProcessState { start: stat.starttime, is_dead: matches!(stat.state, 'Z' | 'X' | 'x') })
 }
 
 #[cfg(test)]

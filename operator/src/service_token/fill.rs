@@ -25,7 +25,7 @@ use weaver_tenant::token::{MintError, request};
 use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
-use super::outcome::{End, Key, Trouble};
+use super::outcome::{End, TokenKey, Trouble};
 use super::plan::{
     self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, TokenVerdict,
 };
@@ -64,7 +64,7 @@ pub struct Job<'a> {
 
 /// What is known of a Secret whose content was read at this resourceVersion.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Known {
+pub struct KnownSecret {
     pub version: String,
     pub seen: SeenSecret,
 }
@@ -72,11 +72,11 @@ pub struct Known {
 pub struct Done {
     pub end: End,
     /// Each token that is asked for.
-    pub keys: Vec<Key>,
+    pub keys: Vec<TokenKey>,
     /// Those that were minted and written.
     pub minted: Vec<(String, Why)>,
     /// What the Secret holds now.
-    pub known: Option<Known>,
+    pub known: Option<KnownSecret>,
     /// When something is due next.
     pub next: Option<Timestamp>,
     /// A token was minted, or a write was tried.
@@ -94,9 +94,9 @@ type Minting = BTreeMap<String, Result<Minted, MintError>>;
 /// What one round came to.
 enum Round {
     /// Nothing was to be written, and this is there.
-    Kept(Option<Known>),
+    Kept(Option<KnownSecret>),
     /// It was written, and holds this now.
-    Written(Option<Known>),
+    Written(Option<KnownSecret>),
     /// It was another than the one that was judged: look again.
     Again,
     /// The resource is not there any more, or not for long.
@@ -107,14 +107,14 @@ enum Round {
 impl Job<'_> {
     /// Does it; nothing comes of it where the resource is on its way out. `shown` is what the watch shows, and
     /// `known` what was known last: together they may spare the read.
-    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Option<Done> {
+    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<Done> {
         if let Some(done) = self.spared(shown, known) {
             return Some(done);
         }
         let (mut minting, mut sent) = (Minting::new(), false);
         let mut last = known.map(|known| known.seen.clone());
         for _ in 0..ROUNDS {
-            let found = match lookup(self.secrets().get(&self.desired.place.name)).await {
+            let found = match lookup(self.secrets().get(&self.desired.object_key.name)).await {
                 Ok(found) => found,
                 Err(error) => return Some(Done { sent, ..self.failed(end_of(error), last.as_ref()) }),
             };
@@ -141,12 +141,12 @@ impl Job<'_> {
             };
             return Some(Done { sent, ..done });
         }
-        let words = format!("{} kept changing while it was to be written", self.desired.place);
-        Some(Done { sent, ..self.failed(End::Failed(words), last.as_ref()) })
+        let text = format!("{} kept changing while it was to be written", self.desired.object_key);
+        Some(Done { sent, ..self.failed(End::Failed(text), last.as_ref()) })
     }
 
     /// What is known of exactly the state that the watch shows, if nothing is to be done about it.
-    fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Option<Done> {
+    fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<Done> {
         let (meta, known) = shown.zip(known)?;
         let work = self.plan(Some(&known.seen)).ok()?;
         let is_known = meta.resource_version.as_deref() == Some(&known.version);
@@ -214,11 +214,11 @@ impl Job<'_> {
             };
         }
         let wanted = self.desired.update(&found, &work.removed, &minted);
-        match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {
+        match call(self.secrets().replace(&self.desired.object_key.name, &params(), &wanted)).await {
             Ok(written) => {
                 let keys: Vec<_> = minted.keys().map(String::as_str).take(LOGGED).collect();
                 info!(
-                    code = code::TOKENS_WRITTEN, secret = %self.desired.place, count = minted.len(), minted = ?keys,
+                    code = code::TOKENS_WRITTEN, secret = %self.desired.object_key, count = minted.len(), minted = ?keys,
                     removed = ?work.removed.iter().take(LOGGED).collect::<Vec<_>>(),
                     "wrote tokens to the Secret"
                 );
@@ -262,7 +262,7 @@ impl Job<'_> {
             bound_object_ref: Some(BoundObjectReference {
                 api_version: Some("v1".into()),
                 kind: Some("Secret".into()),
-                name: Some(self.desired.place.name.clone()),
+                name: Some(self.desired.object_key.name.clone()),
                 uid: Some(uid.to_owned()),
             }),
         };
@@ -292,7 +292,7 @@ impl Job<'_> {
     }
 
     fn secrets(&self) -> Api<Object> {
-        let ObjectKey { kind, namespace, .. } = &self.desired.place;
+        let ObjectKey { kind, namespace, .. } = &self.desired.object_key;
         self.tenant.namespaced(kind, namespace)
     }
 
@@ -323,7 +323,7 @@ impl Job<'_> {
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);
-            Key {
+            TokenKey {
                 key: key.clone(),
                 account: self.account(&asked.account),
                 is_generated: asked.generated.is_some(),
@@ -352,7 +352,7 @@ impl Job<'_> {
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());
             let is_valid = |claims: &Claims| claims.account.name == token.account && claims.expires_at > now;
-            Key {
+            TokenKey {
                 key: token.key.clone(),
                 account: self.account(&token.account),
                 is_generated: token.generated.is_some(),
@@ -364,8 +364,8 @@ impl Job<'_> {
     }
 }
 
-fn known(object: &Object, seen: SeenSecret) -> Option<Known> {
-    Some(Known { version: object.metadata.resource_version.clone()?, seen })
+fn known(object: &Object, seen: SeenSecret) -> Option<KnownSecret> {
+    Some(KnownSecret { version: object.metadata.resource_version.clone()?, seen })
 }
 
 fn params() -> PostParams {

@@ -15,17 +15,17 @@ use weaver_copies::account_rights::AccountRight;
 use weaver_copies::rights::Right;
 
 /// One reconcile of a `ServiceToken`.
-pub type Outcome = Reconciled<Work>;
+pub type TokenOutcome = Reconciled<TokenWork>;
 
 /// What was found and done.
 #[derive(Debug)]
-pub struct Work {
+pub struct TokenWork {
     /// Who writes the Secret.
     pub writer: Account,
     pub secret: String,
     pub end: End,
     /// Each token that is asked for, in the order of the spec.
-    pub keys: Vec<Key>,
+    pub keys: Vec<TokenKey>,
     /// Those that were minted and written, and why.
     pub minted: Vec<(String, Why)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
@@ -62,13 +62,13 @@ pub enum End {
     Forbidden(String),
     /// Refused for what it is, by the API server, a policy or a webhook.
     Rejected(String),
-    /// Worth another try.
+    /// It failed otherwise, with this message, and is tried again.
     Failed(String),
 }
 
 /// One token that is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Key {
+pub struct TokenKey {
     /// Key of the Secret.
     pub key: String,
     pub account: Account,
@@ -101,10 +101,10 @@ pub enum Trouble {
     NotWritten,
 }
 
-impl Work {
+impl TokenWork {
     /// Is there something that another reconcile may cure without any event that would announce the cure?
     pub(super) fn may_be_cured(&self) -> bool {
-        let may_pass = |key: &Key| {
+        let may_pass = |key: &TokenKey| {
             matches!(
                 key.trouble,
                 Some(Trouble::Unknown(_) | Trouble::NotMinted(_) | Trouble::WriterMayNotMint)
@@ -131,8 +131,8 @@ pub(super) mod tests {
     use crate::args::{Args, RunOptions, Verb};
 
     /// A reconciliation with these keys.
-    pub fn work(keys: Vec<Key>) -> Work {
-        Work {
+    pub fn work(keys: Vec<TokenKey>) -> TokenWork {
+        TokenWork {
             writer: Account { namespace: "team-a".into(), name: "writer".into() },
             secret: "tokens".into(),
             end: End::Written,
@@ -147,8 +147,8 @@ pub(super) mod tests {
     }
 
     /// The token `a` of `robot`.
-    pub fn key(trouble: Option<Trouble>) -> Key {
-        Key {
+    pub fn key(trouble: Option<Trouble>) -> TokenKey {
+        TokenKey {
             key: "a".into(),
             account: Account { namespace: "team-a".into(), name: "robot".into() },
             is_generated: false,
@@ -177,7 +177,7 @@ pub(super) mod tests {
             (Some(Trouble::Unknown("away".into())), true),
             (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),
         ] {
-            let reconciled = Outcome::Worked(Box::new(work(vec![key(trouble.clone())])));
+            let reconciled = TokenOutcome::Worked(Box::new(work(vec![key(trouble.clone())])));
             assert_eq!(reconciled.wants_retry(), expected, "{trouble:?}");
         }
         for (end, expected) in [
@@ -186,11 +186,12 @@ pub(super) mod tests {
             (End::Rejected("no".into()), true),
             (End::Failed("away".into()), true),
         ] {
-            let reconciled = Outcome::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
+            let reconciled =
+                TokenOutcome::Worked(Box::new(TokenWork { end: end.clone(), ..work(Vec::new()) }));
             assert_eq!(reconciled.wants_retry(), expected, "{end:?}");
         }
-        assert!(Outcome::NoToken(MintError::Forbidden(account())).wants_retry());
-        assert!(!Outcome::InvalidSpec(Vec::new()).wants_retry());
+        assert!(TokenOutcome::NoToken(MintError::Forbidden(account())).wants_retry());
+        assert!(!TokenOutcome::InvalidSpec(Vec::new()).wants_retry());
     }
 
     #[test]
@@ -202,7 +203,7 @@ pub(super) mod tests {
             (Some((at(900), at(10))), 60),
             (Some((at(0), at(9))), 1),
         ] {
-            let reconciled = Outcome::Worked(Box::new(Work { next, ..work(Vec::new()) }));
+            let reconciled = TokenOutcome::Worked(Box::new(TokenWork { next, ..work(Vec::new()) }));
             assert_eq!(reconciled.resync(&options()).as_secs(), expected, "{next:?}");
         }
     }

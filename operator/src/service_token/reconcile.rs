@@ -7,10 +7,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kube::runtime::events::EventType;
 use serde_json::Value;
-use weaver_api::convert::carried_token_faults;
+use weaver_api::convert::token_round_trip_faults;
 use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 
-use super::outcome::{Outcome, Work};
+use super::outcome::{TokenOutcome, TokenWork};
 use super::state::TokenState;
 use super::status::{patch, status};
 use super::why::Why;
@@ -19,7 +19,7 @@ use crate::controller::events::{MINTED, event, reference, turned};
 use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
-use crate::controller::state::Entry;
+use crate::controller::state::StateEntry;
 use crate::controller::verdicts::listed;
 use weaver_tenant::transport::ServerClock;
 
@@ -27,16 +27,16 @@ impl Reconcile for ServiceToken {
     type Memory = TokenState;
     /// The API server's clock.
     type Own = ServerClock;
-    type Work = Work;
+    type Work = TokenWork;
 
     const NOUN: &'static str = "token";
 
     async fn act(
         context: &Context<Self>,
-        entry: &Entry<TokenState>,
+        entry: &StateEntry<TokenState>,
         state: &mut TokenState,
         resource: &Self,
-    ) -> Result<ReconcileStep<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<TokenOutcome>, Failure> {
         // The deletion of one that is on its way out is an event of its own.
         Ok(work(context, entry, state, resource)
             .await
@@ -48,8 +48,8 @@ impl Reconcile for ServiceToken {
         state: &mut TokenState,
         _: &ObjectMeta,
         _: Option<&Pause>,
-        outcome: Outcome,
-    ) -> Result<ReconcileStep<Outcome>, Failure> {
+        outcome: TokenOutcome,
+    ) -> Result<ReconcileStep<TokenOutcome>, Failure> {
         if let Some(work) = outcome.work() {
             context.metrics.issued(&work.minted);
             if work.sent {
@@ -62,17 +62,17 @@ impl Reconcile for ServiceToken {
     fn status(
         context: &Context<Self>,
         before: &ServiceTokenStatus,
-        outcome: &Outcome,
+        outcome: &TokenOutcome,
         meta: &ObjectMeta,
     ) -> ServiceTokenStatus {
         let now = Time(context.own.now());
-        status(before, outcome, &carried_token_faults(meta), meta.generation, &now)
+        status(before, outcome, &token_round_trip_faults(meta), meta.generation, &now)
     }
 
     async fn announce(
         context: &Context<Self>,
         meta: &ObjectMeta,
-        outcome: &Outcome,
+        outcome: &TokenOutcome,
         before: &ServiceTokenStatus,
         now: &ServiceTokenStatus,
     ) {
@@ -86,7 +86,7 @@ impl Reconcile for ServiceToken {
 }
 
 /// Tokens were minted though none was due: anyone who holds the old ones may want to know.
-fn minted_again(work: &Work) -> Option<kube::runtime::events::Event> {
+fn minted_again(work: &TokenWork) -> Option<kube::runtime::events::Event> {
     let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();
     (!said.is_empty()).then(|| event(EventType::Normal, MINTED, "Mint", &listed(&said)))

@@ -23,7 +23,7 @@ use weaver_copies::object::{Object, ObjectKey};
 /// The Secret as it is to be, but for its tokens.
 pub struct Desired {
     pub owner: Owner,
-    pub place: ObjectKey,
+    pub object_key: ObjectKey,
     pub reference: OwnerReference,
     metadata: Metadata,
 }
@@ -42,7 +42,7 @@ impl Desired {
             block_owner_deletion: None,
         };
         Self {
-            place: ObjectKey {
+            object_key: ObjectKey {
                 kind: ObjectKind::SECRET,
                 namespace: owner.namespace.clone(),
                 name: name.to_owned(),
@@ -82,7 +82,7 @@ impl Desired {
     /// A new one, empty: its uid is what tokens are bound to.
     #[must_use]
     pub fn create(&self) -> Object {
-        let meta = self.metadata.of_new(&self.place.namespace, &self.place.name);
+        let meta = self.metadata.of_new(&self.object_key.namespace, &self.object_key.name);
         Object { type_: Some("Opaque".to_owned()), ..self.with(meta, BTreeMap::new()) }
     }
 

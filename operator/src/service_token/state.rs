@@ -2,7 +2,7 @@
 
 use weaver_api::v1beta1::ServiceTokenStatus;
 
-use super::fill::Known;
+use super::fill::KnownSecret;
 use crate::controller::kind::Common;
 use crate::controller::rate_limit::RateLimit;
 use crate::watch::Interest;
@@ -17,7 +17,7 @@ pub struct TokenState {
     /// The watch on its Secret.
     pub watch: Option<Interest>,
     /// What its Secret was seen to hold.
-    pub known: Option<Known>,
+    pub known: Option<KnownSecret>,
     pub common: Common<ServiceTokenStatus>,
 }
 

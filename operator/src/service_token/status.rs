@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{End, Generated, Key, Outcome, Trouble, Work};
+use super::outcome::{End, Generated, TokenKey, TokenOutcome, TokenWork, Trouble};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
@@ -35,12 +35,12 @@ const MAX_MESSAGE: usize = 512;
 #[must_use]
 pub fn status(
     before: &ServiceTokenStatus,
-    outcome: &Outcome,
-    carried: &[String],
+    outcome: &TokenOutcome,
+    annotation_faults: &[String],
     generation: Option<i64>,
     now: &Time,
 ) -> ServiceTokenStatus {
-    let verdicts = outcome.verdicts(carried);
+    let verdicts = outcome.verdicts(annotation_faults);
     let mut status = ServiceTokenStatus {
         observed_generation: generation,
         conditions: conditions::fold(&TOKEN_ORDER, &before.conditions, &verdicts, generation, now),
@@ -61,11 +61,11 @@ pub fn status(
 }
 
 /// The accounts that were made; nothing where there are none and none are wanted any more.
-fn generated(made: &Generated, keys: &[Key]) -> Option<GeneratedStatus> {
-    let keys: Vec<&Key> = keys.iter().filter(|key| key.is_generated).collect();
+fn generated(made: &Generated, keys: &[TokenKey]) -> Option<GeneratedStatus> {
+    let keys: Vec<&TokenKey> = keys.iter().filter(|key| key.is_generated).collect();
     let present = || keys.iter().filter_map(|key| key.present.as_ref());
-    let problem = |key: &&Key| {
-        let message = conditions::bounded(&words(key, key.trouble.as_ref()?), MAX_MESSAGE);
+    let problem = |key: &&TokenKey| {
+        let message = conditions::bounded(&reason(key, key.trouble.as_ref()?), MAX_MESSAGE);
         Some(AccountProblem { account: key.account.name.clone(), message })
     };
     (!keys.is_empty() || made.there > 0).then(|| GeneratedStatus {
@@ -125,9 +125,9 @@ pub fn patch(status: &ServiceTokenStatus) -> Value {
     }})
 }
 
-fn of_key(key: &Key) -> TokenStatus {
+fn of_key(key: &TokenKey) -> TokenStatus {
     let present = key.present.as_ref();
-    let message = key.trouble.as_ref().map(|trouble| words(key, trouble)).unwrap_or_default();
+    let message = key.trouble.as_ref().map(|trouble| reason(key, trouble)).unwrap_or_default();
     TokenStatus {
         key: key.key.clone(),
         account_uid: present.map(|claims| claims.account.uid.clone()),
@@ -138,7 +138,7 @@ fn of_key(key: &Key) -> TokenStatus {
 }
 
 /// What is in the way of a token, and what to do.
-fn words(key: &Key, trouble: &Trouble) -> String {
+fn reason(key: &TokenKey, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
         Trouble::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
@@ -157,8 +157,10 @@ fn words(key: &Key, trouble: &Trouble) -> String {
             key.account
         ),
         Trouble::WriterMayNotMint => format!("the writer may not mint tokens for {}", key.account),
-        Trouble::Unknown(words) if key.is_generated => format!("{} could not be made: {words}", key.account),
-        Trouble::Unknown(words) => format!("{} could not be read: {words}", key.account),
+        Trouble::Unknown(reason) if key.is_generated => {
+            format!("{} could not be made: {reason}", key.account)
+        }
+        Trouble::Unknown(reason) => format!("{} could not be read: {reason}", key.account),
         Trouble::NotMinted(error @ MintError::Forbidden(_)) => {
             format!("{error}; allow it: {}", minting::command(namespace, name))
         }
@@ -167,7 +169,7 @@ fn words(key: &Key, trouble: &Trouble) -> String {
     }
 }
 
-impl controller::outcome::Work for Work {
+impl controller::outcome::Work for TokenWork {
     const ABOUT: &'static [&'static str] = &[TOKENS_FRESH];
     const DONE: &'static str = "Fresh";
     const ACCOUNT: &'static str = "writer";
@@ -198,7 +200,7 @@ impl controller::outcome::Work for Work {
     }
 }
 
-impl Work {
+impl TokenWork {
     fn conflicted(&self) -> Verdict {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
         match self.end {
@@ -228,8 +230,8 @@ impl Work {
 
     fn authorized(&self) -> Verdict {
         match &self.missing_of_accounts {
-            Err(words) => {
-                let message = format!("a request was refused, and the writer's rights are unknown: {words}");
+            Err(reason) => {
+                let message = format!("a request was refused, and the writer's rights are unknown: {reason}");
                 return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
             }
             Ok(missing) if !missing.is_empty() => {
@@ -239,14 +241,14 @@ impl Work {
         }
         match &self.missing {
             // What was refused is the watch, and all is well but that.
-            Err(words) if self.end == End::Written => {
+            Err(reason) if self.end == End::Written => {
                 let message = format!(
-                    "the Secret is polled instead of watched, and the missing right could not be determined: {words}"
+                    "the Secret is polled instead of watched, and the missing right could not be determined: {reason}"
                 );
                 return Verdict::new(AUTHORIZED, Truth::True, "Polled", message);
             }
-            Err(words) => {
-                let message = format!("a request was refused, and the writer's rights are unknown: {words}");
+            Err(reason) => {
+                let message = format!("a request was refused, and the writer's rights are unknown: {reason}");
                 return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
             }
             Ok(missing) if !missing.iter().all(Right::is_for_watching) => {
@@ -283,7 +285,7 @@ impl Work {
 
     /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
     fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
-        let is_foreign = |key: &&Key| key.trouble == Some(Trouble::NotOurs);
+        let is_foreign = |key: &&TokenKey| key.trouble == Some(Trouble::NotOurs);
         let foreign: BTreeSet<&str> =
             self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
         let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);
@@ -306,12 +308,12 @@ impl Work {
     fn troubles(&self, wanted: impl Fn(&Trouble) -> bool) -> Vec<String> {
         let all = self.keys.iter().filter_map(|key| Some((key, key.trouble.as_ref()?)));
         let wanted = all.filter(|(_, trouble)| wanted(trouble));
-        wanted.map(|(key, trouble)| format!("{}: {}", key.key, words(key, trouble))).collect()
+        wanted.map(|(key, trouble)| format!("{}: {}", key.key, reason(key, trouble))).collect()
     }
 
     fn tokens_fresh(&self) -> Verdict {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
-        let (reason, words) = match &self.end {
+        let (reason, text) = match &self.end {
             End::Written => return self.fresh_keys(),
             End::Refused(SecretRefusal::Foreign) => {
                 ("SecretNotOurs", "it is not this ServiceToken's".to_owned())
@@ -324,11 +326,11 @@ impl Work {
             End::Refused(SecretRefusal::Terminating) => {
                 ("SecretTerminating", "it is being deleted and is created again once it is gone".to_owned())
             }
-            End::Forbidden(words) => ("Forbidden", words.clone()),
-            End::Rejected(words) => ("Rejected", words.clone()),
-            End::Failed(words) => ("NotWritten", words.clone()),
+            End::Forbidden(reason) => ("Forbidden", reason.clone()),
+            End::Rejected(reason) => ("Rejected", reason.clone()),
+            End::Failed(reason) => ("NotWritten", reason.clone()),
         };
-        Verdict::new(TOKENS_FRESH, Truth::False, reason, format!("{secret}: {words}"))
+        Verdict::new(TOKENS_FRESH, Truth::False, reason, format!("{secret}: {text}"))
     }
 
     fn fresh_keys(&self) -> Verdict {

@@ -7,12 +7,12 @@ use weaver_tenant::claims::{Claims, Named};
 use super::super::outcome::tests::{key, work};
 use super::*;
 
-fn folded(reconciled: &Outcome) -> ServiceTokenStatus {
+fn folded(reconciled: &TokenOutcome) -> ServiceTokenStatus {
     status(&ServiceTokenStatus::default(), reconciled, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
 }
 
-fn of(work: Work) -> ServiceTokenStatus {
-    folded(&Outcome::Worked(Box::new(work)))
+fn of(work: TokenWork) -> ServiceTokenStatus {
+    folded(&TokenOutcome::Worked(Box::new(work)))
 }
 
 /// A condition as one line.
@@ -39,7 +39,7 @@ fn claims() -> Claims {
 
 #[test]
 fn each_key_tells_of_its_token_and_never_the_token() {
-    let status = of(work(vec![Key { present: Some(claims()), ..key(None) }]));
+    let status = of(work(vec![TokenKey { present: Some(claims()), ..key(None) }]));
     assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
     assert_eq!(status.counts, Some(TokenCounts { desired: 1, fresh: 1 }));
@@ -55,7 +55,7 @@ fn every_type_is_there_from_the_first_reconciliation_and_an_equal_reconciliation
     let first = of(work(vec![key(None)]));
     let types: Vec<_> = first.conditions.iter().map(|condition| condition.type_.as_str()).collect();
     assert_eq!(types, TOKEN_ORDER);
-    let reconciled = Outcome::Worked(Box::new(work(vec![key(None)])));
+    let reconciled = TokenOutcome::Worked(Box::new(work(vec![key(None)])));
     let again = status(&first, &reconciled, &[], Some(1), &Time(Timestamp::from_second(99).unwrap()));
     assert_eq!(again, first);
 }
@@ -98,7 +98,7 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
 
 #[test]
 fn an_account_that_is_gone_does_not_hide_the_other_keys() {
-    let well = Key { key: "b".into(), present: Some(claims()), ..key(None) };
+    let well = TokenKey { key: "b".into(), present: Some(claims()), ..key(None) };
     let status = of(work(vec![key(Some(Trouble::NoAccount)), well]));
     let fresh = shown(&status, TOKENS_FRESH);
     assert!(fresh.starts_with("False/AccountMissing: 1 of 2 tokens are valid; a: "), "{fresh}");
@@ -107,8 +107,10 @@ fn an_account_that_is_gone_does_not_hide_the_other_keys() {
 
 #[test]
 fn a_secret_that_is_not_ours_is_a_conflict() {
-    let status =
-        of(Work { end: End::Refused(SecretRefusal::Foreign), ..work(vec![key(Some(Trouble::NotWritten))]) });
+    let status = of(TokenWork {
+        end: End::Refused(SecretRefusal::Foreign),
+        ..work(vec![key(Some(Trouble::NotWritten))])
+    });
     let conflicted = shown(&status, CONFLICTED);
     assert!(conflicted.starts_with("True/SecretNotOurs: Secret team-a/tokens exists"), "{conflicted}");
     assert!(shown(&status, READY).starts_with("False/SecretNotOurs: "));
@@ -122,7 +124,7 @@ fn how_the_secret_could_not_be_written_is_the_reason() {
         (End::Rejected("too big".into()), "Rejected"),
         (End::Failed("away".into()), "NotWritten"),
     ] {
-        let status = of(Work { end: end.clone(), ..work(vec![key(Some(Trouble::NotWritten))]) });
+        let status = of(TokenWork { end: end.clone(), ..work(vec![key(Some(Trouble::NotWritten))]) });
         assert!(
             shown(&status, READY).starts_with(&format!("False/{reason}: Secret team-a/tokens: ")),
             "{end:?}"
@@ -131,9 +133,9 @@ fn how_the_secret_could_not_be_written_is_the_reason() {
 }
 
 #[test]
-fn a_writer_without_rights_is_told_the_role() {
+fn a_writer_without_rights_sees_the_role() {
     let missing = || Ok(for_writer("team-a", "tokens").into_iter().collect());
-    let status = of(Work {
+    let status = of(TokenWork {
         end: End::Forbidden("no".into()),
         missing: missing(),
         ..work(vec![key(Some(Trouble::NotWritten))])
@@ -141,7 +143,7 @@ fn a_writer_without_rights_is_told_the_role() {
     let ready = shown(&status, READY);
     assert!(ready.starts_with("False/MissingRights: ") && ready.contains("kind: RoleBinding"), "{ready}");
     let blind = for_writer("team-a", "tokens").into_iter().filter(Right::is_for_watching);
-    let status = of(Work { missing: Ok(blind.collect()), ..work(vec![key(None)]) });
+    let status = of(TokenWork { missing: Ok(blind.collect()), ..work(vec![key(None)]) });
     assert!(shown(&status, AUTHORIZED).starts_with("True/Polled: "));
     assert!(shown(&status, READY).starts_with("True/Fresh: "));
 }
@@ -159,7 +161,7 @@ fn no_token_for_the_writer_explains_all() {
             "False/TokenFailed: minting a token for ServiceAccount team-a/robot failed: away",
         ),
     ] {
-        let status = folded(&Outcome::NoToken(error));
+        let status = folded(&TokenOutcome::NoToken(error));
         assert!(shown(&status, READY).starts_with(ready), "{}", shown(&status, READY));
         assert!(status.counts.is_none() && status.tokens.is_empty());
     }
@@ -167,23 +169,23 @@ fn no_token_for_the_writer_explains_all() {
 
 #[test]
 fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() {
-    let status = folded(&Outcome::InvalidSpec(validate_token(None).unwrap_err()));
+    let status = folded(&TokenOutcome::InvalidSpec(validate_token(None).unwrap_err()));
     assert!(shown(&status, MIGRATED).starts_with("False/Incomplete: spec.writer.serviceAccount.name"));
     assert!(shown(&status, READY).starts_with("False/InvalidSpec: "));
-    let odd = folded(&Outcome::NotUnderstood(vec!["spec.tokens: a word".into()]));
+    let odd = folded(&TokenOutcome::NotUnderstood(vec!["spec.tokens: a word".into()]));
     assert!(shown(&odd, READY).contains("spec.tokens: a word"));
 }
 
 /// A reconciliation that has made so many accounts, with these troubles of the first ones.
-fn making(count: usize, troubles: &[Trouble]) -> Work {
+fn making(count: usize, troubles: &[Trouble]) -> TokenWork {
     let keys = (1..=count).map(|n| {
         let account = Account { namespace: "team-a".into(), name: format!("bot-{n}") };
         let trouble = troubles.get(n - 1).cloned();
         let present = trouble.is_none().then(claims);
-        Key { key: format!("{n:03}"), account, is_generated: true, present, trouble }
+        TokenKey { key: format!("{n:03}"), account, is_generated: true, present, trouble }
     });
     let generated = Generated { owner: "bots".into(), there: count, not_removed: Vec::new() };
-    Work { generated: Some(generated), ..work(keys.collect()) }
+    TokenWork { generated: Some(generated), ..work(keys.collect()) }
 }
 
 #[test]
@@ -207,11 +209,11 @@ fn generated_accounts_are_counted_and_only_those_with_a_problem_are_named() {
 }
 
 #[test]
-fn a_writer_that_may_not_make_accounts_is_told_the_role() {
+fn a_writer_that_may_not_make_accounts_sees_the_role() {
     let needed =
         || weaver_copies::account_rights::for_accounts("team-a", ["bot-1"].into_iter()).into_iter().collect();
     let troubles = [Trouble::Unknown("no".into())];
-    let status = of(Work { missing_of_accounts: Ok(needed()), ..making(1, &troubles) });
+    let status = of(TokenWork { missing_of_accounts: Ok(needed()), ..making(1, &troubles) });
     let ready = shown(&status, READY);
     assert!(
         ready.starts_with("False/MissingRights: ServiceAccount team-a/writer may not create, list"),
@@ -221,7 +223,7 @@ fn a_writer_that_may_not_make_accounts_is_told_the_role() {
     assert_eq!(ready.matches("kind: RoleBinding").count(), 1);
     // Both at once.
     let missing = Ok(for_writer("team-a", "tokens").into_iter().collect());
-    let both = of(Work { missing_of_accounts: Ok(needed()), missing, ..making(1, &troubles) });
+    let both = of(TokenWork { missing_of_accounts: Ok(needed()), missing, ..making(1, &troubles) });
     let ready = shown(&both, READY);
     assert!(ready.contains("name: weaver:team-a:writer:tokens:tokens"), "{ready}");
     assert_eq!(ready.matches("kind: RoleBinding").count(), 2);
@@ -230,19 +232,19 @@ fn a_writer_that_may_not_make_accounts_is_told_the_role() {
 #[test]
 fn accounts_that_could_not_be_removed_are_reported_and_counted_until_they_are_gone() {
     let left = Generated { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
-    let status = of(Work { generated: Some(left), ..making(1, &[]) });
+    let status = of(TokenWork { generated: Some(left), ..making(1, &[]) });
     let ready = shown(&status, READY);
     assert!(ready.starts_with("False/AccountsLeft: ") && ready.ends_with("bot-2: away"), "{ready}");
     let generated = status.generated.unwrap();
     assert_eq!((generated.desired, generated.accounts), (1, 2));
     let gone = Generated { owner: "bots".into(), there: 0, not_removed: Vec::new() };
-    assert_eq!(of(Work { generated: Some(gone), ..work(vec![key(None)]) }).generated, None);
+    assert_eq!(of(TokenWork { generated: Some(gone), ..work(vec![key(None)]) }).generated, None);
 }
 
 #[test]
 fn what_is_known_of_generated_tokens_ends_when_the_first_expires() {
     let before = of(making(3, &[]));
-    let nothing = Outcome::NoToken(MintError::AccountMissing(robot()));
+    let nothing = TokenOutcome::NoToken(MintError::AccountMissing(robot()));
     for (second, fresh) in [(3_599, 3), (3_600, 0)] {
         let now = Time(Timestamp::from_second(second).unwrap());
         let after = status(&before, &nothing, &[], Some(1), &now).generated.unwrap();
@@ -252,7 +254,7 @@ fn what_is_known_of_generated_tokens_ends_when_the_first_expires() {
 
 #[test]
 fn a_patch_takes_away_what_is_not_said_any_more() {
-    let patched = patch(&folded(&Outcome::NoToken(MintError::AccountMissing(robot()))));
+    let patched = patch(&folded(&TokenOutcome::NoToken(MintError::AccountMissing(robot()))));
     assert_eq!(patched["status"]["tokens"], Value::Null);
     assert_eq!(patched["status"]["counts"], Value::Null);
     assert_eq!(patched["status"]["generated"], Value::Null);

@@ -23,14 +23,14 @@ use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::fill::{Done, Job, Known};
+use super::fill::{Done, Job, KnownSecret};
 use super::generate::{Accounts, Made, Removed};
-use super::outcome::{End, Generated, Key, Outcome, Trouble, Work};
+use super::outcome::{End, Generated, TokenKey, TokenOutcome, TokenWork, Trouble};
 use super::plan;
 use super::secret::Desired;
 use super::size::{self, Measure};
 use super::state::TokenState;
-use crate::controller::state::Entry;
+use crate::controller::state::StateEntry;
 use crate::watch::{Interest, WatchKey, seen};
 use weaver_client::call::{CallError, lookup};
 use weaver_copies::account_rights::{AccountRight, for_accounts};
@@ -41,27 +41,27 @@ use weaver_copies::rights::{Right, for_writer};
 /// Works on `resource` once; `None` where it turns out to be on its way out.
 pub async fn work(
     context: &Context,
-    entry: &Entry<TokenState>,
+    entry: &StateEntry<TokenState>,
     state: &mut TokenState,
     resource: &ServiceToken,
-) -> Option<Outcome> {
+) -> Option<TokenOutcome> {
     let owner = owner(resource);
     let (asked, wanted) = match valid(resource, &owner) {
         Ok(valid) => valid,
-        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
+        Err(faults) => return Some(TokenOutcome::InvalidSpec(faults)),
     };
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
     entry.uses(&writer);
     let tenant = match context.tenants.client(&writer).await {
         Ok(tenant) => tenant,
-        Err(error) => return Some(Outcome::NoToken(error)),
+        Err(error) => return Some(TokenOutcome::NoToken(error)),
     };
     let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
     let is_generating = asked.generate.is_some();
     if let Some(measure) = Measure::of(&tenant).filter(|_| is_generating)
         && let Err(fault) = size::check(&asked, &measure, &secret)
     {
-        return Some(Outcome::InvalidSpec(vec![fault]));
+        return Some(TokenOutcome::InvalidSpec(vec![fault]));
     }
     let watch = join(context, entry, state, &tenant, &secret);
     let settled = async {
@@ -110,7 +110,7 @@ pub async fn work(
     {
         watch.try_again();
     }
-    Some(Outcome::Worked(Box::new(Work {
+    Some(TokenOutcome::Worked(Box::new(TokenWork {
         writer,
         secret,
         end,
@@ -148,7 +148,7 @@ fn became(owner: &Owner, made: &Made, surplus: &Removed, before: Option<&Generat
 }
 
 /// The accounts whose tokens the Secret holds: each leaves it before the account goes.
-fn held(known: Option<&Known>) -> BTreeSet<&str> {
+fn held(known: Option<&KnownSecret>) -> BTreeSet<&str> {
     let claims = known.into_iter().flat_map(|known| known.seen.keys.values().flatten());
     claims.map(|claims| claims.account.name.as_str()).collect()
 }
@@ -156,7 +156,7 @@ fn held(known: Option<&Known>) -> BTreeSet<&str> {
 /// The watch on the Secret; the one that is open, if it is that.
 fn join(
     context: &Context,
-    entry: &Entry<TokenState>,
+    entry: &StateEntry<TokenState>,
     state: &mut TokenState,
     tenant: &TenantClient,
     secret: &str,
@@ -229,7 +229,7 @@ async fn missing_rights_on_accounts(
     tenant: &TenantClient,
     made: &Made,
     surplus: &Removed,
-    keys: &[Key],
+    keys: &[TokenKey],
 ) -> Result<BTreeSet<AccountRight>, String> {
     let mut names = made.refused.clone();
     let is_forbidden = |error: &CallError| matches!(error, CallError::Forbidden(_));

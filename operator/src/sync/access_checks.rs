@@ -15,7 +15,7 @@ const CONCURRENCY: usize = 16;
 
 /// Has this account a right on objects of this kind in this namespace?
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Check {
+pub struct AccessCheck {
     pub account: Account,
     pub kind: ObjectKind,
     pub namespace: String,
@@ -32,7 +32,7 @@ pub(super) struct Due {
 
 /// Checks that are due, by tenant namespace. Bounded by the accounts in use and the namespaces that change.
 pub struct AccessChecks {
-    due: Mutex<BTreeMap<String, BTreeMap<Check, Due>>>,
+    due: Mutex<BTreeMap<String, BTreeMap<AccessCheck, Due>>>,
     pub(super) added: Notify,
     pub(super) permits: Semaphore,
 }
@@ -45,7 +45,7 @@ impl Default for AccessChecks {
 
 impl AccessChecks {
     /// Has `resource` reconciled if the account has the right. `is_gone`: the namespace was deleted.
-    pub fn add(&self, check: Check, is_gone: bool, resource: ResourceRef) {
+    pub fn add(&self, check: AccessCheck, is_gone: bool, resource: ResourceRef) {
         let mut due = self.due.lock();
         let due = due.entry(check.account.namespace.clone()).or_default().entry(check).or_default();
         due.is_gone = is_gone;
@@ -54,10 +54,10 @@ impl AccessChecks {
     }
 
     /// The check that follows the `last` one, in a circle: no namespace that keeps changing comes always first.
-    pub(super) fn next(&self, tenant: &str, last: Option<&Check>) -> Option<(Check, Due)> {
+    pub(super) fn next(&self, tenant: &str, last: Option<&AccessCheck>) -> Option<(AccessCheck, Due)> {
         let mut all = self.due.lock();
         let due = all.get_mut(tenant)?;
-        let after = last.and_then(|last| due.range::<Check, _>((Excluded(last), Unbounded)).next());
+        let after = last.and_then(|last| due.range::<AccessCheck, _>((Excluded(last), Unbounded)).next());
         let check = after.or_else(|| due.first_key_value()).map(|(check, _)| check.clone());
         let next = check.and_then(|check| due.remove_entry(&check));
         if next.is_none() {
@@ -67,7 +67,7 @@ impl AccessChecks {
     }
 
     /// What came meanwhile is newer.
-    pub(super) fn put_back(&self, check: &Check, failed: Due) {
+    pub(super) fn put_back(&self, check: &AccessCheck, failed: Due) {
         let mut all = self.due.lock();
         let due = all.entry(check.account.namespace.clone()).or_default();
         due.entry(check.clone())
@@ -91,7 +91,7 @@ mod tests {
         let checks = AccessChecks::default();
         let add = |namespace: &str| {
             let account = Account { namespace: "team-a".into(), name: "sync".into() };
-            let check = Check { account, kind: ObjectKind::CONFIG_MAP, namespace: namespace.into() };
+            let check = AccessCheck { account, kind: ObjectKind::CONFIG_MAP, namespace: namespace.into() };
             let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
             checks.add(check, false, resource);
         };

@@ -14,9 +14,9 @@ use super::execute::TargetState;
 
 /// Copies of one resource that could not be written, by place.
 #[derive(Default)]
-pub struct Backoffs(BTreeMap<ObjectKey, Backoff>);
+pub struct Backoffs(BTreeMap<ObjectKey, TargetBackoff>);
 
-struct Backoff {
+struct TargetBackoff {
     state: TargetState,
     /// Digest of the copy that was to be written.
     digest: String,
@@ -27,8 +27,8 @@ struct Backoff {
 impl Backoffs {
     /// What became of the target when it was tried last, if it is not to be tried `now` with the copy of `digest`.
     #[must_use]
-    pub fn backed_off(&self, place: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
-        let backoff = self.0.get(place).filter(|backoff| now < backoff.until)?;
+    pub fn backed_off(&self, key: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
+        let backoff = self.0.get(key).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
         let mended = matches!(backoff.state, TargetState::Rejected(_)) && backoff.digest != digest;
         (!mended).then_some(&backoff.state)
@@ -37,26 +37,26 @@ impl Backoffs {
     /// Notes what became of a target that was tried `now`; the pause grows up to `longest`.
     pub fn note(
         &mut self,
-        place: &ObjectKey,
+        key: &ObjectKey,
         state: &TargetState,
         digest: &str,
         now: Instant,
         longest: Duration,
     ) {
         if !state.backs_off() {
-            self.0.remove(place);
+            self.0.remove(key);
             return;
         }
-        let failures = self.0.get(place).map_or(0, |before| before.failures).saturating_add(1);
+        let failures = self.0.get(key).map_or(0, |before| before.failures).saturating_add(1);
         // A little shorter than that of the reconciliation which is to try again.
         let until = now + backoff::pause(failures, longest, 1.0).mul_f64(0.9);
-        let backoff = Backoff { state: state.clone(), digest: digest.to_owned(), failures, until };
-        self.0.insert(place.clone(), backoff);
+        let backoff = TargetBackoff { state: state.clone(), digest: digest.to_owned(), failures, until };
+        self.0.insert(key.clone(), backoff);
     }
 
     /// Those of other copies are not of interest any more.
     pub fn retain(&mut self, of_interest: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|place, _| of_interest(place));
+        self.0.retain(|key, _| of_interest(key));
     }
 
     /// Everything is tried again: something has changed that may have cured it.

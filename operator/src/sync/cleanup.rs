@@ -113,9 +113,9 @@ pub async fn cleanup<K: Declares>(
         waited: Waited::of(since.elapsed(), context.options.cleanup_patience),
     };
     match verdict(&pass, circumstances) {
-        Verdict::Wait(why) => return Err(why),
-        Verdict::Release => log_release(guarded, &pass),
-        Verdict::ReleaseWithOrphans(left) => {
+        CleanupVerdict::Wait(why) => return Err(why),
+        CleanupVerdict::Release => log_release(guarded, &pass),
+        CleanupVerdict::ReleaseWithOrphans(left) => {
             let refused = matches!(pass, CleanupResult::Refused(_));
             announce_orphans(context, &state.stale_copies.keys().cloned().collect(), guarded, refused, &left)
                 .await;
@@ -170,17 +170,17 @@ async fn announce_orphans<K: Declares>(
     }
     if is_upgrading(guarded.meta()) {
         let known = guarded.0.as_ref().ok();
-        let places = known.and_then(|known| match known.names_kind() {
-            NamedKind::Served(kind) => Some(upstreams_places(kind, &*known.asked()?)),
+        let object_keys = known.and_then(|known| match known.names_kind() {
+            NamedKind::Served(kind) => Some(upstreams_copies(kind, &*known.asked()?)),
             NamedKind::Named(_) => None,
         });
-        name_upstreams(&sync, &places.unwrap_or_default());
+        name_upstreams(&sync, &object_keys.unwrap_or_default());
     }
 }
 
-fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
-    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-    for copies in places.chunks(50) {
+fn name_upstreams(sync: &ResourceRef, object_keys: &BTreeSet<ObjectKey>) {
+    let object_keys: Vec<String> = object_keys.iter().map(ToString::to_string).collect();
+    for copies in object_keys.chunks(50) {
         warn!(
             code = code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
             "objects that the upstream operator made for a deleted resource stay"
@@ -223,31 +223,31 @@ impl Waited {
 }
 
 #[derive(Debug, PartialEq)]
-enum Verdict {
+enum CleanupVerdict {
     Release,
     ReleaseWithOrphans(String),
     Wait(String),
 }
 
-fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> Verdict {
+fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> CleanupVerdict {
     let Circumstances { taken, namespace_goes, waited } = circumstances;
     match pass {
-        CleanupResult::Clean(_) | CleanupResult::NotWanted(_) => Verdict::Release,
+        CleanupResult::Clean(_) | CleanupResult::NotWanted(_) => CleanupVerdict::Release,
         // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
         // the namespace. And what we never held has no copies to wait for.
         CleanupResult::Refused(left) | CleanupResult::Hindered(left) | CleanupResult::Failed(left)
             if namespace_goes || !taken =>
         {
-            Verdict::ReleaseWithOrphans(left.clone())
+            CleanupVerdict::ReleaseWithOrphans(left.clone())
         }
         CleanupResult::Refused(left) if waited >= Waited::ForRights => {
-            Verdict::ReleaseWithOrphans(left.clone())
+            CleanupVerdict::ReleaseWithOrphans(left.clone())
         }
         CleanupResult::Hindered(left) if waited == Waited::LongEnough => {
-            Verdict::ReleaseWithOrphans(left.clone())
+            CleanupVerdict::ReleaseWithOrphans(left.clone())
         }
         CleanupResult::Refused(why) | CleanupResult::Hindered(why) | CleanupResult::Failed(why) => {
-            Verdict::Wait(why.clone())
+            CleanupVerdict::Wait(why.clone())
         }
     }
 }
@@ -255,7 +255,7 @@ fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> Verdict {
 /// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`.
 /// Not where it wants none: what is there may be a copy that an earlier resource of the same name was told to
 /// leave.
-fn named_places(
+fn named_copies(
     kind: ObjectKind,
     spec: &ConfigMapSyncSpec,
     selected: &BTreeSet<String>,
@@ -281,10 +281,10 @@ fn named_places(
 }
 
 /// Where upstream may have put copies. It knew no Secrets.
-fn upstreams_places(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
-    named_places(kind, spec, &BTreeSet::new())
+fn upstreams_copies(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
+    named_copies(kind, spec, &BTreeSet::new())
         .into_iter()
-        .filter(|place| place.kind == ObjectKind::CONFIG_MAP)
+        .filter(|key| key.kind == ObjectKind::CONFIG_MAP)
         .collect()
 }
 
@@ -330,23 +330,24 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         }
         _ => BTreeSet::new(),
     };
-    let named = named_places(kind, &spec, &selected);
+    let named = named_copies(kind, &spec, &selected);
     let source = SpecSource::of(kind, &spec.source.unwrap_or_default());
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
-    let places = known.keys().cloned().chain(named).collect();
+    let object_keys = known.keys().cloned().chain(named).collect();
     let mut upstream = BTreeSet::new();
-    for (place, removal) in stale_copies::remove(context, &tenant, &owner, &source, places, Mode::Write).await
+    for (key, removal) in
+        stale_copies::remove(context, &tenant, &owner, &source, object_keys, Mode::Write).await
     {
         match removal {
             Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
             Ok(Removal::Nothing) => {}
-            Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
+            Ok(Removal::UpstreamStays) => drop(upstream.insert(key)),
             Err(kept) => {
-                left.kept(&place, &kept);
-                let source = known.get(&place).cloned();
+                left.kept(&key, &kept);
+                let source = known.get(&key).cloned();
                 if kept.marked || source.is_some() {
-                    state.stale_copies.insert(place, source.flatten());
+                    state.stale_copies.insert(key, source.flatten());
                 }
             }
         }
@@ -361,12 +362,12 @@ async fn selected_names(tenant: &TenantClient, spec: &ValidSync, left: &mut Left
     if let Some(why) = listed.unlisted
         && !may_find_all(tenant, spec).await
     {
-        let words = |why: &str| format!("its sources in {}: {why}", spec.source_namespace);
+        let text = |why: &str| format!("its sources in {}: {why}", spec.source_namespace);
         match why {
-            Unlisted::Forbidden(why) => left.refused.push(words(&why)),
-            Unlisted::Failed(why) => left.failed.push(words(&why)),
+            Unlisted::Forbidden(why) => left.refused.push(text(&why)),
+            Unlisted::Failed(why) => left.failed.push(text(&why)),
             Unlisted::TooMany | Unlisted::TooManyCopies { .. } => {
-                left.hindered.push(words("too many to look for"));
+                left.hindered.push(text("too many to look for"));
             }
         }
     }
@@ -382,13 +383,13 @@ struct Left {
 }
 
 impl Left {
-    fn kept(&mut self, place: &ObjectKey, kept: &Kept) {
-        let places = match kept.why {
+    fn kept(&mut self, key: &ObjectKey, kept: &Kept) {
+        let object_keys = match kept.why {
             Hindrance::Forbidden(_) => &mut self.refused,
             Hindrance::Rejected(_) => &mut self.hindered,
             Hindrance::Failed(_) => &mut self.failed,
         };
-        places.push(format!("{place}: {}", kept.words()));
+        object_keys.push(format!("{key}: {}", kept.text()));
     }
 
     /// How the pass ended that left these; the copies `upstream` are the upstream operator's.
@@ -405,8 +406,8 @@ impl Left {
 
 /// A call that failed. Someone can mend a conversion webhook of the copied kind, and need not.
 fn unanswered(error: &CallError) -> CleanupResult {
-    let words = error.to_string();
-    if error.is_failed_conversion() { CleanupResult::Hindered(words) } else { CleanupResult::Failed(words) }
+    let text = error.to_string();
+    if error.is_failed_conversion() { CleanupResult::Hindered(text) } else { CleanupResult::Failed(text) }
 }
 
 /// The kind of the copies, at a version at which they are served; or how the pass ends without it.
@@ -441,8 +442,8 @@ async fn may_find_all(tenant: &TenantClient, spec: &ValidSync) -> bool {
 }
 
 /// In words that fit into a line of the log, however many places there are.
-fn line(places: &[Vec<String>]) -> String {
-    bounded(&listed(&places.concat()), MAX_LEFT)
+fn line(object_keys: &[Vec<String>]) -> String {
+    bounded(&listed(&object_keys.concat()), MAX_LEFT)
 }
 
 #[cfg(test)]

@@ -20,20 +20,21 @@ fn a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
         (&hindered, 300, true),
     ] {
         let words = "why".to_owned();
-        let expected = if released { Verdict::ReleaseWithOrphans(words) } else { Verdict::Wait(words) };
+        let expected =
+            if released { CleanupVerdict::ReleaseWithOrphans(words) } else { CleanupVerdict::Wait(words) };
         assert_eq!(verdict(pass, after(seconds)), expected, "{pass:?} after {seconds} s");
         let goes = Circumstances { namespace_goes: true, ..after(0) };
-        assert_eq!(verdict(pass, goes), Verdict::ReleaseWithOrphans("why".into()));
+        assert_eq!(verdict(pass, goes), CleanupVerdict::ReleaseWithOrphans("why".into()));
     }
 }
 
 #[test]
 fn an_unreachable_server_never_makes_us_leave_copies_behind() {
     let failed = CleanupResult::Failed("why".into());
-    assert_eq!(verdict(&failed, after(1_000)), Verdict::Wait("why".into()));
+    assert_eq!(verdict(&failed, after(1_000)), CleanupVerdict::Wait("why".into()));
     let goes = Circumstances { namespace_goes: true, ..after(0) };
-    assert_eq!(verdict(&failed, goes), Verdict::ReleaseWithOrphans("why".into()));
-    assert_eq!(verdict(&CleanupResult::Clean(BTreeSet::new()), after(0)), Verdict::Release);
+    assert_eq!(verdict(&failed, goes), CleanupVerdict::ReleaseWithOrphans("why".into()));
+    assert_eq!(verdict(&CleanupResult::Clean(BTreeSet::new()), after(0)), CleanupVerdict::Release);
 }
 
 #[test]
@@ -45,14 +46,14 @@ fn what_only_upstreams_finalizer_holds_waits_for_nothing() {
     ];
     for pass in pending {
         let untaken = Circumstances { taken: false, ..after(0) };
-        assert_eq!(verdict(&pass, untaken), Verdict::ReleaseWithOrphans("why".into()));
+        assert_eq!(verdict(&pass, untaken), CleanupVerdict::ReleaseWithOrphans("why".into()));
     }
 }
 
 #[test]
 fn copies_that_are_to_stay_are_never_waited_for() {
     let orphaned = CleanupResult::NotWanted("spec.deletionPolicy: Orphan");
-    assert_eq!(verdict(&orphaned, after(0)), Verdict::Release);
+    assert_eq!(verdict(&orphaned, after(0)), CleanupVerdict::Release);
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {
 #[test]
 fn places_are_named_by_any_spec_that_names_them() {
     let kind = ObjectKind::CONFIG_MAP;
-    let place =
+    let key =
         |namespace: &str, name: &str| ObjectKey { kind, namespace: namespace.into(), name: name.into() };
     for (value, expected) in [
         (json!({}), vec![]),
@@ -78,18 +79,18 @@ fn places_are_named_by_any_spec_that_names_them() {
         (json!({"source": {"name": "a/../b"}, "targets": {"namespaces": ["foo"]}}), vec![]),
         (
             json!({"source": {"name": "a"}, "targets": {"namespaces": ["foo", "No", "bar", "baz"], "exclude": ["baz"]}}),
-            vec![place("bar", "a"), place("foo", "a")],
+            vec![key("bar", "a"), key("foo", "a")],
         ),
         (
             json!({"source": {"name": "a"}, "targets": {"namespaces": ["foo"], "name": "b"}}),
-            vec![place("foo", "b")],
+            vec![key("foo", "b")],
         ),
         (
             json!({"source": {"name": "a"}, "targets": {"namespaces": ["foo"], "namePrefix": "x-"}}),
-            vec![place("foo", "x-a")],
+            vec![key("foo", "x-a")],
         ),
     ] {
-        let found = named_places(kind, &spec(value.clone()), &BTreeSet::new());
+        let found = named_copies(kind, &spec(value.clone()), &BTreeSet::new());
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{value}");
     }
     let several = spec(json!({
@@ -97,5 +98,5 @@ fn places_are_named_by_any_spec_that_names_them() {
         "targets": {"namespaces": ["foo"], "nameSuffix": ".x"},
     }));
     let selected = ["b".to_owned(), "c".repeat(253)].into();
-    assert_eq!(named_places(kind, &several, &selected), [place("foo", "b.x")].into());
+    assert_eq!(named_copies(kind, &several, &selected), [key("foo", "b.x")].into());
 }

@@ -9,7 +9,7 @@ use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::declared::Declares;
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{Outcome, SourceWork, Work};
+use super::outcome::{SourceWork, SyncOutcome, SyncWork};
 use crate::controller::events::{
     ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
 };
@@ -23,7 +23,7 @@ use weaver_copies::plan::Before;
 pub async fn tell_of<K: Declares>(
     events: &Events,
     resource: &ObjectMeta,
-    outcome: &Outcome,
+    outcome: &SyncOutcome,
     before: &ConfigMapSyncStatus,
     now: &ConfigMapSyncStatus,
 ) {
@@ -36,34 +36,34 @@ pub async fn tell_of<K: Declares>(
 
 /// Tells those who answer for the namespaces of these copies that they stay, though their resource goes: in each
 /// copy's own namespace, and no more than its marks say. `places` are only those where they were seen.
-pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
-    for place in places.iter().take_while(|_| events.may_be_told_of(&sync.namespace)) {
+pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, keys: &BTreeSet<ObjectKey>) {
+    for key in keys.iter().take_while(|_| events.may_notify_others(&sync.namespace)) {
         let about = ObjectReference {
-            api_version: Some(place.kind.api_version()),
-            kind: Some(place.kind.as_str().to_owned()),
-            namespace: Some(place.namespace.clone()),
-            name: Some(place.name.clone()),
+            api_version: Some(key.kind.api_version()),
+            kind: Some(key.kind.as_str().to_owned()),
+            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.clone()),
             ..ObjectReference::default()
         };
         let note = format!(
             "copy of {kind} {sync}, which no longer exists and whose account may not delete it: `weaver \
             orphans delete {object}` deletes it, `weaver orphans adopt {object}` keeps it as an ordinary object",
             kind = K::kind(&()),
-            object = source_reference(place)
+            object = source_reference(key)
         );
         events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;
     }
 }
 
 /// What was done to objects beyond creating, updating and removing copies.
-fn done<K: Declares>(work: &Work) -> Vec<Event> {
+fn done<K: Declares>(work: &SyncWork) -> Vec<Event> {
     let of = |wanted: CopyChange| -> Vec<String> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
         let of = |source: &SourceWork| -> Vec<String> {
-            let places = source.targets.iter().filter(|(_, state)| wrote(state));
-            let place = |namespace| ObjectKey::of_copy(&work.spec, namespace, &source.copy_name).to_string();
-            places.map(|(namespace, _)| place(namespace)).collect()
+            let keys = source.targets.iter().filter(|(_, state)| wrote(state));
+            let key = |namespace| ObjectKey::of_copy(&work.spec, namespace, &source.copy_name).to_string();
+            keys.map(|(namespace, _)| key(namespace)).collect()
         };
         work.sources.values().flat_map(of).collect()
     };
@@ -82,9 +82,9 @@ fn done<K: Declares>(work: &Work) -> Vec<Event> {
     ]
     .into_iter()
     .filter_map(|(change, reason, message)| {
-        let places = of(change);
-        (!places.is_empty())
-            .then(|| event(EventType::Normal, reason, "Sync", &format!("{message}: {}", listed(&places))))
+        let keys = of(change);
+        (!keys.is_empty())
+            .then(|| event(EventType::Normal, reason, "Sync", &format!("{message}: {}", listed(&keys))))
     })
     .collect()
 }

@@ -180,13 +180,13 @@ fn failure(code: u16, reason: &str) -> Value {
 }
 
 impl Inner {
-    /// Someone is told something.
+    /// An Event is written.
     fn note(&mut self, path: &str, body: &Value) {
         let about = &body["regarding"];
         let [reason, kind, name] =
             [&body["reason"], &about["kind"], &about["name"]].map(|text| text.as_str());
-        let told_in = path.split("/namespaces/").nth(1).unwrap_or_default();
-        self.notes.push(format!("{told_in} {}", body["note"].as_str().unwrap_or_default()));
+        let namespace = path.split("/namespaces/").nth(1).unwrap_or_default();
+        self.notes.push(format!("{namespace} {}", body["note"].as_str().unwrap_or_default()));
         self.events.push([reason, kind, name].map(Option::unwrap_or_default).join(" "));
     }
 

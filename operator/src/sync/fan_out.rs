@@ -13,7 +13,7 @@ use weaver_api::kind::ObjectKind;
 use super::Context;
 use super::declared::Declares;
 use super::execute::{self, CopyChange, Mode, TargetState};
-use super::progress::Progress;
+use super::progress::FanOutProgress;
 use super::state::{ResumeAt, SyncState};
 use super::watches::Watches;
 use crate::metrics::Written;
@@ -60,13 +60,13 @@ pub async fn fan_out<K: Declares>(
     let tries = stream::iter(order.clone())
         .enumerate()
         .map(|(begun, namespace)| {
-            let place = job.copy.place(&namespace);
-            let known = state.verified.get(&place);
-            let step = by_metadata(job.copy, &state.watches.see(&place), known);
+            let key = job.copy.object_key(&namespace);
+            let known = state.verified.get(&key);
+            let step = by_metadata(job.copy, &state.watches.see(&key), known);
             let served = context.namespaces.serves(&namespace);
             let tenant = &job.tenant.account.namespace;
             let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
-            let backoff = state.backoffs.backed_off(&place, &job.copy.digest, now);
+            let backoff = state.backoffs.backed_off(&key, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, backoff) {
@@ -87,14 +87,14 @@ pub async fn fan_out<K: Declares>(
             }
         })
         .buffer_unordered(concurrency(job.copy.kind));
-    let done = Progress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
+    let done = FanOutProgress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
 
     let mut outcomes = BTreeMap::new();
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
-        let place = job.copy.place(&namespace);
-        state.backoffs.note(&place, &outcome, &job.copy.digest, now, context.options.retry);
-        remember(state, place, &outcome);
+        let key = job.copy.object_key(&namespace);
+        state.backoffs.note(&key, &outcome, &job.copy.digest, now, context.options.retry);
+        remember(state, key, &outcome);
         outcomes.insert(namespace, outcome);
     }
     for change in outcomes.values().filter_map(written) {
@@ -113,16 +113,16 @@ fn concurrency(kind: ObjectKind) -> usize {
 }
 
 /// What is known of the copy at `place` from now on.
-fn remember(state: &mut SyncState, place: ObjectKey, outcome: &TargetState) {
+fn remember(state: &mut SyncState, key: ObjectKey, outcome: &TargetState) {
     match outcome {
-        TargetState::Synced(verified, _) => drop(state.verified.insert(place, verified.clone())),
+        TargetState::Synced(verified, _) => drop(state.verified.insert(key, verified.clone())),
         // Not ours, or not there: there is nothing of ours to remember or to remove.
-        TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+        TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&key)),
         // Its own watch told that it went, as it does where a whole namespace is deleted.
         TargetState::Forbidden(_) | TargetState::NamespaceTerminating
-            if state.watches.see(&place) == SeenCopy::Nothing =>
+            if state.watches.see(&key) == SeenCopy::Nothing =>
         {
-            state.verified.remove(&place);
+            state.verified.remove(&key);
         }
         // It may well be there still, in the state that was known.
         _ => {}

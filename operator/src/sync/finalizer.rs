@@ -12,7 +12,7 @@ use weaver_client::call::{CallError, call};
 
 use super::declared::Declares;
 use crate::controller::kind::Guarded;
-use weaver_copies::finalizers::{Claim, after, is_upgrading};
+use weaver_copies::finalizers::{FinalizerChange, after, is_upgrading};
 
 fn is_pinned(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION)
@@ -25,7 +25,7 @@ fn is_pinned(meta: &ObjectMeta) -> bool {
 pub async fn set<K: Declares>(
     api: &Api<Guarded<K>>,
     meta: &ObjectMeta,
-    claim: Claim,
+    claim: FinalizerChange,
 ) -> Result<(), CallError> {
     write(api, meta, &json!({"metadata": metadata(meta, claim)})).await
 }
@@ -60,18 +60,19 @@ pub async fn release_not_understood<K: Declares>(
     api: &Api<Guarded<K>>,
     meta: &ObjectMeta,
 ) -> Result<(), CallError> {
-    match set(api, meta, Claim::Release).await {
+    match set(api, meta, FinalizerChange::Release).await {
         Err(CallError::Rejected(_)) => {
-            write(api, meta, &json!({"metadata": metadata(meta, Claim::Release), "spec": null})).await
+            write(api, meta, &json!({"metadata": metadata(meta, FinalizerChange::Release), "spec": null}))
+                .await
         }
         done => done,
     }
 }
 
-fn metadata(meta: &ObjectMeta, claim: Claim) -> Value {
+fn metadata(meta: &ObjectMeta, claim: FinalizerChange) -> Value {
     let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), claim);
     let mut changed = json!({"resourceVersion": meta.resource_version, "finalizers": finalizers});
-    if is_pinned(meta) && claim != Claim::Take {
+    if is_pinned(meta) && claim != FinalizerChange::Take {
         changed["annotations"] = json!({UPSTREAM_SOURCE_ANNOTATION: null});
     }
     changed

@@ -19,7 +19,7 @@ use weaver_copies::kinds::{Treatment, treatment};
 
 use super::access_checks::AccessChecks;
 use super::declared::NamedKind;
-use super::outcome::Outcome;
+use super::outcome::SyncOutcome;
 use super::verdicts::{KIND_NOT_COPIED, KIND_NOT_SERVED, KIND_UNKNOWN};
 
 /// How long an answer is used.
@@ -50,7 +50,7 @@ pub enum NoKind {
 impl NoKind {
     /// What follows for a resource that wants them copied.
     #[must_use]
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> SyncOutcome {
         let stay = "existing copies stay as they are";
         let (reason, message, passes) = match self {
             Self::Never(message) => (KIND_NOT_COPIED, message, false),
@@ -75,7 +75,7 @@ impl NoKind {
                 (KIND_UNKNOWN, format!("which kinds the API server serves is not known: {error}"), true)
             }
         };
-        Outcome::Unable { reason, message, passes }
+        SyncOutcome::Unable { reason, message, passes }
     }
 }
 

@@ -49,7 +49,7 @@ mod policies_tests;
 #[cfg(test)]
 mod reconcile_tests;
 #[cfg(test)]
-mod same_words_tests;
+mod same_message_tests;
 #[cfg(test)]
 mod upgrade_tests;
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn needed_rights(
     let writes = writes.filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
     let removals = stale_copies.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
-    let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
+    let removals = removals.map(|(object_key, _)| (object_key.kind, &object_key.namespace));
     let targets: BTreeSet<(ObjectKind, &String)> = watches.chain(writes).chain(removals).collect();
     needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));
     (needed, targets.len().saturating_sub(EXPLAINED))

@@ -19,11 +19,11 @@ use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::Right;
 
 /// One reconciliation of a sync.
-pub type Outcome = Reconciled<Work>;
+pub type SyncOutcome = Reconciled<SyncWork>;
 
 /// What the tenant's identity found and did.
 #[derive(Debug)]
-pub struct Work {
+pub struct SyncWork {
     pub account: Account,
     /// What was asked for.
     pub spec: ValidSync,
@@ -38,7 +38,7 @@ pub struct Work {
     pub stale: StaleCopies,
     pub rights: Rights,
     /// What the watches show.
-    pub watched: Watched,
+    pub watched: WatchSummary,
     /// There are copies, and our finalizer does not hold the resource.
     pub unheld: bool,
 }
@@ -103,7 +103,7 @@ pub struct Rights {
 
 /// What the watches show.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct WatchSummary {
     /// Of the source, or of a copy, none tells at present.
     pub blind: bool,
     /// How many places are not watched because the tenant's watches are as many, or keep as much, as they may.
@@ -150,7 +150,7 @@ impl SourceState {
     }
 }
 
-impl Outcome {
+impl SyncOutcome {
     /// Is there something to write that had to wait until the resource is held by our finalizer?
     #[must_use]
     pub fn wants_finalizer(&self) -> bool {
@@ -174,7 +174,7 @@ impl Outcome {
     }
 }
 
-impl Work {
+impl SyncWork {
     /// Each copy that was tried, with its source and its namespace.
     pub(super) fn copies(&self) -> impl Iterator<Item = (&SourceWork, &str, &TargetState)> {
         copied(&self.sources, self.merged.as_ref()).flat_map(|source| {

@@ -49,7 +49,7 @@ fn source(targets: &[(&str, TargetState)]) -> SourceWork {
 }
 
 /// What a reconciliation of [`spec`] found whose source is in this state.
-pub fn without_copies(state: SourceState) -> Work {
+pub fn without_copies(state: SourceState) -> SyncWork {
     let mut work = work(&[]);
     if let Some(source) = work.sources.get_mut("settings") {
         source.state = state;
@@ -58,10 +58,10 @@ pub fn without_copies(state: SourceState) -> Work {
 }
 
 /// What a reconciliation of [`spec`] found.
-pub fn work(targets: &[(&str, TargetState)]) -> Work {
+pub fn work(targets: &[(&str, TargetState)]) -> SyncWork {
     let names: Vec<&str> = targets.iter().map(|(namespace, _)| *namespace).collect();
     let spec = valid(spec(if names.is_empty() { &["foo"] } else { &names }));
-    Work {
+    SyncWork {
         account: account(),
         selection: Selection { desired: spec.targets.clone(), ..Selection::default() },
         spec,
@@ -70,7 +70,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         unlisted: None,
         stale: StaleCopies::default(),
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
-        watched: Watched::default(),
+        watched: WatchSummary::default(),
         unheld: false,
     }
 }
@@ -79,7 +79,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
 pub type Selected<'a> = (&'a str, SourceState, &'a [(&'a str, TargetState)]);
 
 /// What a reconciliation found whose sources, all in team-a, labels select; their copies are called `x-…`.
-pub fn selected(sources: &[Selected<'_>]) -> Work {
+pub fn selected(sources: &[Selected<'_>]) -> SyncWork {
     let mut raw = spec(&["foo", "bar"]);
     raw["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
     raw["targets"]["namePrefix"] = json!("x-");
@@ -88,7 +88,7 @@ pub fn selected(sources: &[Selected<'_>]) -> Work {
         ((*name).to_owned(), SourceWork { state, copy_name, ..source(targets) })
     });
     let sources = sources.collect();
-    Work { spec: valid(raw), sources, ..work(&[("foo", synced()), ("bar", synced())]) }
+    SyncWork { spec: valid(raw), sources, ..work(&[("foo", synced()), ("bar", synced())]) }
 }
 
 /// As from a source that has the keys a and b.
@@ -101,8 +101,8 @@ pub fn clash() -> Clash {
     Content::of(&source).chosen(&keys).err().unwrap()
 }
 
-fn worked(targets: &[(&str, TargetState)]) -> Outcome {
-    Outcome::Worked(Box::new(work(targets)))
+fn worked(targets: &[(&str, TargetState)]) -> SyncOutcome {
+    SyncOutcome::Worked(Box::new(work(targets)))
 }
 
 #[test]
@@ -132,13 +132,13 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
     let mut dry = work(&[("foo", synced())]);
     dry.spec.dry_run = true;
     for reconciled in [
-        Outcome::Worked(Box::new(dry)),
-        Outcome::Worked(Box::new(without_source)),
-        Outcome::Worked(Box::new(clashing)),
-        Outcome::NotUnderstood(Vec::new()),
-        Outcome::InvalidSpec(validate(None).unwrap_err()),
-        Outcome::Suspended,
-        Outcome::NoToken(MintError::AccountMissing(account())),
+        SyncOutcome::Worked(Box::new(dry)),
+        SyncOutcome::Worked(Box::new(without_source)),
+        SyncOutcome::Worked(Box::new(clashing)),
+        SyncOutcome::NotUnderstood(Vec::new()),
+        SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
+        SyncOutcome::Suspended,
+        SyncOutcome::NoToken(MintError::AccountMissing(account())),
     ] {
         assert!(!reconciled.ends_upgrade(), "{reconciled:?}");
     }
@@ -165,15 +165,15 @@ fn the_spec_says_how_often_it_is_compared() {
         priority: 0,
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
-    let polled = Work { watched: Watched { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
+    let polled = SyncWork { watched: WatchSummary { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
     let mut hidden = work(&[("foo", synced())]);
     hidden.selection.hidden = true;
     for (reconciled, by_itself, by_flag) in [
-        (Outcome::Worked(Box::new(often)), minute, day),
+        (SyncOutcome::Worked(Box::new(often)), minute, day),
         (worked(&[("foo", synced())]), Duration::from_mins(10), day),
-        (Outcome::Suspended, Duration::from_mins(10), day),
-        (Outcome::Worked(Box::new(hidden)), five, five),
-        (Outcome::Worked(Box::new(polled)), minute, minute),
+        (SyncOutcome::Suspended, Duration::from_mins(10), day),
+        (SyncOutcome::Worked(Box::new(hidden)), five, five),
+        (SyncOutcome::Worked(Box::new(polled)), minute, minute),
         (worked(&[("foo", synced()), ("bar", TargetState::NamespaceTerminating)]), minute, minute),
     ] {
         let found = (reconciled.resync(&options(None)), reconciled.resync(&options(Some(day))));

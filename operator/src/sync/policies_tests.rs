@@ -158,8 +158,8 @@ async fn what_could_not_be_seen_when_it_was_searched_for_goes_with_the_resource(
     assert_eq!(world.condition("Ready")["status"], "False");
     // A copy of an earlier life, which the account may see only now.
     let metadata = world.object("bar", "settings").unwrap()["metadata"].clone();
-    let marks = json!({"labels": metadata["labels"], "annotations": metadata["annotations"]});
-    world.put("baz", "settings", "settings", &marks);
+    let metadata_of_copy = json!({"labels": metadata["labels"], "annotations": metadata["annotations"]});
+    world.put("baz", "settings", "settings", &metadata_of_copy);
     world.delete();
     world.settle().await;
     assert!(world.is_deleted());

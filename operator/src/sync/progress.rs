@@ -26,7 +26,7 @@ use crate::controller::kind::Common;
 const EVERY: Duration = Duration::from_secs(5);
 
 /// A fan-out that is reported while it runs.
-pub struct Progress<'a, K: Declares> {
+pub struct FanOutProgress<'a, K: Declares> {
     context: &'a Context<K>,
     common: &'a mut Common<ConfigMapSyncStatus>,
     sync: &'a K,
@@ -34,7 +34,7 @@ pub struct Progress<'a, K: Declares> {
     all: usize,
 }
 
-impl<'a, K: Declares> Progress<'a, K> {
+impl<'a, K: Declares> FanOutProgress<'a, K> {
     pub fn of(
         context: &'a Context<K>,
         common: &'a mut Common<ConfigMapSyncStatus>,

@@ -19,7 +19,7 @@ use tracing::debug;
 use weaver_tenant::token::MintError;
 
 use super::Context;
-use super::access_checks::Check;
+use super::access_checks::AccessCheck;
 use super::declared::Declares;
 use super::targets::{Reaction, reaction};
 use crate::watch::{NamespaceChange, ResourceRef};
@@ -85,7 +85,7 @@ pub fn react<K: Declares>(context: &Context<K>, sync: &K, change: NamespaceChang
         Reaction::None => {}
         Reaction::Reconcile => context.reconcile_now(ResourceRef::of(sync)),
         Reaction::ReconcileIfAllowed(account, kind) => {
-            let check = Check { account, kind, namespace: change.name.to_owned() };
+            let check = AccessCheck { account, kind, namespace: change.name.to_owned() };
             context.own.checks.add(check, change.now.is_none(), ResourceRef::of(sync));
         }
     }
@@ -93,7 +93,7 @@ pub fn react<K: Declares>(context: &Context<K>, sync: &K, change: NamespaceChang
 
 async fn is_allowed<K: Declares>(
     context: &Context<K>,
-    check: &Check,
+    check: &AccessCheck,
     is_gone: bool,
 ) -> Result<bool, CallError> {
     let tenant = match context.tenants.client(&check.account).await {

@@ -12,14 +12,14 @@ use kube::Resource as _;
 use kube::api::Api;
 use serde_json::Value;
 use tracing::{info, warn};
-use weaver_api::convert::carried_faults;
+use weaver_api::convert::round_trip_faults;
 use weaver_api::ownership::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::declared::{Declares, message_of_kind};
 use super::finalizer;
 use super::kinds::Own;
-use super::outcome::{Outcome, Work};
+use super::outcome::{SyncOutcome, SyncWork};
 use super::state::SyncState;
 use super::status::patch;
 use super::work::work;
@@ -28,14 +28,14 @@ use crate::code;
 use crate::controller::kind::{Common, Context, Failure, Guarded, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
-use crate::controller::state::Entry;
+use crate::controller::state::StateEntry;
 use crate::watch::ResourceRef;
-use weaver_copies::finalizers::{Claim, is_taken, is_upgrading};
+use weaver_copies::finalizers::{FinalizerChange, is_taken, is_upgrading};
 
 impl<K: Declares> Reconcile for K {
     type Memory = SyncState;
     type Own = Own;
-    type Work = Work;
+    type Work = SyncWork;
 
     const NOUN: &'static str = K::WORD;
 
@@ -45,7 +45,7 @@ impl<K: Declares> Reconcile for K {
 
     async fn finalize(
         context: &Context<Self>,
-        entry: &Entry<SyncState>,
+        entry: &StateEntry<SyncState>,
         state: &mut SyncState,
         guarded: &Guarded<K>,
     ) -> Result<(), Failure> {
@@ -60,13 +60,13 @@ impl<K: Declares> Reconcile for K {
         cleanup::cleanup(context, state, guarded).await.map_err(Failure::CleanupPending)?;
         let api = api(context, meta);
         let released = match &guarded.0 {
-            Ok(_) => finalizer::set(&api, meta, Claim::Release).await,
+            Ok(_) => finalizer::set(&api, meta, FinalizerChange::Release).await,
             Err(_) => finalizer::release_not_understood(&api, meta).await,
         };
         released.map_err(Failure::Finalizer)
     }
 
-    fn begin(entry: &Entry<SyncState>, state: &mut SyncState, meta: &ObjectMeta) {
+    fn begin(entry: &StateEntry<SyncState>, state: &mut SyncState, meta: &ObjectMeta) {
         // A clean-up for which the rights are given back gets the whole patience, counted from the end of a pause.
         state.deleting_since = None;
         let sync_now = meta.annotations.as_ref().and_then(|all| all.get(SYNC_NOW_ANNOTATION)).cloned();
@@ -79,10 +79,10 @@ impl<K: Declares> Reconcile for K {
 
     async fn act(
         context: &Context<Self>,
-        entry: &Entry<SyncState>,
+        entry: &StateEntry<SyncState>,
         state: &mut SyncState,
         sync: &Self,
-    ) -> Result<ReconcileStep<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<SyncOutcome>, Failure> {
         let api = api(context, sync.meta());
         if state.upgraded.is_none()
             && finalizer::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
@@ -101,14 +101,16 @@ impl<K: Declares> Reconcile for K {
         state: &mut SyncState,
         meta: &ObjectMeta,
         paused: Option<&Pause>,
-        outcome: Outcome,
-    ) -> Result<ReconcileStep<Outcome>, Failure> {
+        outcome: SyncOutcome,
+    ) -> Result<ReconcileStep<SyncOutcome>, Failure> {
         // It may have taken minutes.
         if paused.is_none() && Pause::of_all(&context.namespaces).is_some() {
             return Ok(ReconcileStep::Again(Duration::ZERO));
         }
         if outcome.wants_finalizer() {
-            finalizer::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
+            finalizer::set(&api(context, meta), meta, FinalizerChange::Take)
+                .await
+                .map_err(Failure::Finalizer)?;
             // The patch is an event, and the reconcile that follows writes.
             return Ok(ReconcileStep::Again(context.options.retry));
         }
@@ -121,11 +123,12 @@ impl<K: Declares> Reconcile for K {
     fn status(
         _: &Context<Self>,
         before: &ConfigMapSyncStatus,
-        outcome: &Outcome,
+        outcome: &SyncOutcome,
         meta: &ObjectMeta,
     ) -> ConfigMapSyncStatus {
         let now = Time(Timestamp::now());
-        let mut status = super::status::status(before, outcome, &carried_faults(meta), meta.generation, &now);
+        let mut status =
+            super::status::status(before, outcome, &round_trip_faults(meta), meta.generation, &now);
         let conditions = status.conditions.iter_mut().map(|condition| &mut condition.message);
         let sources = status.sources.iter_mut().map(|source| &mut source.message);
         let targets = status.targets.iter_mut().map(|target| &mut target.message);
@@ -140,7 +143,7 @@ impl<K: Declares> Reconcile for K {
     async fn announce(
         context: &Context<Self>,
         meta: &ObjectMeta,
-        outcome: &Outcome,
+        outcome: &SyncOutcome,
         before: &ConfigMapSyncStatus,
         now: &ConfigMapSyncStatus,
     ) {
@@ -163,7 +166,7 @@ async fn end_upgrade<K: Declares>(
     match &state.upgraded {
         None => {
             let api = api(context, meta);
-            finalizer::set(&api, meta, Claim::EndUpgrade).await.map_err(Failure::Finalizer)?;
+            finalizer::set(&api, meta, FinalizerChange::EndUpgrade).await.map_err(Failure::Finalizer)?;
             state.upgraded = Some(judged);
             info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
             // The patch is an event, and the reconcile that follows reports.

@@ -95,7 +95,7 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
 }
 
 #[tokio::test]
-async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once() {
+async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once() {
     let limits = Limits { watches: 20, ..LIMITS };
     let world = World::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
     for number in 0..limits.watches + 10 {
@@ -288,7 +288,7 @@ async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_i
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_understood_is_told_so_once_and_left_alone() {
+async fn an_object_that_cannot_be_understood_is_reported_once_and_left_alone() {
     let world = World::new(Duration::ZERO).await;
     world.create(&json!({"resyncSeconds": "often"}), &[UPSTREAM_FINALIZER]);
     world.change(|sync| sync["status"] = json!({"counts": {"desired": 1}, "theirs": "kept"}));

@@ -37,10 +37,10 @@ pub enum Hindrance {
 impl Kept {
     /// The reason in words.
     #[must_use]
-    pub fn words(&self) -> &str {
+    pub fn text(&self) -> &str {
         match &self.why {
             Hindrance::Forbidden(status) => &status.message,
-            Hindrance::Rejected(words) | Hindrance::Failed(words) => words,
+            Hindrance::Rejected(text) | Hindrance::Failed(text) => text,
         }
     }
 }
@@ -101,8 +101,8 @@ pub async fn remove(
         };
         return Err(Kept { why, marked });
     }
-    let words = format!("the object changed {ROUNDS} times while it was being removed");
-    Err(Kept { why: Hindrance::Failed(words), marked })
+    let text = format!("the object changed {ROUNDS} times while it was being removed");
+    Err(Kept { why: Hindrance::Failed(text), marked })
 }
 
 /// Takes our marks off exactly the state `seen`; its content stays as it is.

@@ -7,7 +7,7 @@ use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::{Sources, ValidSync};
 
-use super::outcome::{SourceState, SourceWork, Unlisted, Work, copied};
+use super::outcome::{SourceState, SourceWork, SyncWork, Unlisted, copied};
 use crate::controller::verdicts::listed;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES};
@@ -30,7 +30,7 @@ pub(super) const NO_SOURCE: &str = "NoSource";
 /// Reason while they select more than may be.
 pub(super) const TOO_MANY: &str = "TooManySources";
 
-impl Work {
+impl SyncWork {
     pub(super) fn source_found(&self) -> Verdict {
         match self.sources.first_key_value() {
             Some((name, source)) if self.spec.source_name().is_some() => self.found(name, source),
@@ -40,13 +40,13 @@ impl Work {
 
     /// Of sources that labels select.
     fn selected(&self) -> Verdict {
-        let verdict = |truth, reason, words| Verdict::new(SOURCE_FOUND, truth, reason, words);
-        if let Some(words) = self.missing() {
-            return verdict(Truth::False, "SourceMissing", words);
+        let verdict = |truth, reason, text| Verdict::new(SOURCE_FOUND, truth, reason, text);
+        if let Some(text) = self.missing() {
+            return verdict(Truth::False, "SourceMissing", text);
         }
-        if let Some((reason, words)) = self.nothing_selected() {
+        if let Some((reason, text)) = self.nothing_selected() {
             let truth = if matches!(reason, NO_SOURCE | TOO_MANY) { Truth::False } else { Truth::Unknown };
-            return verdict(truth, reason, words);
+            return verdict(truth, reason, text);
         }
         let unread = self.sources.iter().find(|(_, source)| source.state.is_unknown());
         if let Some((name, source)) = unread {
@@ -94,26 +94,26 @@ impl Work {
         }
         Some(match &self.unlisted {
             Some(Unlisted::TooMany) => {
-                let words = format!(
+                let text = format!(
                     "more than {MAX_SOURCES} {} were found, so nothing is copied: ask for more labels in \
                      spec.source.selector, or divide them among several syncs; existing copies stay as \
                      they are",
                     self.those()
                 );
-                (TOO_MANY, words)
+                (TOO_MANY, text)
             }
             Some(Unlisted::TooManyCopies { sources, targets }) => {
-                let words = format!(
+                let text = format!(
                     "{sources} {} for {targets} namespaces would be {} copies, and at most {MAX_COPIES} are allowed, so \
                      nothing is copied: select fewer sources, or divide them among several syncs; existing \
                      copies stay as they are",
                     self.those(),
                     sources * targets
                 );
-                (TOO_MANY, words)
+                (TOO_MANY, text)
             }
-            Some(Unlisted::Forbidden(words)) => ("SourceForbidden", words.clone()),
-            Some(Unlisted::Failed(words)) => ("SourceUnknown", words.clone()),
+            Some(Unlisted::Forbidden(text)) => ("SourceForbidden", text.clone()),
+            Some(Unlisted::Failed(text)) => ("SourceUnknown", text.clone()),
             None if self.sources.is_empty() => {
                 let copies = match self.spec.source_deletion_policy {
                     SourceDeletionPolicy::Retain => "stay as they are",
@@ -140,7 +140,7 @@ impl Work {
     }
 
     fn found(&self, name: &str, source: &SourceWork) -> Verdict {
-        let place = ObjectKey::of_source(&self.spec, name);
+        let key = ObjectKey::of_source(&self.spec, name);
         match &source.state {
             SourceState::Found
             | SourceState::Clash(_)
@@ -150,7 +150,7 @@ impl Work {
             | SourceState::Unmergeable(_) => {
                 let absent = format!("; it has no key {}", listed(&source.absent_keys));
                 let absent = if source.absent_keys.is_empty() { "" } else { &absent };
-                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{place}{absent}"))
+                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{key}{absent}"))
             }
             SourceState::Missing => Verdict::new(
                 SOURCE_FOUND,
@@ -158,18 +158,18 @@ impl Work {
                 "SourceMissing",
                 match self.spec.source_deletion_policy {
                     SourceDeletionPolicy::Retain => {
-                        format!("{place} does not exist; existing copies stay as they are")
+                        format!("{key} does not exist; existing copies stay as they are")
                     }
                     SourceDeletionPolicy::Delete => {
-                        format!("{place} does not exist, so its copies are deleted")
+                        format!("{key} does not exist, so its copies are deleted")
                     }
                 },
             ),
-            SourceState::Forbidden(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", words.clone())
+            SourceState::Forbidden(text) => {
+                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", text.clone())
             }
-            SourceState::Failed(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", words.clone())
+            SourceState::Failed(text) => {
+                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", text.clone())
             }
         }
     }
@@ -191,23 +191,23 @@ impl SourceState {
                 Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
             }
             SourceState::AccountToken => {
-                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
+                let text = "a Secret of type kubernetes.io/service-account-token is the identity of one \
                              account and is never copied; existing copies stay as they are";
-                Some((NOT_COPIED, words.to_owned()))
+                Some((NOT_COPIED, text.to_owned()))
             }
             SourceState::NameTooLong(length) => {
-                let words = format!(
+                let text = format!(
                     "the name of its copies would have {length} characters, and at most {SUBDOMAIN_MAX} are \
                      allowed: shorten spec.targets.namePrefix and nameSuffix, or its name"
                 );
-                Some((NAME_TOO_LONG, words))
+                Some((NAME_TOO_LONG, text))
             }
             SourceState::Unmerged { name, why } if **why == SourceState::Missing => {
                 Some((why.reason(), format!("nothing is merged: {name} does not exist")))
             }
             SourceState::Unmerged { name, why } => {
-                let (_, words) = why.unjudged()?;
-                Some((why.reason(), format!("nothing is merged because of {name}: {words}")))
+                let (_, text) = why.unjudged()?;
+                Some((why.reason(), format!("nothing is merged because of {name}: {text}")))
             }
             SourceState::Unmergeable(why) => {
                 Some((self.reason(), format!("{why}; existing copies stay as they are")))

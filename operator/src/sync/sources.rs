@@ -100,20 +100,20 @@ pub struct Read {
 /// The copy of the source `name`, of which this was read.
 #[must_use]
 pub fn copy(spec: &ValidSync, owner: &Owner, name: &str, (content, meta): (Content, ObjectMeta)) -> Desired {
-    let place = ObjectKey::of_source(spec, name);
-    let metadata = Metadata::new(owner, &source_reference(&place), &meta, spec);
-    Desired::new(owner.clone(), place.kind, &spec.copy_name(name), metadata, content)
+    let key = ObjectKey::of_source(spec, name);
+    let metadata = Metadata::new(owner, &source_reference(&key), &meta, spec);
+    Desired::new(owner.clone(), key.kind, &spec.copy_name(name), metadata, content)
 }
 
 pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), content: None };
-    let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
+    let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
     if copy_name.len() > SUBDOMAIN_MAX {
         return nothing(SourceState::NameTooLong(copy_name.len()));
     }
-    let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
-    let _whole = whole(place.kind).await;
-    match lookup(sources.get(&place.name)).await {
+    let sources: Api<Object> = tenant.namespaced(&key.kind, &key.namespace);
+    let _whole = whole(key.kind).await;
+    match lookup(sources.get(&key.name)).await {
         Ok(Some(source)) if source.is_account_token() => nothing(SourceState::AccountToken),
         // It may have lost its labels since it was listed.
         Ok(Some(source)) if !is_selected(spec, &source.metadata) => nothing(SourceState::Missing),

@@ -80,13 +80,13 @@ async fn find_kind(
         let listable = tenant.access.listable(&resource(kind), namespaces.to_vec()).await?;
         listable.iter().map(|namespace| tenant.namespaced(&kind, namespace)).collect()
     };
-    let places = stream::iter(objects).map(|objects| places(objects, query, kind));
-    let places: Vec<_> = places.buffer_unordered(LISTS).try_collect().await?;
-    Ok(places.into_iter().flatten().collect())
+    let object_keys = stream::iter(objects).map(|objects| object_keys(objects, query, kind));
+    let object_keys: Vec<_> = object_keys.buffer_unordered(LISTS).try_collect().await?;
+    Ok(object_keys.into_iter().flatten().collect())
 }
 
 /// Where the objects of a list are.
-async fn places(
+async fn object_keys(
     objects: Api<PartialObjectMeta<Object>>,
     query: &str,
     kind: ObjectKind,
@@ -153,19 +153,19 @@ pub async fn remove<K: Declares>(
     tenant: &TenantClient,
     owner: &Owner,
     source: &SpecSource,
-    places: BTreeSet<ObjectKey>,
+    object_keys: BTreeSet<ObjectKey>,
     mode: Mode,
 ) -> Vec<(ObjectKey, Result<Removal, Kept>)> {
-    stream::iter(places)
-        .map(|place| async move {
+    stream::iter(object_keys)
+        .map(|key| async move {
             let removal = match Pause::of_all(&context.namespaces) {
                 Some(_) => {
                     let why = Hindrance::Failed("all resources were paused meanwhile".into());
                     Err(Kept { why, marked: false })
                 }
-                None => remove::remove(tenant, owner, source, &place, mode).await,
+                None => remove::remove(tenant, owner, source, &key, mode).await,
             };
-            (place, removal)
+            (key, removal)
         })
         .buffer_unordered(CONCURRENCY)
         .collect()
@@ -183,47 +183,47 @@ pub async fn sweep<K: Declares>(
     mode: Mode,
 ) -> StaleCopies {
     let spec = wanted.spec;
-    let mut places = Places::new();
-    for (place, source) in std::mem::take(&mut state.stale_copies) {
-        if !wanted.has(&place, source.as_deref()) {
-            places.insert(place, source);
+    let mut object_keys = Places::new();
+    for (key, source) in std::mem::take(&mut state.stale_copies) {
+        if !wanted.has(&key, source.as_deref()) {
+            object_keys.insert(key, source);
         } else if wanted.names.is_none() {
             // It may be wanted, and may not: it is judged again when the sources are known.
-            state.stale_copies.insert(place, source);
+            state.stale_copies.insert(key, source);
         }
     }
     let shown = state.watches.copies_of(owner);
-    let verified = state.verified.iter().map(|(place, copy)| (place.clone(), Some(copy.source.clone())));
-    let unwanted = shown.chain(verified).filter(|(place, source)| !wanted.has(place, source.as_deref()));
-    places.extend(unwanted);
+    let verified = state.verified.iter().map(|(key, copy)| (key.clone(), Some(copy.source.clone())));
+    let unwanted = shown.chain(verified).filter(|(key, source)| !wanted.has(key, source.as_deref()));
+    object_keys.extend(unwanted);
 
     let source = &SpecSource::from(spec);
     let mut swept = StaleCopies::default();
-    let source_of = |place: &ObjectKey| places.get(place).cloned().flatten();
-    let removals = remove(context, tenant, owner, source, places.keys().cloned().collect(), mode).await;
-    for (place, removal) in removals {
+    let source_of = |key: &ObjectKey| object_keys.get(key).cloned().flatten();
+    let removals = remove(context, tenant, owner, source, object_keys.keys().cloned().collect(), mode).await;
+    for (key, removal) in removals {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
-            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(place)),
+            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(key)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
-                info!(code = code::COPY_REMOVED, %owner, %place, "removed a stale copy");
+                info!(code = code::COPY_REMOVED, %owner, %key, "removed a stale copy");
             }
             Err(kept) => {
-                state.stale_copies.insert(place.clone(), source_of(&place));
-                if !is_secret(spec, &place.namespace, &kept) {
-                    swept.kept.insert(place, kept);
+                state.stale_copies.insert(key.clone(), source_of(&key));
+                if !is_secret(spec, &key.namespace, &kept) {
+                    swept.kept.insert(key, kept);
                 }
             }
         }
     }
-    state.stale_copies.extend(swept.planned.iter().map(|place| (place.clone(), source_of(place))));
+    state.stale_copies.extend(swept.planned.iter().map(|key| (key.clone(), source_of(key))));
     // Of selected sources that are gone, ever new ones, nothing is kept; the search before the end finds their copies.
     let is_one = spec.source_name().is_some() || spec.merge.is_some();
     let is_there =
-        |place: &ObjectKey| is_one || wanted.names.as_ref().is_none_or(|names| names.contains(&place.name));
-    state.verified.retain(|place, copy| is_there(place) && wanted.has(place, Some(&copy.source)));
-    state.backoffs.retain(|place| is_there(place) && wanted.has(place, None));
+        |key: &ObjectKey| is_one || wanted.names.as_ref().is_none_or(|names| names.contains(&key.name));
+    state.verified.retain(|key, copy| is_there(key) && wanted.has(key, Some(&copy.source)));
+    state.backoffs.retain(|key| is_there(key) && wanted.has(key, None));
     swept
 }
 

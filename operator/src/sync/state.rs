@@ -87,7 +87,7 @@ impl SyncState {
     /// What was verified may be stale by now.
     pub fn forget_verified(&mut self) {
         let verified = std::mem::take(&mut self.verified).into_iter();
-        self.stale_copies.extend(verified.map(|(place, copy)| (place, Some(copy.source))));
+        self.stale_copies.extend(verified.map(|(key, copy)| (key, Some(copy.source))));
     }
 
     /// Sources and copies are of this kind from now on. Where it is another version of the same, what is known of

@@ -16,7 +16,7 @@ use weaver_api::v1beta1::{
 };
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{Outcome, SourceState, SourceWork, Unlisted, Work, copied};
+use super::outcome::{SourceState, SourceWork, SyncOutcome, SyncWork, Unlisted, copied};
 use super::source_verdicts::{KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, TOO_LARGE, TOO_MANY};
 use super::verdicts::{NOT_SERVED, at_rest, not_accepted, not_offered, untouched};
 use weaver_copies::content::merge::Unmergeable;
@@ -30,12 +30,12 @@ const MAX_MESSAGE: usize = 512;
 #[must_use]
 pub fn status(
     before: &ConfigMapSyncStatus,
-    outcome: &Outcome,
-    carried: &[String],
+    outcome: &SyncOutcome,
+    annotation_faults: &[String],
     generation: Option<i64>,
     now: &Time,
 ) -> ConfigMapSyncStatus {
-    let mut verdicts = outcome.verdicts(carried);
+    let mut verdicts = outcome.verdicts(annotation_faults);
     verdicts.push(at_rest());
     let mut status = ConfigMapSyncStatus {
         observed_generation: generation,
@@ -81,39 +81,39 @@ pub fn patch(status: &ConfigMapSyncStatus) -> Value {
 
 /// How a target is doing, in the API's words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+enum TargetSummary {
     Failed,
     Conflict,
     Waiting,
     Synced,
 }
 
-impl State {
+impl TargetSummary {
     fn as_str(self) -> &'static str {
         match self {
-            State::Failed => "Failed",
-            State::Conflict => "Conflict",
-            State::Waiting => "Waiting",
-            State::Synced => "Synced",
+            TargetSummary::Failed => "Failed",
+            TargetSummary::Conflict => "Conflict",
+            TargetSummary::Waiting => "Waiting",
+            TargetSummary::Synced => "Synced",
         }
     }
 
     /// Position in the list: what needs a user first, what is well last.
     fn rank(self) -> u8 {
         match self {
-            State::Failed | State::Conflict => 0,
-            State::Waiting => 1,
-            State::Synced => 2,
+            TargetSummary::Failed | TargetSummary::Conflict => 0,
+            TargetSummary::Waiting => 1,
+            TargetSummary::Synced => 2,
         }
     }
 }
 
 /// Each target, by name.
-fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
+fn targets(work: &SyncWork) -> Vec<(TargetSummary, TargetStatus)> {
     let all = work.selection.desired.iter().map(|namespace| {
         let of_each =
             copied(&work.sources, work.merged.as_ref()).map(|source| match source.targets.get(namespace) {
-                None => (State::Waiting, source.state.reason(), String::new()),
+                None => (TargetSummary::Waiting, source.state.reason(), String::new()),
                 Some(target) => {
                     let (state, reason, message) = judged(target, work, namespace, &source.copy_name);
                     let is_one = work.has_one_copy() || message.is_empty();
@@ -123,7 +123,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
         // Of several copies the first one with a problem is shown.
         let worst = of_each.min_by_key(|(state, ..)| state.rank());
         let (state, reason, message) =
-            worst.unwrap_or((State::Waiting, without_sources(work), String::new()));
+            worst.unwrap_or((TargetSummary::Waiting, without_sources(work), String::new()));
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
         (state, TargetStatus { namespace, state: state.as_str().to_owned(), reason, message })
@@ -132,7 +132,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
 }
 
 /// Why there is no source.
-fn without_sources(work: &Work) -> &'static str {
+fn without_sources(work: &SyncWork) -> &'static str {
     match &work.unlisted {
         Some(Unlisted::TooMany | Unlisted::TooManyCopies { .. }) => TOO_MANY,
         Some(Unlisted::Forbidden(_)) => "SourceForbidden",
@@ -142,7 +142,7 @@ fn without_sources(work: &Work) -> &'static str {
 }
 
 /// As many sources as are shown, those with a problem first.
-fn sources_of(work: &Work) -> Vec<SourceStatus> {
+fn sources_of(work: &SyncWork) -> Vec<SourceStatus> {
     let of = |(name, source): (&String, &SourceWork)| {
         // What is merged has the copies of all.
         let is_merged = source.state == SourceState::Found;
@@ -152,8 +152,8 @@ fn sources_of(work: &Work) -> Vec<SourceStatus> {
             state
         });
         let Counts { synced, failed, conflicts, .. } = counts(states);
-        let (reason, message) = source.state.unjudged().map_or_else(Default::default, |(_, words)| {
-            (source.state.reason().to_owned(), conditions::bounded(&words, MAX_MESSAGE))
+        let (reason, message) = source.state.unjudged().map_or_else(Default::default, |(_, text)| {
+            (source.state.reason().to_owned(), conditions::bounded(&text, MAX_MESSAGE))
         });
         SourceStatus { name: name.clone(), synced, failed, conflicts, reason, message }
     };
@@ -183,13 +183,13 @@ impl SourceState {
 
 fn judged(
     target: &TargetState,
-    work: &Work,
+    work: &SyncWork,
     namespace: &str,
     copy_name: &str,
-) -> (State, &'static str, String) {
+) -> (TargetSummary, &'static str, String) {
     match target {
-        TargetState::Synced(..) => (State::Synced, "Synced", String::new()),
-        TargetState::WithoutFinalizer => (State::Waiting, "NotWrittenYet", String::new()),
+        TargetState::Synced(..) => (TargetSummary::Synced, "Synced", String::new()),
+        TargetState::WithoutFinalizer => (TargetSummary::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {
                 CopyChange::Create => "WouldBeCreated",
@@ -198,17 +198,17 @@ fn judged(
                 CopyChange::Update(Before::Theirs) => "WouldBeAdopted",
                 CopyChange::Replace => "WouldBeReplaced",
             };
-            (State::Waiting, reason, String::new())
+            (TargetSummary::Waiting, reason, String::new())
         }
         TargetState::NamespaceMissing => {
-            (State::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
+            (TargetSummary::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
         }
         TargetState::NamespaceTerminating => {
-            (State::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
+            (TargetSummary::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
         }
-        TargetState::NotServed => (State::Failed, "NotServed", NOT_SERVED.to_owned()),
-        TargetState::NotAccepted => (State::Failed, "NotAccepted", not_accepted(&work.account)),
-        TargetState::NotOffered => (State::Failed, "NotOffered", not_offered(&work.spec)),
+        TargetState::NotServed => (TargetSummary::Failed, "NotServed", NOT_SERVED.to_owned()),
+        TargetState::NotAccepted => (TargetSummary::Failed, "NotAccepted", not_accepted(&work.account)),
+        TargetState::NotOffered => (TargetSummary::Failed, "NotOffered", not_offered(&work.spec)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
                 Foreign::Unmarked => "NotOurs",
@@ -217,23 +217,23 @@ fn judged(
                 Foreign::Tokens(_) => "HoldsTokens",
                 Foreign::Source => "MarkedAsSource",
             };
-            (State::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
+            (TargetSummary::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
         }
-        TargetState::Forbidden(status) => (State::Failed, "Forbidden", status.message.clone()),
-        TargetState::Rejected(words) => (State::Failed, "Rejected", words.clone()),
-        TargetState::Failed(words) => (State::Failed, "NotWritten", words.clone()),
+        TargetState::Forbidden(status) => (TargetSummary::Failed, "Forbidden", status.message.clone()),
+        TargetState::Rejected(text) => (TargetSummary::Failed, "Rejected", text.clone()),
+        TargetState::Failed(text) => (TargetSummary::Failed, "NotWritten", text.clone()),
     }
 }
 
-fn counts(states: impl Iterator<Item = State>) -> Counts {
+fn counts(states: impl Iterator<Item = TargetSummary>) -> Counts {
     let mut counts = Counts::default();
     for state in states {
         counts.desired = counts.desired.saturating_add(1);
         let of_its = match state {
-            State::Synced => &mut counts.synced,
-            State::Failed => &mut counts.failed,
-            State::Conflict => &mut counts.conflicts,
-            State::Waiting => continue,
+            TargetSummary::Synced => &mut counts.synced,
+            TargetSummary::Failed => &mut counts.failed,
+            TargetSummary::Conflict => &mut counts.conflicts,
+            TargetSummary::Waiting => continue,
         };
         *of_its = of_its.saturating_add(1);
     }

@@ -10,12 +10,12 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn fold(before: &ConfigMapSyncStatus, reconciled: &Outcome, second: i64) -> ConfigMapSyncStatus {
+fn fold(before: &ConfigMapSyncStatus, reconciled: &SyncOutcome, second: i64) -> ConfigMapSyncStatus {
     status(before, reconciled, &[], Some(3), &at(second))
 }
 
-fn worked(targets: &[(&str, TargetState)]) -> Outcome {
-    Outcome::Worked(Box::new(work(targets)))
+fn worked(targets: &[(&str, TargetState)]) -> SyncOutcome {
+    SyncOutcome::Worked(Box::new(work(targets)))
 }
 
 fn shown(status: &ConfigMapSyncStatus) -> Vec<(&str, &str, &str)> {
@@ -95,7 +95,7 @@ fn without_a_source_every_target_waits() {
         (SourceState::Clash(clash()), "KeysClash"),
     ] {
         let work = without_copies(source);
-        let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
+        let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(work)), 1);
         assert_eq!(status.counts, Some(Counts { desired: 1, ..Counts::default() }));
         assert_eq!(shown(&status), [("foo", "Waiting", reason)]);
     }
@@ -106,10 +106,10 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     let before = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
     assert!(before.counts.is_some());
     for reconciled in [
-        Outcome::NotUnderstood(vec!["spec: no".into()]),
-        Outcome::InvalidSpec(validate(None).unwrap_err()),
-        Outcome::Suspended,
-        Outcome::NoToken(MintError::AccountMissing(account())),
+        SyncOutcome::NotUnderstood(vec!["spec: no".into()]),
+        SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
+        SyncOutcome::Suspended,
+        SyncOutcome::NoToken(MintError::AccountMissing(account())),
     ] {
         let status = fold(&before, &reconciled, 2);
         assert_eq!(
@@ -166,7 +166,7 @@ fn of_several_sources_a_target_shows_the_copy_with_a_problem_and_each_source_is_
         ("b", SourceState::Found, &[("bar", synced()), ("foo", TargetState::Failed("no".into()))]),
         ("c", SourceState::NameTooLong(254), &[]),
     ]);
-    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
+    let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(work)), 1);
     let counts = Counts { desired: 2, failed: 1, sources: Some(3), ..Counts::default() };
     assert_eq!(status.counts, Some(counts));
     assert_eq!(shown(&status), [("foo", "Failed", "NotWritten"), ("bar", "Waiting", "CopyNameTooLong")]);
@@ -178,8 +178,8 @@ fn of_several_sources_a_target_shows_the_copy_with_a_problem_and_each_source_is_
         .collect();
     assert_eq!(sources, [("b", 1, 1, ""), ("c", 0, 0, "CopyNameTooLong"), ("a", 2, 0, "")]);
 
-    let none = Work { unlisted: Some(Unlisted::TooMany), ..selected(&[]) };
-    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(none)), 1);
+    let none = SyncWork { unlisted: Some(Unlisted::TooMany), ..selected(&[]) };
+    let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(none)), 1);
     assert_eq!(status.counts, Some(Counts { desired: 2, sources: Some(0), ..Counts::default() }));
     assert!(status.targets.iter().all(|target| target.reason == "TooManySources"), "{:?}", status.targets);
 }
@@ -191,7 +191,7 @@ fn the_most_sources_do_not_fill_the_status() {
     let failing = [("foo", forbidden()), ("bar", forbidden())];
     let sources: Vec<_> =
         names.iter().map(|name| (name.as_str(), SourceState::NameTooLong(9_999), &failing[..])).collect();
-    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(selected(&sources))), 1);
+    let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(selected(&sources))), 1);
     assert_eq!((status.sources.len(), status.truncated), (MAX_SOURCES_SHOWN, true));
     let bytes = serde_json::to_vec(&status).unwrap().len();
     assert!(bytes < 256 * 1024, "{bytes} bytes");
@@ -207,7 +207,7 @@ fn a_thousand_failing_targets_do_not_fill_the_status() {
         names.iter().map(|name| (name.as_str(), failing.clone())).collect();
     let mut work = work(&targets);
     work.rights.missing = Err(words);
-    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
+    let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(work)), 1);
     assert_eq!(status.counts, Some(Counts { desired: 1_000, failed: 1_000, ..Counts::default() }));
     assert_eq!((status.targets.len(), status.truncated), (MAX_TARGETS_SHOWN, true));
     assert!(status.targets.iter().all(|target| target.message.len() <= MAX_MESSAGE + 16));

@@ -16,7 +16,7 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::{CopyChange, TargetState};
-use super::outcome::{SourceWork, Work};
+use super::outcome::{SourceWork, SyncWork};
 use crate::args::RunOptions;
 use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
@@ -38,7 +38,7 @@ pub(super) const KIND_UNKNOWN: &str = "KindUnknown";
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
 
-impl controller::outcome::Work for Work {
+impl controller::outcome::Work for SyncWork {
     const ABOUT: &'static [&'static str] = &[SOURCE_FOUND, TARGETS_SYNCED];
     const DONE: &'static str = "Synced";
     const ACCOUNT: &'static str = "account";
@@ -61,7 +61,7 @@ impl controller::outcome::Work for Work {
     }
 }
 
-impl Work {
+impl SyncWork {
     fn authorized(&self) -> Verdict {
         match &self.rights.missing {
             Ok(missing) if missing.is_empty() && self.watched.beyond > 0 => {
@@ -85,8 +85,8 @@ impl Work {
                 }
                 Verdict::new(AUTHORIZED, Truth::False, "MissingRights", message)
             }
-            Err(words) => {
-                let message = format!("a request was refused, and the account's rights are unknown: {words}");
+            Err(text) => {
+                let message = format!("a request was refused, and the account's rights are unknown: {text}");
                 Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message)
             }
         }
@@ -98,8 +98,8 @@ impl Work {
     }
 
     fn conflicted(&self) -> Verdict {
-        if let Some((reason, words)) = self.unjudged() {
-            return Verdict::new(CONFLICTED, Truth::Unknown, reason, words);
+        if let Some((reason, text)) = self.unjudged() {
+            return Verdict::new(CONFLICTED, Truth::Unknown, reason, text);
         }
         let conflicts: Vec<String> = self
             .copies()
@@ -127,8 +127,8 @@ impl Work {
     }
 
     fn targets_synced(&self) -> Verdict {
-        if let Some((reason, words)) = self.unjudged() {
-            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, words);
+        if let Some((reason, text)) = self.unjudged() {
+            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, text);
         }
         let (troubles, planned) = (self.troubles(), self.planned());
         let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
@@ -136,7 +136,7 @@ impl Work {
             (true, false) => (Truth::False, DRY_RUN),
             (true, true) => (Truth::True, "Synced"),
         };
-        let mut message = self.synced_words();
+        let mut message = self.synced_message();
         for more in [troubles, planned].iter().filter(|more| !more.is_empty()) {
             let _ = write!(message, "; {}", listed(more));
         }
@@ -144,13 +144,13 @@ impl Work {
     }
 
     /// How many copies are there, and which namespaces have none without a fault.
-    fn synced_words(&self) -> String {
+    fn synced_message(&self) -> String {
         let (all, synced) =
             (self.targets().count(), self.targets().filter(|state| state.is_synced()).count());
         let mut message = if self.has_one_copy() {
             format!("{synced} of {all} targets hold the copy")
         } else {
-            format!("{synced} of {all} copies of {} sources are there", self.sources.len())
+            format!("{synced} of {all} copies of {} sources exist", self.sources.len())
         };
         let is_absent = |state: &TargetState| *state == TargetState::NamespaceMissing;
         let absent = self.copies().filter(|(.., state)| is_absent(state));
@@ -172,25 +172,25 @@ impl Work {
     /// What stands in the way: of copies, of sources, of stale copies, of the search for namespaces.
     fn troubles(&self) -> Vec<String> {
         let of_copies = self.copies().filter_map(|(source, namespace, state)| {
-            let words = self.trouble(state)?;
-            Some(format!("{}: {words}", self.target_name(source, namespace)))
+            let text = self.trouble(state)?;
+            Some(format!("{}: {text}", self.target_name(source, namespace)))
         });
         let mut troubles: Vec<String> = of_copies.collect();
         for (name, source) in self.sources.iter().filter(|_| self.merged.is_none()) {
-            if let Some((_, words)) = source.state.unjudged() {
-                troubles.push(format!("{}: {words}", ObjectKey::of_source(&self.spec, name)));
+            if let Some((_, text)) = source.state.unjudged() {
+                troubles.push(format!("{}: {text}", ObjectKey::of_source(&self.spec, name)));
             }
         }
-        for (place, kept) in &self.stale.kept {
-            let words = kept.words();
-            troubles.push(format!("{place} is a stale copy and could not be removed: {words}"));
+        for (key, kept) in &self.stale.kept {
+            let text = kept.text();
+            troubles.push(format!("{key} is a stale copy and could not be removed: {text}"));
         }
-        if let Some(words) = &self.stale.search_failed {
-            troubles.push(format!("stale copies could not be listed: {words}"));
+        if let Some(text) = &self.stale.search_failed {
+            troubles.push(format!("stale copies could not be listed: {text}"));
         }
-        if let Some(words) = &self.selection.failed {
+        if let Some(text) = &self.selection.failed {
             troubles
-                .push(format!("could not determine which selected namespaces the account may see: {words}"));
+                .push(format!("could not determine which selected namespaces the account may see: {text}"));
         }
         troubles
     }
@@ -208,7 +208,7 @@ impl Work {
             TargetState::NotOffered => not_offered(&self.spec).into(),
             TargetState::Conflict(_) => "conflict".into(),
             TargetState::Forbidden(status) => (&status.message).into(),
-            TargetState::Rejected(words) | TargetState::Failed(words) => words.into(),
+            TargetState::Rejected(text) | TargetState::Failed(text) => text.into(),
         })
     }
 
@@ -225,7 +225,7 @@ impl Work {
             };
             Some(format!("{}: would be {what}", self.target_name(source, namespace)))
         });
-        changed.chain(self.stale.planned.iter().map(|place| format!("{place}: would be removed"))).collect()
+        changed.chain(self.stale.planned.iter().map(|key| format!("{key}: would be removed"))).collect()
     }
 }
 
@@ -266,7 +266,6 @@ pub(super) fn untouched(spec: &ValidSync, namespace: &str, name: &str, foreign: 
     format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace, name))
 }
 
-/// No fan-out runs.
 #[must_use]
 pub fn at_rest() -> Verdict {
     Verdict::new(PROGRESSING, Truth::False, "AtRest", "")

@@ -8,18 +8,18 @@ use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
 
 use super::super::outcome::tests::{account, clash, forbidden, selected, synced, without_copies, work};
-use super::super::outcome::{Outcome, SourceState, Unlisted, Watched};
+use super::super::outcome::{SourceState, SyncOutcome, Unlisted, WatchSummary};
 use super::*;
 use crate::controller::verdicts::migrated;
 
-fn verdict(reconciled: &Outcome, kind: &str) -> (Truth, &'static str, String) {
+fn verdict(reconciled: &SyncOutcome, kind: &str) -> (Truth, &'static str, String) {
     let found = reconciled.verdicts(&[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
     (found.truth, found.reason, found.message)
 }
 
 #[test]
 fn all_is_well() {
-    let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
+    let reconciled = SyncOutcome::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
     assert_eq!(verdict(&reconciled, READY), (Truth::True, "Synced", "2 of 2 targets hold the copy".into()));
     assert!(!reconciled.wants_retry());
 }
@@ -27,7 +27,7 @@ fn all_is_well() {
 #[test]
 fn a_target_that_was_not_written_is_never_reported_as_synced() {
     for state in [forbidden(), TargetState::Failed("x".into()), TargetState::Rejected("x".into())] {
-        let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
+        let reconciled = SyncOutcome::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
         let (truth, _, message) = verdict(&reconciled, TARGETS_SYNCED);
         assert_eq!(truth, Truth::False);
         assert!(message.starts_with("1 of 2 targets hold the copy; bar: "), "{message}");
@@ -38,7 +38,7 @@ fn a_target_that_was_not_written_is_never_reported_as_synced() {
 #[test]
 fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
     let reconciled =
-        Outcome::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
+        SyncOutcome::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
     let (truth, _, message) = verdict(&reconciled, READY);
     assert_eq!(
         (truth, message.as_str()),
@@ -48,7 +48,8 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
 
 #[test]
 fn a_conflict_names_the_object_and_the_remedy() {
-    let reconciled = Outcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
+    let reconciled =
+        SyncOutcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
     let (truth, reason, message) = verdict(&reconciled, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
@@ -59,7 +60,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
         holder: "ConfigMapSync team-b/other".into(),
         uid: "u2".into(),
     });
-    let message = verdict(&Outcome::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
+    let message = verdict(&SyncOutcome::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
     assert!(message.contains("run `weaver orphans adopt`"), "{message}");
 }
 
@@ -67,7 +68,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
 fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
     work.rights.missing = Ok(for_target(ObjectKind::CONFIG_MAP, "bar").into_iter().collect());
-    let reconciled = Outcome::Worked(Box::new(work));
+    let reconciled = SyncOutcome::Worked(Box::new(work));
     let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
     assert!(message.contains("may not create, delete, get, list, update, watch ConfigMaps in namespace bar"));
@@ -76,14 +77,14 @@ fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
 
 #[test]
 fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
-    let reconciled = Outcome::Worked(Box::new(work(&[("foo", forbidden())])));
+    let reconciled = SyncOutcome::Worked(Box::new(work(&[("foo", forbidden())])));
     assert_eq!(verdict(&reconciled, AUTHORIZED).0, Truth::True);
     assert!(verdict(&reconciled, READY).2.contains("exceeded quota"));
 }
 
 #[test]
 fn a_missing_source_leaves_the_copies_and_says_so() {
-    let reconciled = Outcome::Worked(Box::new(without_copies(SourceState::Missing)));
+    let reconciled = SyncOutcome::Worked(Box::new(without_copies(SourceState::Missing)));
     assert_eq!(verdict(&reconciled, READY).1, "SourceMissing");
     assert_eq!(verdict(&reconciled, TARGETS_SYNCED).0, Truth::Unknown);
     assert!(!reconciled.wants_retry(), "the watch on the source announces it");
@@ -91,7 +92,7 @@ fn a_missing_source_leaves_the_copies_and_says_so() {
 
 #[test]
 fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
-    let reconciled = Outcome::Worked(Box::new(without_copies(SourceState::Clash(clash()))));
+    let reconciled = SyncOutcome::Worked(Box::new(without_copies(SourceState::Clash(clash()))));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).0, Truth::True);
     for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
         let (truth, reason, message) = verdict(&reconciled, kind);
@@ -111,7 +112,7 @@ fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
     for source in work.sources.values_mut() {
         source.absent_keys = vec!["x".into(), "y".into()];
     }
-    let reconciled = Outcome::Worked(Box::new(work));
+    let reconciled = SyncOutcome::Worked(Box::new(work));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
     assert_eq!(verdict(&reconciled, READY).0, Truth::True);
 }
@@ -121,12 +122,12 @@ fn selected_sources_are_counted_and_one_that_is_not_copied_stops_no_other() {
     let both = |state: TargetState| [("bar", synced()), ("foo", state)];
     let well =
         selected(&[("a", SourceState::Found, &both(synced())), ("b", SourceState::Found, &both(synced()))]);
-    let reconciled = Outcome::Worked(Box::new(well));
+    let reconciled = SyncOutcome::Worked(Box::new(well));
     let those = "ConfigMaps in team-a that spec.source.selector selects";
     assert_eq!(verdict(&reconciled, SOURCE_FOUND), (Truth::True, "Found", format!("2 {those} found")));
     assert_eq!(
         verdict(&reconciled, READY),
-        (Truth::True, "Synced", "4 of 4 copies of 2 sources are there".into())
+        (Truth::True, "Synced", "4 of 4 copies of 2 sources exist".into())
     );
 
     let partly = selected(&[
@@ -135,11 +136,11 @@ fn selected_sources_are_counted_and_one_that_is_not_copied_stops_no_other() {
         ("c", SourceState::NameTooLong(254), &[]),
         ("d", SourceState::Found, &both(TargetState::NamespaceMissing)),
     ]);
-    let reconciled = Outcome::Worked(Box::new(partly));
+    let reconciled = SyncOutcome::Worked(Box::new(partly));
     let (truth, reason, message) = verdict(&reconciled, TARGETS_SYNCED);
     assert_eq!((truth, reason), (Truth::False, "TargetsFailed"));
     for part in [
-        "2 of 4 copies of 4 sources are there; waiting for namespaces that do not exist: foo; ",
+        "2 of 4 copies of 4 sources exist; waiting for namespaces that do not exist: foo; ",
         "foo/x-a: conflict",
         "ConfigMap team-a/b: spec.keys.rename gives",
         "ConfigMap team-a/c: the name of its copies would have 254 characters",
@@ -177,7 +178,7 @@ fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said(
         ),
         (Some(Unlisted::Failed("late".into())), Truth::Unknown, "SourceUnknown", "late", true),
     ] {
-        let reconciled = Outcome::Worked(Box::new(Work { unlisted, ..selected(&[]) }));
+        let reconciled = SyncOutcome::Worked(Box::new(SyncWork { unlisted, ..selected(&[]) }));
         let found = verdict(&reconciled, SOURCE_FOUND);
         assert_eq!((found.0, found.1), (truth, reason));
         assert!(found.2.starts_with(words), "{}", found.2);
@@ -190,7 +191,7 @@ fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said(
         ("a", SourceState::Found, &[("foo", synced())]),
         ("b", SourceState::Forbidden("may not get".into()), &[]),
     ]);
-    let reconciled = Outcome::Worked(Box::new(unread));
+    let reconciled = SyncOutcome::Worked(Box::new(unread));
     assert_eq!(verdict(&reconciled, SOURCE_FOUND), (Truth::Unknown, "SourceForbidden", "may not get".into()));
     assert!(reconciled.wants_retry());
 }
@@ -198,7 +199,7 @@ fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said(
 #[test]
 fn every_fault_of_a_spec_is_named_at_once() {
     let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
-    let reconciled = Outcome::InvalidSpec(faults);
+    let reconciled = SyncOutcome::InvalidSpec(faults);
     let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "InvalidSpec"));
     for field in ["spec.serviceAccount.name", "spec.source.name", "spec.source.namespace", "spec.targets"] {
@@ -209,7 +210,7 @@ fn every_fault_of_a_spec_is_named_at_once() {
 
 #[test]
 fn minting_that_is_not_allowed_prints_the_command() {
-    let reconciled = Outcome::NoToken(MintError::Forbidden(account()));
+    let reconciled = SyncOutcome::NoToken(MintError::Forbidden(account()));
     assert_eq!(verdict(&reconciled, AUTHORIZED).1, "MintingForbidden");
     assert!(verdict(&reconciled, READY).2.contains("weaver tenant allow team-a sync"));
     assert!(reconciled.wants_retry());
@@ -219,18 +220,18 @@ fn minting_that_is_not_allowed_prints_the_command() {
 fn a_thousand_failures_do_not_fill_the_status() {
     let names: Vec<String> = (0..1_000).map(|n| format!("ns-{n:04}")).collect();
     let targets: Vec<(&str, TargetState)> = names.iter().map(|name| (name.as_str(), forbidden())).collect();
-    let message = verdict(&Outcome::Worked(Box::new(work(&targets))), TARGETS_SYNCED).2;
+    let message = verdict(&SyncOutcome::Worked(Box::new(work(&targets))), TARGETS_SYNCED).2;
     assert!(message.len() < 1_000 && message.ends_with("; and 990 more"), "{message}");
 }
 
 #[test]
 fn every_condition_is_judged_in_every_reconciliation() {
     for reconciled in [
-        Outcome::NotUnderstood(vec!["spec: no".into()]),
-        Outcome::InvalidSpec(validate(None).unwrap_err()),
-        Outcome::Suspended,
-        Outcome::NoToken(MintError::AccountMissing(account())),
-        Outcome::Worked(Box::new(work(&[("foo", synced())]))),
+        SyncOutcome::NotUnderstood(vec!["spec: no".into()]),
+        SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
+        SyncOutcome::Suspended,
+        SyncOutcome::NoToken(MintError::AccountMissing(account())),
+        SyncOutcome::Worked(Box::new(work(&[("foo", synced())]))),
     ] {
         let mut kinds: Vec<_> = reconciled.verdicts(&[]).iter().map(|verdict| verdict.kind).collect();
         kinds.sort_unstable();
@@ -245,14 +246,14 @@ fn every_condition_is_judged_in_every_reconciliation() {
 fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
     let mut work = work(&[("foo", forbidden())]);
     work.rights.missing = Err("no answer".into());
-    let reconciled = Outcome::Worked(Box::new(work));
+    let reconciled = SyncOutcome::Worked(Box::new(work));
     assert_eq!(verdict(&reconciled, AUTHORIZED).0, Truth::Unknown);
     assert!(reconciled.wants_retry());
 }
 
 #[test]
 fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
-    let reconciled = Outcome::Suspended;
+    let reconciled = SyncOutcome::Suspended;
     assert_eq!(
         verdict(&reconciled, READY),
         (Truth::False, "Suspended", "spec.suspend is true; no object was changed".into())
@@ -277,21 +278,21 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
     ]);
     let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, "old".into(), "settings".into());
     planning.stale.planned = [ObjectKey { kind, namespace, name }].into();
-    let reconciled = Outcome::Worked(Box::new(planning));
+    let reconciled = SyncOutcome::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
                 ConfigMap old/settings: would be removed";
     assert_eq!(verdict(&reconciled, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&reconciled, READY), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&reconciled, PAUSED).1, "DryRun");
     assert!(!reconciled.wants_retry() && !reconciled.wants_finalizer());
-    let nothing_to_do = Outcome::Worked(Box::new(dry(&[("foo", synced())])));
+    let nothing_to_do = SyncOutcome::Worked(Box::new(dry(&[("foo", synced())])));
     assert_eq!(verdict(&nothing_to_do, TARGETS_SYNCED).0, Truth::True);
     assert_eq!(verdict(&nothing_to_do, READY).1, "DryRun");
 }
 
 #[test]
 fn what_cannot_be_understood_is_said_by_field() {
-    let reconciled = Outcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
+    let reconciled = SyncOutcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
     let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
     assert!(message.contains("spec.suspend: invalid type"), "{message}");
@@ -301,7 +302,7 @@ fn what_cannot_be_understood_is_said_by_field() {
 }
 
 #[test]
-fn an_object_of_v1alpha1_that_lacks_what_is_required_is_told_what_to_fill_in() {
+fn an_object_of_v1alpha1_that_lacks_what_is_required_sees_what_to_fill_in() {
     let spec = ConfigMapSyncSpec {
         source: Some(Source {
             namespace: Some("No".into()),
@@ -311,14 +312,14 @@ fn an_object_of_v1alpha1_that_lacks_what_is_required_is_told_what_to_fill_in() {
         targets: Some(Targets { namespaces: vec!["foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let reconciled = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let reconciled = SyncOutcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
     let (truth, reason, message) = verdict(&reconciled, MIGRATED);
     assert_eq!((truth, reason), (Truth::False, "Incomplete"));
     assert!(message.starts_with("spec.serviceAccount.name is missing: "), "{message}");
     assert!(!message.contains("spec.source"), "a bad name is not a missing one: {message}");
     assert_eq!(verdict(&reconciled, READY).1, "InvalidSpec");
 
-    let (_, reason, message) = verdict(&Outcome::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
+    let (_, reason, message) = verdict(&SyncOutcome::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
     assert_eq!(reason, "Incomplete");
     assert!(message.starts_with("spec"), "{message}");
 }
@@ -335,15 +336,15 @@ fn a_name_that_is_wrong_is_not_a_matter_of_migration() {
         targets: Some(Targets { namespaces: vec!["Foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let reconciled = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let reconciled = SyncOutcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
     assert_eq!(verdict(&reconciled, MIGRATED), (Truth::True, "Complete", String::new()));
 }
 
 #[test]
 fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
-    let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced())])));
-    let carried = ["spec.dryRun: invalid type".to_owned()];
-    let verdicts = reconciled.verdicts(&carried);
+    let reconciled = SyncOutcome::Worked(Box::new(work(&[("foo", synced())])));
+    let annotation_faults = ["spec.dryRun: invalid type".to_owned()];
+    let verdicts = reconciled.verdicts(&annotation_faults);
     let of = |kind| verdicts.iter().find(|verdict| verdict.kind == kind).unwrap();
     assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "CarriedContentIgnored"));
     let message = &of(MIGRATED).message;
@@ -351,7 +352,7 @@ fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
     assert_eq!(of(TARGETS_SYNCED).truth, Truth::True);
     assert_eq!(of(READY).reason, "CarriedContentIgnored", "not all that was asked for is done");
 
-    let both = migrated(&validate(None).unwrap_err(), &carried);
+    let both = migrated(&validate(None).unwrap_err(), &annotation_faults);
     assert_eq!(both.reason, "Incomplete");
     assert!(both.message.contains("spec.dryRun"), "{}", both.message);
 }
@@ -359,7 +360,7 @@ fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
 #[test]
 fn ready_names_the_first_thing_in_the_way() {
     let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unmarked)), ("bar", forbidden())]);
-    let reason = |work: Work| verdict(&Outcome::Worked(Box::new(work)), READY).1;
+    let reason = |work: SyncWork| verdict(&SyncOutcome::Worked(Box::new(work)), READY).1;
     work.rights.missing = Err("no answer".into());
     assert_eq!(reason(work), "RightsUnknown");
     let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unmarked))]);
@@ -369,9 +370,9 @@ fn ready_names_the_first_thing_in_the_way() {
 }
 
 #[test]
-fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
-    let reconciled = Outcome::Worked(Box::new(Work {
-        watched: Watched { blind: true, beyond: 3 },
+fn a_tenant_with_more_watches_than_one_may_have_sees_that_and_what_helps() {
+    let reconciled = SyncOutcome::Worked(Box::new(SyncWork {
+        watched: WatchSummary { blind: true, beyond: 3 },
         ..work(&[("foo", synced())])
     }));
     let (truth, reason, message) = verdict(&reconciled, AUTHORIZED);

@@ -171,8 +171,9 @@ impl Watches {
 
     /// What the watches show of the copy at `place`.
     #[must_use]
-    pub fn see(&self, place: &ObjectKey) -> SeenCopy {
-        self.on(place).map_or(SeenCopy::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
+    pub fn see(&self, object_key: &ObjectKey) -> SeenCopy {
+        self.on(object_key)
+            .map_or(SeenCopy::Unknown, |open| seen(&open.see(&object_key.namespace, &object_key.name)))
     }
 
     /// Where the watches show copies of `owner`, and the source that each names.
@@ -193,11 +194,13 @@ impl Watches {
     }
 
     /// Has the resource reconciled again when something happens at these places, whose copies are another's.
-    pub fn wait_for(&self, places: &[ObjectKey]) {
+    pub fn wait_for(&self, keys: &[ObjectKey]) {
         let mut by_namespace: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
-        for (open, place) in places.iter().filter_map(|place| Some((self.on(place)?, place))) {
+        for (open, object_key) in
+            keys.iter().filter_map(|object_key| Some((self.on(object_key)?, object_key)))
+        {
             let here = by_namespace.entry(&open.key().namespace).or_default();
-            here.insert((place.namespace.clone(), place.name.clone()));
+            here.insert((object_key.namespace.clone(), object_key.name.clone()));
         }
         for (namespace, open) in &self.copies {
             open.wait_for(by_namespace.remove(namespace).unwrap_or_default());
@@ -205,8 +208,8 @@ impl Watches {
     }
 
     /// The watch that covers `place`.
-    fn on(&self, place: &ObjectKey) -> Option<&Interest> {
-        let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(place.namespace.clone())))?;
-        (open.key().kind == place.kind).then_some(open)
+    fn on(&self, object_key: &ObjectKey) -> Option<&Interest> {
+        let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(object_key.namespace.clone())))?;
+        (open.key().kind == object_key.kind).then_some(open)
     }
 }

@@ -23,14 +23,15 @@ use super::kinds::NoKind;
 use super::merging::{Merged, merge};
 use super::needed::{needed_rights, tells};
 use super::outcome::{
-    Outcome, Rights, Selection, SourceState, SourceWork, StaleCopies, Unlisted, Watched, Work, copied,
+    Rights, Selection, SourceState, SourceWork, StaleCopies, SyncOutcome, SyncWork, Unlisted, WatchSummary,
+    copied,
 };
 use super::sources::{Listed, READS, Read, Versions, copy, list, read};
 use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
-use crate::controller::state::Entry;
+use crate::controller::state::StateEntry;
 use crate::watch::ResourceRef;
 use weaver_copies::copy::{Desired, owner};
 use weaver_copies::finalizers::is_taken;
@@ -44,16 +45,16 @@ use weaver_copies::sources::Wanted;
 /// changed in the middle: what is left of the work is not worth doing any more.
 pub async fn work<K: Declares>(
     context: &Context<K>,
-    entry: &Entry<SyncState>,
+    entry: &StateEntry<SyncState>,
     state: &mut SyncState,
     sync: &K,
-) -> Option<Outcome> {
+) -> Option<SyncOutcome> {
     if let Some(fault) = convert::lost(sync.meta()) {
-        return Some(Outcome::InvalidSpec(vec![fault]));
+        return Some(SyncOutcome::InvalidSpec(vec![fault]));
     }
     let declared = match sync.valid() {
         Ok(declared) => declared,
-        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
+        Err(faults) => return Some(SyncOutcome::InvalidSpec(faults)),
     };
     if state.forgiven != entry.forgiven() {
         state.forgiven = entry.forgiven();
@@ -61,14 +62,14 @@ pub async fn work<K: Declares>(
     }
     if declared.is_suspended() {
         state.watches = Watches::default();
-        return Some(Outcome::Suspended);
+        return Some(SyncOutcome::Suspended);
     }
     let owner = owner(sync);
     let account = Account { namespace: owner.namespace.clone(), name: declared.account().to_owned() };
     entry.uses(&account);
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
-        Err(error) => return Some(Outcome::NoToken(error)),
+        Err(error) => return Some(SyncOutcome::NoToken(error)),
     };
     if std::mem::take(&mut state.asks_again) {
         // All of it: what is asked again must not depend on what the tenant may not see.
@@ -87,7 +88,7 @@ pub async fn work<K: Declares>(
     };
     let pass = SyncRun { context, tenant: &tenant, sync, named, owner, spec, mode };
     let worked = pass.work(&entry.resource, state).await?;
-    Some(worked.map_or_else(NoKind::outcome, |work| Outcome::Worked(Box::new(work))))
+    Some(worked.map_or_else(NoKind::outcome, |work| SyncOutcome::Worked(Box::new(work))))
 }
 
 /// One pass over sources, targets and stale copies.
@@ -111,7 +112,7 @@ struct Copied {
 
 impl<K: Declares> SyncRun<'_, K> {
     /// `None`, if it became outdated before its end.
-    async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<Work, NoKind>> {
+    async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<SyncWork, NoKind>> {
         let Self { context, tenant, spec, mode, .. } = &self;
         let (selection, asked) = select(context, tenant, spec).await;
         let Joined { refused, beyond, blind } = state
@@ -154,7 +155,7 @@ impl<K: Declares> SyncRun<'_, K> {
             )
             .await;
         let beyond = beyond.iter().filter(|key| tells(key, &sources, merged.as_ref())).count();
-        Some(Ok(Work {
+        Some(Ok(SyncWork {
             account: tenant.account.clone(),
             sources,
             merged,
@@ -162,7 +163,7 @@ impl<K: Declares> SyncRun<'_, K> {
             selection,
             stale: stale_copies,
             rights,
-            watched: Watched { blind, beyond },
+            watched: WatchSummary { blind, beyond },
             unheld,
             spec: self.spec,
         }))
@@ -252,7 +253,7 @@ impl<K: Declares> SyncRun<'_, K> {
             state.common.rate_limit.spend();
         }
         let conflicts = copies().filter(|(_, copy)| matches!(copy, TargetState::Conflict(_)));
-        state.watches.wait_for(&conflicts.map(|(place, _)| place).collect::<Vec<_>>());
+        state.watches.wait_for(&conflicts.map(|(object_key, _)| object_key).collect::<Vec<_>>());
     }
 
     /// Copies what was made of the sources of these `versions`.

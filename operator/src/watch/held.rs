@@ -114,7 +114,7 @@ impl Held {
     pub fn of(mut meta: ObjectMeta, may_be_whole: bool) -> Self {
         meta.managed_fields = None;
         let whole = may_be_whole && size(&meta) <= WHOLE;
-        Self { meta: Arc::new(if whole { meta } else { marks(meta) }), whole }
+        Self { meta: Arc::new(if whole { meta } else { ownership_only(meta) }), whole }
     }
 
     fn seen(&self) -> SeenCopy {
@@ -137,7 +137,7 @@ pub fn seen(sight: &Sight<Held>) -> SeenCopy {
 }
 
 /// Enough to tell which state of which object it is, and whose.
-fn marks(meta: ObjectMeta) -> ObjectMeta {
+fn ownership_only(meta: ObjectMeta) -> ObjectMeta {
     let kept = |map: Option<BTreeMap<String, String>>, keys: &[&str]| {
         let mut map = map?;
         map.retain(|key, value| keys.contains(&key.as_str()) && value.len() <= LONGEST_MARK);

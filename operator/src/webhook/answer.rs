@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
-use super::arrival::Memory;
+use super::arrival::BodyMemory;
 use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
 use crate::code;
 use weaver_api::webhook::REVIEW;
@@ -35,22 +35,22 @@ pub const MEMORY: usize = AT_ONCE * LARGEST;
 
 /// What all requests share.
 #[derive(Clone, Debug)]
-struct Shared {
-    memory: Arc<Memory>,
+struct WebhookState {
+    memory: Arc<BodyMemory>,
     converters: Arc<Semaphore>,
 }
 
-impl Shared {
+impl WebhookState {
     fn new(memory: usize, converters: usize) -> Self {
-        Self { memory: Arc::new(Memory::new(memory)), converters: Arc::new(Semaphore::new(converters)) }
+        Self { memory: Arc::new(BodyMemory::new(memory)), converters: Arc::new(Semaphore::new(converters)) }
     }
 }
 
 pub fn router() -> Router {
-    with(Shared::new(MEMORY, AT_ONCE))
+    with(WebhookState::new(MEMORY, AT_ONCE))
 }
 
-fn with(shared: Shared) -> Router {
+fn with(shared: WebhookState) -> Router {
     let elsewhere = async |method: Method, uri: Uri| not_here(method, &uri, false);
     Router::new()
         .route("/convert", post(answer))
@@ -64,13 +64,13 @@ fn not_here(method: Method, uri: &Uri, known: bool) -> ConversionRefusal {
     ConversionRefusal::NotHere { method, path: uri.path().to_owned(), known }
 }
 
-async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, ConversionRefusal> {
+async fn answer(State(shared): State<WebhookState>, request: Request) -> Result<Response, ConversionRefusal> {
     let answered =
         timeout(DEADLINE, convert(shared, request)).await.unwrap_or(Err(ConversionRefusal::TooSlow));
     answered.inspect_err(|refusal| debug!("refused a request: {refusal}"))
 }
 
-async fn convert(shared: Shared, request: Request) -> Result<Response, ConversionRefusal> {
+async fn convert(shared: WebhookState, request: Request) -> Result<Response, ConversionRefusal> {
     let (head, body) = request.into_parts();
     announced(&head.headers)?;
     let content = shared.memory.read(body).await?;
@@ -114,13 +114,14 @@ fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
     /// First, since what another kind has in its fields would only confuse.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Kind {
+    struct PathKind {
         #[serde(default)]
         api_version: String,
         #[serde(default)]
         kind: String,
     }
-    let Kind { api_version, kind } = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    let PathKind { api_version, kind } =
+        serde_json::from_slice(content).map_err(|error| malformed(&error))?;
     if (api_version.as_str(), kind.as_str()) != REVIEW {
         let short = |text: String| text.chars().take(100).collect();
         return Err(ConversionRefusal::OtherKind { api_version: short(api_version), kind: short(kind) });

@@ -144,8 +144,8 @@ async fn a_client_that_stops_talking_is_answered_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_converter_the_client_is_told_that_others_are_at_work() {
-    let shared = Shared::new(LARGEST, 1);
+async fn without_a_converter_the_client_sees_that_others_are_at_work() {
+    let shared = WebhookState::new(LARGEST, 1);
     let held = Arc::clone(&shared.converters).acquire_owned().await.unwrap();
     let ask = |body: String| {
         let request = http::Request::post("/convert").body(Body::from(body)).unwrap();
@@ -186,7 +186,7 @@ async fn slow_bodies_hold_up_no_one() {
 
 #[tokio::test]
 async fn work_that_no_one_waits_for_any_more_keeps_its_converter_until_it_ends() {
-    let shared = Shared::new(MEMORY, 1);
+    let shared = WebhookState::new(MEMORY, 1);
     // Enough that it is still at work when its client has gone.
     let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
                         "metadata": {"name": "a", "namespace": "b"}});
@@ -206,14 +206,14 @@ async fn work_that_no_one_waits_for_any_more_keeps_its_converter_until_it_ends()
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_told_so() {
+async fn a_body_that_breaks_off_is_reported() {
     let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("gone"))]);
     let (code, message) = message(post_text(Body::from_stream(broken)).await);
     assert_eq!((code, message.as_str()), (400, "the request was truncated"));
 }
 
 #[tokio::test]
-async fn other_paths_and_methods_are_told_what_there_is() {
+async fn other_paths_and_methods_are_answered_with_what_there_is() {
     let request = |method: &str, path: &str| {
         http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
     };

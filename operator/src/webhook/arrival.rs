@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The memory of all bodies that arrive, wait or are converted.
 #[derive(Debug)]
-pub struct Memory {
+pub struct BodyMemory {
     free: Arc<Semaphore>,
     arriving: Mutex<BTreeMap<u64, Arc<Arrival>>>,
 }
@@ -42,7 +42,7 @@ pub struct Content {
     held: Option<OwnedSemaphorePermit>,
 }
 
-impl Memory {
+impl BodyMemory {
     /// Of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -145,11 +145,11 @@ fn too_slow(arriving: &[(u64, Instant, usize)], needed: usize, now: Instant) -> 
         .collect()
 }
 
-/// An entry of [`Memory::arriving`], for as long as its body arrives.
-struct Listed<'a>(&'a Memory, u64);
+/// An entry of [`BodyMemory::arriving`], for as long as its body arrives.
+struct Listed<'a>(&'a BodyMemory, u64);
 
 impl<'a> Listed<'a> {
-    fn new(memory: &'a Memory, arrival: Arc<Arrival>) -> Self {
+    fn new(memory: &'a BodyMemory, arrival: Arc<Arrival>) -> Self {
         let mut arriving = memory.arriving.lock();
         let key = arriving.last_key_value().map_or(0, |(key, _)| key.wrapping_add(1));
         arriving.insert(key, arrival);
@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_that_fill_the_memory_give_way_to_one_that_is_not_slow() {
-        let memory = Arc::new(Memory::new(4 * LARGEST));
+        let memory = Arc::new(BodyMemory::new(4 * LARGEST));
         let slow: Vec<_> = (0..4)
             .map(|_| {
                 let memory = Arc::clone(&memory);
@@ -235,7 +235,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn where_whole_bodies_have_all_of_the_memory_the_next_client_hears_so() {
-        let memory = Memory::new(LARGEST);
+        let memory = BodyMemory::new(LARGEST);
         let held = memory.read(Body::from(vec![b' '; LARGEST])).await.unwrap();
         let begun = Instant::now();
         assert_eq!(memory.read(Body::from("{}")).await.unwrap_err(), ConversionRefusal::Busy);

@@ -50,7 +50,7 @@ enum Identity {
 
 /// What a look at the file found.
 #[derive(Debug)]
-pub enum Look {
+pub enum FileLook {
     /// What was there the last time.
     Same,
     New(Pair),
@@ -62,12 +62,12 @@ pub enum Look {
 
 /// The file with the certificate.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedFile {
     path: PathBuf,
     seen: Option<Identity>,
 }
 
-impl Watched {
+impl WatchedFile {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
@@ -86,8 +86,8 @@ impl Watched {
             let look = self.look();
             let (file, serving) = (self.path.display(), ready.is_none());
             match look {
-                Look::Same => {}
-                Look::New(pair) => {
+                FileLook::Same => {}
+                FileLook::New(pair) => {
                     slot.fill(pair.certified());
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_SERVED, %file, expires = %pair.expires(), sha256 = pair.fingerprint(),
@@ -97,16 +97,16 @@ impl Watched {
                         ready();
                     }
                 }
-                Look::Bad(fault) => {
+                FileLook::Bad(fault) => {
                     warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {fault}", consequence(serving));
                 }
-                Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
+                FileLook::Unreadable(io::ErrorKind::NotFound) if !serving => {
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
                         "waiting for the certificate, which the installer's Job or `weaver crd install` writes"
                     );
                 }
-                Look::Unreadable(kind) => {
+                FileLook::Unreadable(kind) => {
                     warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {kind}", consequence(serving));
                 }
             }
@@ -114,7 +114,7 @@ impl Watched {
     }
 
     /// Reads the file, if it is another one than the last time.
-    pub fn look(&mut self) -> Look {
+    pub fn look(&mut self) -> FileLook {
         let opened = File::open(&self.path).and_then(|file| {
             // Of the open file, so that identity and content belong together whatever is renamed meanwhile.
             let metadata = file.metadata()?;
@@ -126,16 +126,16 @@ impl Watched {
             Err(error) => (None, Identity::Unreadable(error.kind())),
         };
         if self.seen == Some(identity) {
-            return Look::Same;
+            return FileLook::Same;
         }
         self.seen = Some(identity);
         let mut content = Vec::new();
         match (file, identity) {
-            (None, Identity::Unreadable(kind)) => Look::Unreadable(kind),
-            (None, Identity::File { .. }) => Look::Unreadable(io::ErrorKind::NotFound),
+            (None, Identity::Unreadable(kind)) => FileLook::Unreadable(kind),
+            (None, Identity::File { .. }) => FileLook::Unreadable(io::ErrorKind::NotFound),
             (Some(file), _) => match file.take(LARGEST).read_to_end(&mut content) {
-                Ok(_) => Pair::parse(&content).map_or_else(Look::Bad, Look::New),
-                Err(error) => Look::Unreadable(error.kind()),
+                Ok(_) => Pair::parse(&content).map_or_else(FileLook::Bad, FileLook::New),
+                Err(error) => FileLook::Unreadable(error.kind()),
             },
         }
     }
@@ -169,27 +169,27 @@ mod tests {
     fn each_change_of_the_file_is_seen_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
-        let mut watched = Watched::new(path.clone());
-        let same = |watched: &mut Watched| assert!(matches!(watched.look(), Look::Same));
+        let mut watched = WatchedFile::new(path.clone());
+        let same = |watched: &mut WatchedFile| assert!(matches!(watched.look(), FileLook::Same));
 
-        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::NotFound)));
+        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::NotFound)));
         same(&mut watched);
         let first = leaf();
         replace(&path, &first, 0o600).unwrap();
-        let Look::New(one) = watched.look() else { panic!("not seen") };
+        let FileLook::New(one) = watched.look() else { panic!("not seen") };
         same(&mut watched);
         replace(&path, &leaf(), 0o600).unwrap();
-        let Look::New(two) = watched.look() else { panic!("not seen") };
+        let FileLook::New(two) = watched.look() else { panic!("not seen") };
         assert_ne!(one.fingerprint(), two.fingerprint());
         same(&mut watched);
         replace(&path, &first[..200], 0o600).unwrap();
-        assert!(matches!(watched.look(), Look::Bad(PairFault::NotPem)));
+        assert!(matches!(watched.look(), FileLook::Bad(PairFault::NotPem)));
         same(&mut watched);
         fs::remove_file(&path).unwrap();
-        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::NotFound)));
+        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::NotFound)));
         same(&mut watched);
         replace(&path, &first, 0o600).unwrap();
-        let Look::New(again) = watched.look() else { panic!("not seen") };
+        let FileLook::New(again) = watched.look() else { panic!("not seen") };
         assert_eq!(one.fingerprint(), again.fingerprint());
     }
 
@@ -198,9 +198,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
         fs::create_dir(&path).unwrap();
-        let mut watched = Watched::new(path);
-        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::IsADirectory)));
-        assert!(matches!(watched.look(), Look::Same));
+        let mut watched = WatchedFile::new(path);
+        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::IsADirectory)));
+        assert!(matches!(watched.look(), FileLook::Same));
     }
 
     #[test]
@@ -208,6 +208,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
         fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(matches!(Watched::new(path).look(), Look::Bad(_)));
+        assert!(matches!(WatchedFile::new(path).look(), FileLook::Bad(_)));
     }
 }

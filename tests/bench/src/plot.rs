@@ -1,4 +1,4 @@
-//! Figures as pictures.
+//! Draws what was measured as SVG, over logarithmic axes.
 
 use std::path::Path;
 

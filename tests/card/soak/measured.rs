@@ -30,7 +30,7 @@ impl Measured {
 
     pub fn budget(&mut self, what: &str, measured: &str, budget: &str, kept: bool) {
         self.row(what, measured);
-        let budget = Budget { words: budget.to_owned(), kept };
+        let budget = Budget { limit: budget.to_owned(), kept };
         self.rows.last_mut().unwrap().budget = Some(budget);
     }
 

@@ -94,9 +94,9 @@ fn signs(cell: &AccountCell<'_>) -> Markup {
         }
         @if let Some(what) = cell.unnamed { " " (unnamed(what)) }
         @if let Some(health) = cell.keeps {
-            @let words = format!("Writes the Secret of a ServiceToken: {}", health.words());
-            " " span class={ "mark " (health_class(health)) } title=(words) {
-                span aria-hidden="true" { "T" } span.hidden { (words) }
+            @let label = format!("Writes the Secret of a ServiceToken: {}", health.label());
+            " " span class={ "mark " (health_class(health)) } title=(label) {
+                span aria-hidden="true" { "T" } span.hidden { (label) }
             }
         }
     }

@@ -69,13 +69,13 @@ fn line(frame: &Frame<'_>, boot: &Boot) -> Markup {
 
 fn picture(boot: &Boot) -> Markup {
     let last = boot.moments.last().map_or(0, |moment| moment.after);
-    let words = format!(
+    let label = format!(
         "{} moments from the start to {} after it; the list has each",
         boot.moments.len(),
         amount(last)
     );
     html! {
-        svg.boot viewBox="0 0 1020 40" preserveAspectRatio="none" role="img" aria-label=(words) {
+        svg.boot viewBox="0 0 1020 40" preserveAspectRatio="none" role="img" aria-label=(label) {
             rect.whole x="0" y="18" width="1020" height="4" {}
             @for moment in &boot.moments {
                 rect class=(class(moment.how)) x=(boot.position(moment.after)) y=(top(moment.how)) width="8" height=(40 - 2 * top(moment.how)) {}
@@ -102,7 +102,7 @@ fn class(how: Level) -> &'static str {
 }
 
 fn entry(moment: &Moment) -> Markup {
-    let (colour, words) = match moment.how {
+    let (colour, label) = match moment.how {
         Level::Fine => ("ok", "fine"),
         Level::Warning => ("warn", "worth a look"),
         Level::Bad => ("bad", "wrong"),
@@ -110,7 +110,7 @@ fn entry(moment: &Moment) -> Markup {
     html! {
         li {
             time datetime=(moment.at.to_string()) title=(exact(moment.at)) { "+" (amount(moment.after)) } " "
-            (badge(colour, words)) " " strong { (moment.what) }
+            (badge(colour, label)) " " strong { (moment.what) }
             @if !moment.message.is_empty() { ": " (lines(&moment.message)) }
         }
     }

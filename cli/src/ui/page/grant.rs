@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn without_rights_or_without_a_lack_there_is_nothing_to_click() {
         let lacking: Vec<String> = (0..=NAMED).map(|number| format!("create x-{number}")).collect();
-        for (proposal, words) in [
+        for (proposal, label) in [
             (Proposal::Nothing("ServiceAccount a/b".into()), "lacks no right"),
             (Proposal::NotAllowed(lacking), "and 1 more"),
             (Proposal::Failed("<forbidden>".into()), "&lt;forbidden&gt;"),
         ] {
             let page = confirmation(&frame(), ("team-a", "a"), &proposal, &[]).into_string();
-            assert!(page.contains(words) && !page.contains("<form"), "{page}");
+            assert!(page.contains(label) && !page.contains("<form"), "{page}");
         }
         assert!(offer("/p", &Offer::Grant).into_string().contains("href=\"/p/grant\""));
         assert_eq!(offer("/p", &Offer::Nothing).into_string(), "");

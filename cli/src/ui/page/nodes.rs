@@ -34,7 +34,7 @@ pub fn nodes(frame: &Frame<'_>, nodes: &[Arc<NodeView>], error: Option<&str>, is
 }
 
 fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
-    let (class, words) = match (node.is_bad(), node.findings.is_empty()) {
+    let (class, label) = match (node.is_bad(), node.findings.is_empty()) {
         (true, _) => ("bad", "Has a failure"),
         (false, false) => ("warn", "Worth a look"),
         (false, true) => ("ok", "Nothing found"),
@@ -43,7 +43,7 @@ fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
         section.card {
             h2 { (node.name) }
             p {
-                (badge(class, words)) @if let Some(booted) = node.booted { " · booted " (frame.time(booted)) }
+                (badge(class, label)) @if let Some(booted) = node.booted { " · booted " (frame.time(booted)) }
                 " · " a href={ (frame.prefix) "nodes/" (encoded(&node.name)) } { "The boot of " (node.name) " as a time line" }
             }
             @for found in &node.findings { (finding(found, &html! {})) }

@@ -67,7 +67,7 @@ fn tally(what: &str, tally: Option<&Tally>) -> Markup {
 fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
     let more = html! {
         p.quiet {
-            (found.seen.side.place()) ", "
+            (found.seen.location.place()) ", "
             @match found.since {
                 Since::Changed(then) => { (frame.lasting(then)) }
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }
@@ -94,13 +94,13 @@ mod tests {
     use super::super::super::view::sync::tests::sync;
     use super::super::tests::frame;
     use super::*;
-    use crate::doctor::seen::{Seen, Side};
+    use crate::doctor::seen::{LocatedFinding, Location};
 
     #[test]
     fn the_cure_is_one_click_away() {
         let finding = Finding::new(Code::SyncNotReady, "team-a/b is not Ready")
             .saw(Place::file("ConfigMapSync team-a/b"), "s");
-        let seen = [Seen { side: Side::Cluster, finding }];
+        let seen = [LocatedFinding { location: Location::Cluster, finding }];
         let syncs = [std::sync::Arc::new(sync("b", "False", &[]))];
         let resources = Resources { syncs: Some(&syncs), tokens: Some(&[]), nodes: None };
         let frame = frame();
@@ -122,7 +122,7 @@ mod tests {
     fn more_than_are_named_are_one_click_away_too() {
         let finding = Finding::new(Code::SyncNotReady, "5 more ResourceSyncs have problems")
             .saw(Place::file("ResourceSync"), "5 more");
-        let seen = [Seen { side: Side::Cluster, finding }];
+        let seen = [LocatedFinding { location: Location::Cluster, finding }];
         let resources = Resources { syncs: Some(&[]), tokens: Some(&[]), nodes: None };
         let frame = frame();
         let made = made(&seen, &FirstSeen::new(), &resources, frame.now);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weaver_api::kind::ObjectKind;
-use weaver_copies::content::{Change, Difference};
+use weaver_copies::content::{Difference, FieldEffect};
 use weaver_diagnostics::finding_text::clean;
 
 use super::badge;
@@ -58,9 +58,9 @@ pub fn plan(copies: &[PlannedCopy], held: Held) -> Markup {
 /// `1 to create, 2 to update, 5 as they should be.`
 fn summary(changed: &[&PlannedCopy], kept: usize) -> String {
     let count = |class: Class| changed.iter().filter(|copy| Class::of(&copy.step) == class).count();
-    let counts = Class::ALL.map(|class| (count(class), class.words()));
+    let counts = Class::ALL.map(|class| (count(class), class.label()));
     let parts = counts.into_iter().chain([(kept, "as they should be")]).filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, words)| format!("{count} {words}")).collect();
+    let parts: Vec<String> = parts.map(|(count, label)| format!("{count} {label}")).collect();
     if parts.is_empty() { "No copy was compared.".to_owned() } else { format!("{}.", parts.join(", ")) }
 }
 
@@ -91,7 +91,7 @@ impl Class {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Create => "to create",
             Self::Update => "to update",
@@ -117,7 +117,7 @@ fn one(copy: &PlannedCopy) -> Markup {
     html! {
         article.card {
             h3 { (copy.copy.to_string()) ": " (clean(&copy.step.to_string())) }
-            p { (badge(class.colour(), class.words())) }
+            p { (badge(class.colour(), class.label())) }
             @if !differences.is_empty() {
                 ul.diff aria-label={ "Changes of " (copy.copy.to_string()) } {
                     @for difference in differences.iter().take(MAX_DIFFERENCES) { (line(difference)) }
@@ -129,14 +129,14 @@ fn one(copy: &PlannedCopy) -> Markup {
 }
 
 fn line(difference: &Difference) -> Markup {
-    let (class, sign, words) = match difference.change {
-        Change::Added => ("ok", "+", "added: "),
-        Change::Removed => ("bad", "−", "removed: "),
-        Change::Changed => ("warn", "~", "changed: "),
+    let (class, sign, label) = match difference.change {
+        FieldEffect::Added => ("ok", "+", "added: "),
+        FieldEffect::Removed => ("bad", "−", "removed: "),
+        FieldEffect::Changed => ("warn", "~", "changed: "),
     };
     html! {
         li {
-            span class={ "mark " (class) } { span aria-hidden="true" { (sign) } span.hidden { (words) } }
+            span class={ "mark " (class) } { span aria-hidden="true" { (sign) } span.hidden { (label) } }
             " " code { (clean(&difference.field)) }
         }
     }
@@ -153,16 +153,16 @@ mod tests {
         PlannedCopy { copy, step }
     }
 
-    fn difference(change: Change, field: &str) -> Difference {
+    fn difference(change: FieldEffect, field: &str) -> Difference {
         Difference { change, field: field.into() }
     }
 
     #[test]
     fn each_change_is_named_by_its_key_and_a_sign_that_is_read_aloud_as_a_word() {
         let changes = vec![
-            difference(Change::Added, "data.a"),
-            difference(Change::Removed, "data.<b>"),
-            difference(Change::Changed, "metadata.labels.c"),
+            difference(FieldEffect::Added, "data.a"),
+            difference(FieldEffect::Removed, "data.<b>"),
+            difference(FieldEffect::Changed, "metadata.labels.c"),
         ];
         let all = [
             copy("foo", PlannedStep::Update(changes)),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn of_very_many_a_bounded_part_is_shown() {
         let keys: Vec<Difference> =
-            (0..5_000).map(|key| difference(Change::Added, &format!("data.{key}"))).collect();
+            (0..5_000).map(|key| difference(FieldEffect::Added, &format!("data.{key}"))).collect();
         let many: Vec<PlannedCopy> =
             (0..1_000).map(|at| copy(&format!("n{at}"), PlannedStep::Create(keys.clone()))).collect();
         let page = plan(&many, Held::No).into_string();

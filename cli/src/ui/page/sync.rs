@@ -97,7 +97,7 @@ fn picture(sync: &SyncView) -> Markup {
 
 /// Those in one state; of a copy that is as it should be, the namespace is enough.
 fn group(state: CopyState, targets: &[&TargetView]) -> Markup {
-    let count = html! { (badge(state_class(state), state.words())) " " (targets.len()) };
+    let count = html! { (badge(state_class(state), state.label())) " " (targets.len()) };
     let names = html! {
         ul.targets {
             @for target in targets {
@@ -171,8 +171,8 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
             section aria-labelledby="missing" {
                 h2 #missing { "Missing rights" }
                 @let role = comparison.role.as_deref().unwrap_or_default();
-                @let (words, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
-                @if !words.is_empty() { ul { @for line in words.lines() { li { (line) } } } }
+                @let (label, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
+                @if !label.is_empty() { ul { @for line in label.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, anyone who may grant rights there runs" }
                 (code_block(&format!("{} --grant", explain(SyncKind::ConfigMap, namespace, name))))

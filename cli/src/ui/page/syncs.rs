@@ -89,9 +89,9 @@ fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
 /// A sign for the eye, and the word for everyone else.
 pub fn mark(target: &TargetView) -> Markup {
     let title = if target.reason.is_empty() {
-        target.state.words().to_owned()
+        target.state.label().to_owned()
     } else {
-        format!("{} ({})", target.state.words(), target.reason)
+        format!("{} ({})", target.state.label(), target.reason)
     };
     html! {
         span class={ "mark " (state_class(target.state)) } title=(title) {
@@ -108,9 +108,9 @@ pub fn unnamed(what: Unnamed) -> Markup {
         Unnamed::NotKnown => "?",
     };
     html! {
-        span.mark.reads title=(what.words()) {
+        span.mark.reads title=(what.label()) {
             span aria-hidden="true" { (sign) }
-            span.hidden { (what.words()) }
+            span.hidden { (what.label()) }
         }
     }
 }
@@ -135,7 +135,7 @@ pub fn state_class(state: CopyState) -> &'static str {
 
 /// Where in a long list, and the way to its other pages, which are at these addresses.
 pub fn parts(what: &str, part: PageRange, of: impl Fn(usize) -> String) -> Markup {
-    let link = |page: usize, words: &str| html! { a href=(of(page)) { (words) } };
+    let link = |page: usize, label: &str| html! { a href=(of(page)) { (label) } };
     html! {
         @if part.pages > 1 {
             nav.parts aria-label=(what) {
@@ -217,9 +217,9 @@ mod tests {
         let full = SyncView { is_truncated: true, ..sync("full", "True", &[("foo", "Synced")]) };
         let resource = SyncView { kind: SyncKind::Resource, ..sync("b", "True", &[("bar", "Synced")]) };
         let page = page(&[Arc::new(full), Arc::new(resource)], &Selection::default());
-        let words =
+        let label =
             "<span class=\"hidden\">Synced, or no copy: the status is full, and names problems first</span>";
-        assert_eq!(page.matches(words).count(), 2, "a cell and the line below the table: {page}");
+        assert_eq!(page.matches(label).count(), 2, "a cell and the line below the table: {page}");
         assert!(
             page.contains("<a href=\"/p/resources/team-a/b\">team-a/b</a> <small>ResourceSync</small>"),
             "{page}"

@@ -88,7 +88,7 @@ fn line(frame: &Frame<'_>, key: &TokenKey) -> Markup {
             th scope="row" { code { (key.key) } }
             td { (key.account) }
             td {
-                (badge(class(freshness), freshness.words()))
+                (badge(class(freshness), freshness.label()))
                 @if !key.message.is_empty() { br; (lines(&key.message)) }
             }
             @if let Some(life) = key.life {

@@ -76,7 +76,7 @@ impl<'a> AccountView<'a> {
         rights
     }
 
-    /// The worst first.
+    /// In the order of `CopyState`: what needs attention comes first.
     pub fn sorted_targets(&self) -> Vec<&TargetView> {
         let mut targets: Vec<&TargetView> = self.targets.values().copied().collect();
         targets.sort_by_key(|target| target.state);

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 const REASON: usize = 128;
 const MESSAGE: usize = 512;
 
-/// The worst first.
+/// Declared worst first: the derived order puts what needs attention at the top.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Health {
     Bad,
@@ -21,7 +21,7 @@ pub enum Health {
 }
 
 impl Health {
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Bad => "Not ready",
             Self::Pending => "Not reconciled yet",

@@ -54,7 +54,6 @@ pub struct Matrix {
 #[derive(Debug)]
 pub struct MatrixRow {
     pub sync: Arc<SyncView>,
-    /// By column.
     pub cells: Vec<Cell>,
 }
 

@@ -78,7 +78,7 @@ fn bounded(condition: ConditionView) -> ConditionView {
 }
 
 fn step(step: &NodeBootStep) -> Option<(String, u64)> {
-    let words = match step.step.as_str() {
+    let label = match step.step.as_str() {
         "BootFilesApplied" => "weaver.toml was applied",
         "HostChecked" => "The host was checked, and k3s allowed to start",
         "K3sStarted" => "k3s was started",
@@ -87,7 +87,7 @@ fn step(step: &NodeBootStep) -> Option<(String, u64)> {
         "OperatorReady" => "The gate was open, and the operator ready",
         other => return Some((cut(other, LONGEST), step.seconds.try_into().ok()?)),
     };
-    Some((words.to_owned(), step.seconds.try_into().ok()?))
+    Some((label.to_owned(), step.seconds.try_into().ok()?))
 }
 
 fn serving(serving: &NodeServing) -> ServingView {

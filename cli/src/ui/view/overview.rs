@@ -11,12 +11,12 @@ use super::health::{Health, Summary};
 use super::node::NodeView;
 use super::sync::{SyncKind, SyncView};
 use super::token::TokenView;
-use crate::doctor::seen::Seen;
+use crate::doctor::seen::LocatedFinding;
 
 /// A finding on the page.
 #[derive(Clone, Debug)]
 pub struct FindingView {
-    pub seen: Seen,
+    pub seen: LocatedFinding,
     pub since: Since,
     pub about: Option<About>,
 }
@@ -47,7 +47,7 @@ pub enum Since {
 pub type FirstSeen = BTreeMap<String, Timestamp>;
 
 /// Takes over the findings of a look: new ones are seen first now, and what is gone is forgotten.
-pub fn remember(before: &FirstSeen, seen: &[Seen], now: Timestamp) -> FirstSeen {
+pub fn remember(before: &FirstSeen, seen: &[LocatedFinding], now: Timestamp) -> FirstSeen {
     let keys = seen.iter().map(|seen| identity(&seen.finding));
     keys.map(|key| {
         let first = before.get(&key).copied().unwrap_or(now);
@@ -92,12 +92,12 @@ pub struct Overview {
 
 /// The page, from what a look has found.
 pub fn overview(
-    seen: &[Seen],
+    seen: &[LocatedFinding],
     first_seen: &FirstSeen,
     resources: &Resources<'_>,
     now: Timestamp,
 ) -> Overview {
-    let (fine, open): (Vec<&Seen>, Vec<&Seen>) =
+    let (fine, open): (Vec<&LocatedFinding>, Vec<&LocatedFinding>) =
         seen.iter().partition(|seen| seen.finding.severity() == Severity::Ok);
     let mut open: Vec<FindingView> =
         open.into_iter().map(|seen| finding(seen, first_seen, resources, now)).collect();
@@ -120,7 +120,7 @@ fn verdict(open: &[FindingView]) -> String {
         (Some(first), _) => {
             let others = open.iter().filter(is_bad).count() - 1;
             let then = if others > 0 { " Other things may follow from it." } else { "" };
-            format!("The fault is {}: {}.{then}", first.seen.side.place(), first.seen.finding.code)
+            format!("The fault is {}: {}.{then}", first.seen.location.place(), first.seen.finding.code)
         }
         (None, 0) => "All is well.".to_owned(),
         (None, _) if open.iter().any(|found| is_about_readiness(&found.seen.finding)) => {
@@ -137,7 +137,12 @@ fn is_about_readiness(finding: &Finding) -> bool {
     finding.code == Code::SyncNotReady
 }
 
-fn finding(seen: &Seen, first_seen: &FirstSeen, resources: &Resources<'_>, now: Timestamp) -> FindingView {
+fn finding(
+    seen: &LocatedFinding,
+    first_seen: &FirstSeen,
+    resources: &Resources<'_>,
+    now: Timestamp,
+) -> FindingView {
     let about = about(&seen.finding);
     let is_it = |summary: &&Summary, namespace: &str, name: &str| {
         summary.namespace == namespace && summary.name == name
@@ -193,11 +198,11 @@ mod tests {
     use super::super::sync::tests::sync;
     use super::super::token::tests::token;
     use super::*;
-    use crate::doctor::seen::Side;
+    use crate::doctor::seen::Location;
 
-    fn seen(side: Side, code: Code, severity: Severity, place: &str) -> Seen {
+    fn seen(location: Location, code: Code, severity: Severity, place: &str) -> LocatedFinding {
         let finding = Finding::new(code, format!("renewed {} s ago", place.len())).milder(severity);
-        Seen { side, finding: finding.saw(Place::file(place), "s") }
+        LocatedFinding { location, finding: finding.saw(Place::file(place), "s") }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -207,15 +212,15 @@ mod tests {
     #[test]
     fn the_first_failure_is_whose_fault_it_is_and_what_is_fine_stands_apart() {
         let all = [
-            seen(Side::Here, Code::Reached, Severity::Ok, ""),
-            seen(Side::Cluster, Code::SyncNotReady, Severity::Warn, "ConfigMapSync team-a/b"),
-            seen(Side::Cluster, Code::DefinitionDiffers, Severity::Fail, "x.weaver.example.com"),
-            seen(Side::Node, Code::NameNotFound, Severity::Fail, "NodeReport raspi"),
+            seen(Location::Here, Code::Reached, Severity::Ok, ""),
+            seen(Location::Cluster, Code::SyncNotReady, Severity::Warn, "ConfigMapSync team-a/b"),
+            seen(Location::Cluster, Code::DefinitionDiffers, Severity::Fail, "x.weaver.example.com"),
+            seen(Location::Node, Code::NameNotFound, Severity::Fail, "NodeReport raspi"),
         ];
         let (syncs, tokens) = ([Arc::new(sync("b", "False", &[]))], [Arc::new(token("t"))]);
         let nodes = [Arc::new(node(&serde_json::Value::Null))];
         let resources = Resources { syncs: Some(&syncs), tokens: Some(&tokens), nodes: Some(&nodes) };
-        let of = |seen: &[Seen]| overview(seen, &FirstSeen::new(), &resources, at(5));
+        let of = |seen: &[LocatedFinding]| overview(seen, &FirstSeen::new(), &resources, at(5));
         let found = of(&all);
         assert!(found.verdict.starts_with("The fault is in the cluster: C-"), "{}", found.verdict);
         assert!(found.verdict.ends_with("Other things may follow from it."));
@@ -231,14 +236,14 @@ mod tests {
         assert_eq!(found.syncs, Some(Tally { all: 1, ready: 0, paused: 0 }));
         assert_eq!(found.nodes, Some((1, 0)));
         assert!(of(&all[..2]).verdict.ends_with("but not everything is ready."), "{}", of(&all[..2]).verdict);
-        let worth_a_look = [seen(Side::Here, Code::NameNotFound, Severity::Warn, "f")];
+        let worth_a_look = [seen(Location::Here, Code::NameNotFound, Severity::Warn, "f")];
         assert_eq!(of(&worth_a_look).verdict, "No problem was found; one finding is worth a look.");
         assert_eq!((of(&all[..1]).verdict.as_str(), of(&all[..1]).worst), ("All is well.", Severity::Ok));
     }
 
     #[test]
     fn a_finding_is_remembered_while_it_lasts_whatever_number_is_in_its_message() {
-        let one = |place: &str| vec![seen(Side::Here, Code::NameNotFound, Severity::Warn, place)];
+        let one = |place: &str| vec![seen(Location::Here, Code::NameNotFound, Severity::Warn, place)];
         let first = remember(&FirstSeen::new(), &one("/f"), at(1));
         let mut again = one("/f");
         again[0].finding.message = "renewed 99 s ago".into();
@@ -250,7 +255,8 @@ mod tests {
 
     #[test]
     fn what_a_finding_is_about_is_found_by_where_it_was_seen() {
-        let of = |place: &str| about(&seen(Side::Cluster, Code::SyncNotReady, Severity::Warn, place).finding);
+        let of =
+            |place: &str| about(&seen(Location::Cluster, Code::SyncNotReady, Severity::Warn, place).finding);
         let named = |text: &str| ("t".to_owned(), text.to_owned());
         let (namespace, name) = named("a");
         assert_eq!(of("ResourceSync t/a"), Some(About::Sync(SyncKind::Resource, namespace, name)));

@@ -7,23 +7,23 @@ use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
 
 /// Namespace and name; a kind without namespaces has an empty one.
-pub type Key = (String, String);
-pub type Objects<T> = BTreeMap<Key, Arc<T>>;
+pub type NamespacedName = (String, String);
+pub type ObjectsByName<T> = BTreeMap<NamespacedName, Arc<T>>;
 
 /// What is known of a kind.
 #[derive(Debug)]
 pub struct Snapshot<T> {
     /// `None` until the first list is complete.
-    pub objects: Option<Objects<T>>,
+    pub objects: Option<ObjectsByName<T>>,
     /// Why it may be old, or not known.
     pub error: Option<String>,
     /// A list that is being read.
-    listed: Objects<T>,
+    listed: ObjectsByName<T>,
 }
 
 impl<T> Default for Snapshot<T> {
     fn default() -> Self {
-        Self { objects: None, error: None, listed: Objects::new() }
+        Self { objects: None, error: None, listed: ObjectsByName::new() }
     }
 }
 
@@ -33,7 +33,7 @@ impl<T> Snapshot<T> {
     pub fn take<K: Resource>(&mut self, event: Event<K>, view: impl Fn(&K) -> T) -> bool {
         match event {
             Event::Init => {
-                self.listed = Objects::new();
+                self.listed = ObjectsByName::new();
                 return false;
             }
             Event::InitApply(object) => {
@@ -74,7 +74,7 @@ impl<T> Snapshot<T> {
     }
 }
 
-fn key(object: &impl Resource) -> Key {
+fn key(object: &impl Resource) -> NamespacedName {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 

@@ -108,7 +108,7 @@ impl CopyState {
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Failed => "Failed",
             Self::Conflict => "Conflict",
@@ -158,7 +158,7 @@ impl SyncView {
         self.sources = Vec::new();
         for target in &mut self.targets {
             target.message = String::new();
-            if target.reason == target.state.words() {
+            if target.reason == target.state.label() {
                 target.reason = String::new();
             }
         }
@@ -185,14 +185,14 @@ impl SyncView {
         let source_namespace = text(source.and_then(|source| source.namespace.as_deref()));
         let account = spec.and_then(|spec| spec.service_account.as_ref()?.name.as_deref());
         let copied = text(copied);
-        let words = source.map(|source| match &source.name {
+        let label = source.map(|source| match &source.name {
             Some(name) => format!("{copied} {source_namespace}/{}", clean(name)),
             None => format!("{copied} objects in {source_namespace} by labels"),
         });
         Self {
             kind,
             summary: Summary::of(metadata, status.observed_generation, &status.conditions),
-            source: words.unwrap_or_default(),
+            source: label.unwrap_or_default(),
             source_namespace,
             copies: None,
             account: text(account),
@@ -207,7 +207,6 @@ impl SyncView {
         }
     }
 
-    /// Namespace and name.
     pub fn key(&self) -> (&str, &str) {
         (&self.summary.namespace, &self.summary.name)
     }
@@ -233,7 +232,7 @@ pub enum Unnamed {
 }
 
 impl Unnamed {
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::NotKnown => "Not named by the status, which is full",
             Self::SyncedOrNone => "Synced, or no copy: the status is full, and names problems first",

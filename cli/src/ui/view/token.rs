@@ -69,7 +69,7 @@ pub enum Freshness {
 }
 
 impl Freshness {
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Missing => "Missing",
             Self::Expired => "Expired",

@@ -103,7 +103,7 @@ fn boot_plays_the_firmware_again_when_the_guest_restarts() {
 }
 
 #[test]
-fn boot_that_is_told_to_end_leaves_nothing() {
+fn boot_that_is_asked_to_end_leaves_nothing() {
     let image = Image::good(&kernel("the word", Then::Wait));
     let mut boot = Boot::start(&image, &[]);
     boot.wait_for("the word");
@@ -127,7 +127,7 @@ fn no_machine_outlives_a_killed_harness() {
 }
 
 #[test]
-fn boot_keeps_the_card_where_it_is_told_to() {
+fn boot_keeps_the_card_where_it_is_asked_to() {
     let image = Image::good(&kernel("the word", Then::PowerOff));
     let kept = tempfile::tempdir().unwrap();
     let dir = kept.path().join("my card");

@@ -113,7 +113,7 @@ fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
 }
 
 #[test]
-fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
+fn a_start_without_a_network_is_passed_to_k3s_for_one_boot() {
     let preflight = Unit::read(&systemd("weaver-preflight.service"));
     assert!(preflight.has("Service", "ExecStart", "--offline-start"));
     for (key, word) in [("CapabilityBoundingSet", "CAP_NET_ADMIN"), ("RestrictAddressFamilies", "AF_NETLINK")]

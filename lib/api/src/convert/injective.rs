@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::properties::{any_new_sync, any_new_token};
-use super::round_trip::{self, RoundTrip, room};
+use super::round_trip::{self, RoundTrip, space_left};
 use super::structural::with_defaults;
 use super::tests::{object, round, to};
-use super::{ANNOTATION, carried_faults, lost};
+use super::{ANNOTATION, lost, round_trip_faults};
 use crate::crds;
 use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
@@ -79,7 +79,7 @@ fn comes_back(stored: &Value) -> Result<(), String> {
 fn space(object: &Value) -> usize {
     let mut others = object.clone();
     round_trip::take(&mut others);
-    room(&others)
+    space_left(&others)
 }
 
 /// Adds other annotations so that so many bytes are left for the text of ours.
@@ -238,7 +238,7 @@ fn the_field_wins_over_the_annotation_which_is_kept_and_reported() {
     let written = to("v1beta1", &shown);
     assert_eq!(written["spec"], stored["spec"]);
     let faults =
-        |object: &Value| carried_faults(&serde_json::from_value(object["metadata"].clone()).unwrap());
+        |object: &Value| round_trip_faults(&serde_json::from_value(object["metadata"].clone()).unwrap());
     assert_eq!(
         faults(&written),
         ["it was written at v1alpha1 next to spec.roundTrip, which is used instead"]

@@ -13,7 +13,7 @@ pub(super) const NEW: &str = "v1beta1";
 /// One version of a kind.
 pub(super) struct KindVersion {
     pub kind: &'static str,
-    /// [`OLD`] or [`NEW`].
+    /// Its version, without the group: [`OLD`] or [`NEW`].
     pub version: &'static str,
     /// Splits a spec of this version.
     pub split: fn(&Spec) -> Split,

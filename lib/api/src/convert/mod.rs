@@ -44,7 +44,7 @@ pub enum ConversionFault {
     /// Ours, at a version that there is not.
     #[error("{kind} has no version {version}, only {GROUP}/{NEW} and {GROUP}/{OLD}")]
     UnknownVersion {
-        /// `ConfigMapSync` or `ServiceToken`.
+        /// The kind as it was given: `ConfigMapSync` or `ServiceToken`.
         kind: String,
         /// `apiVersion` as it was given.
         version: String,
@@ -66,8 +66,8 @@ pub fn review(review: ConversionReview) -> ConversionReview {
         match convert(object, &request.desired_api_version) {
             Ok(object) => converted.push(object),
             Err(fault) => {
-                let words = format!("objects[{index}]{who} cannot be converted: {fault}");
-                let status = Status::failure(&words, "Invalid").with_code(422);
+                let message = format!("objects[{index}]{who} cannot be converted: {fault}");
+                let status = Status::failure(&message, "Invalid").with_code(422);
                 return ConversionResponse::for_request(request).failure(status).into_review();
             }
         }
@@ -106,13 +106,13 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
 /// What is wrong with the content that conversion carries in the annotation of a `ConfigMapSync` at v1beta1,
 /// which anyone may have edited: each part is kept as it is and not used.
 #[must_use]
-pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
+pub fn round_trip_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &config_map_sync::OLD)
 }
 
 /// The same of a `ServiceToken`.
 #[must_use]
-pub fn carried_token_faults(meta: &ObjectMeta) -> Vec<String> {
+pub fn token_round_trip_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &service_token::OLD)
 }
 

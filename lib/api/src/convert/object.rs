@@ -61,8 +61,8 @@ fn shown(
     new: &KindVersion,
     old: &KindVersion,
 ) -> (Value, bool) {
-    let (mut object, carried) = translate(stored.clone(), found, new, old);
-    let fits = RoundTrip { was: was.cloned(), ..carried }.show(&mut object);
+    let (mut object, round_trip) = translate(stored.clone(), found, new, old);
+    let fits = RoundTrip { was: was.cloned(), ..round_trip }.show(&mut object);
     (object, fits)
 }
 
@@ -82,10 +82,10 @@ fn to_new(mut shown: Value, old: &KindVersion, new: &KindVersion) -> Value {
     // What the annotation may stay as it is for, without the field.
     let kept = annotation.clone().filter(|_| field.is_none());
     let found = RoundTrip::of_v1alpha1(field, annotation.as_deref());
-    let (mut stored, carried) = translate(shown.clone(), &found, old, new);
-    match found.was.filter(|was| was.len() <= round_trip::room(&stored)) {
+    let (mut stored, round_trip) = translate(shown.clone(), &found, old, new);
+    match found.was.filter(|was| was.len() <= round_trip::space_left(&stored)) {
         Some(was) if shows(&stored, &was, &shown, new, old) => round_trip::annotate(&mut stored, was),
-        _ => carried.store(&mut stored, kept),
+        _ => round_trip.store(&mut stored, kept),
     }
     stored
 }
@@ -105,7 +105,7 @@ fn translate(
     here: &KindVersion,
     there: &KindVersion,
 ) -> (Value, RoundTrip) {
-    let mut carried = RoundTrip {
+    let mut round_trip = RoundTrip {
         version: here.version.into(),
         ignored: found.ignored.clone(),
         unread: found.unread.clone(),
@@ -115,19 +115,19 @@ fn translate(
     object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
     let status = take(&mut object, "status");
     let spec = take(&mut object, "spec");
-    if let Some(spec) = convert_spec(spec, found, &mut carried, here, there) {
+    if let Some(spec) = convert_spec(spec, found, &mut round_trip, here, there) {
         object["spec"] = Value::Object(spec);
     }
-    if let Some(status) = convert_status(status, found.status.clone(), &mut carried, here, there) {
+    if let Some(status) = convert_status(status, found.status.clone(), &mut round_trip, here, there) {
         object["status"] = status;
     }
-    (object, carried)
+    (object, round_trip)
 }
 
 fn convert_spec(
     spec: Option<Value>,
     found: &RoundTrip,
-    carried: &mut RoundTrip,
+    round_trip: &mut RoundTrip,
     here: &KindVersion,
     there: &KindVersion,
 ) -> Option<Spec> {
@@ -136,7 +136,7 @@ fn convert_spec(
         _ => (false, Spec::new()),
     };
     let Split { visible: mut out, hidden } = (here.split)(&spec);
-    ignore(carried, there, (there.put)(&mut out, found.spec.clone()));
+    ignore(round_trip, there, (there.put)(&mut out, found.spec.clone()));
     let meaning = |spec: &Spec| {
         let mut filled = spec.clone();
         (there.fill)(&mut filled);
@@ -148,7 +148,7 @@ fn convert_spec(
         match value {
             Value::Null => drop(exact.remove(field)),
             value if (there.form)(field, value) => drop(exact.insert(field.clone(), value.clone())),
-            odd => ignore(carried, there, Spec::from_iter([(field.clone(), odd.clone())])),
+            odd => ignore(round_trip, there, Spec::from_iter([(field.clone(), odd.clone())])),
         }
     }
     if meaning(&exact) == meaning(&out) {
@@ -157,7 +157,7 @@ fn convert_spec(
 
     // There is none where there was none and nothing has been filled in since.
     let leave_out = found.without_spec && meaning(&out) == (there.split)(&Spec::new());
-    carried.without_spec = !present;
+    round_trip.without_spec = !present;
     if present {
         let mut again = meaning(&out).visible;
         (here.put)(&mut again, hidden.clone());
@@ -165,11 +165,11 @@ fn convert_spec(
         (here.fill)(&mut spec);
         for field in again.keys().chain(spec.keys()) {
             if again.get(field) != spec.get(field) {
-                carried.exact.insert(field.clone(), spec.get(field).cloned().unwrap_or_default());
+                round_trip.exact.insert(field.clone(), spec.get(field).cloned().unwrap_or_default());
             }
         }
     }
-    carried.spec = hidden;
+    round_trip.spec = hidden;
     // The API server fills in the defaults of what it has stored, not of what it has converted, and takes a spec
     // that gains them with the next write for a changed one: then nothing in it is ratcheted.
     (there.fill)(&mut out);
@@ -179,9 +179,9 @@ fn convert_spec(
 }
 
 /// Notes fields of the version of `there` that cannot be in its spec.
-fn ignore(carried: &mut RoundTrip, there: &KindVersion, fields: Spec) {
+fn ignore(round_trip: &mut RoundTrip, there: &KindVersion, fields: Spec) {
     if !fields.is_empty() {
-        let known = carried.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));
+        let known = round_trip.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));
         if let Some(known) = known.as_object_mut() {
             merge(known, fields);
         }
@@ -193,14 +193,14 @@ fn ignore(carried: &mut RoundTrip, there: &KindVersion, fields: Spec) {
 fn convert_status(
     status: Option<Value>,
     found: Spec,
-    carried: &mut RoundTrip,
+    round_trip: &mut RoundTrip,
     here: &KindVersion,
     there: &KindVersion,
 ) -> Option<Value> {
     let mut status = match status {
         Some(Value::Object(status)) => Some(status),
         Some(odd) => {
-            carried.status = found;
+            round_trip.status = found;
             return Some(odd);
         }
         None => None,
@@ -208,7 +208,7 @@ fn convert_status(
     if let Some(status) = &mut status {
         for field in here.status {
             if let Some(value) = status.remove(*field) {
-                carried.status.insert((*field).to_owned(), value);
+                round_trip.status.insert((*field).to_owned(), value);
             }
         }
         status.retain(|field, _| field == "conditions");
@@ -221,7 +221,7 @@ fn convert_status(
         if there.status.contains(&field.as_str()) && value.is_string() {
             status.get_or_insert_default().insert(field, value);
         } else {
-            carried.status.entry(field).or_insert(value);
+            round_trip.status.entry(field).or_insert(value);
         }
     }
     status.map(Value::Object)

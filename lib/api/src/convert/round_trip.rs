@@ -57,7 +57,7 @@ impl RoundTrip {
     /// Reads the text of an annotation that should carry fields of `version`.
     pub fn parse(text: &str, version: &str) -> Self {
         let parsed: Option<Self> = serde_json::from_str(text).ok();
-        parsed.filter(|carried| carried.version == version).unwrap_or_else(|| Self {
+        parsed.filter(|round_trip| round_trip.version == version).unwrap_or_else(|| Self {
             version: version.into(),
             // Whatever else the text is: nothing may be concluded from an object that an older release reduced.
             dropped: serde_json::from_str(text).is_ok_and(|value: Value| value["dropped"] == true),
@@ -73,7 +73,7 @@ impl RoundTrip {
             annotation.map_or_else(|| Self::nothing(NEW), |annotation| Self::parse(annotation, NEW));
         let Some(field) = field else { return of_annotation };
         let of_field = field.as_str().map(|text| Self::parse(text, NEW));
-        let Some(mut of_field) = of_field.filter(|carried| carried.unread_whole().is_none()) else {
+        let Some(mut of_field) = of_field.filter(|round_trip| round_trip.unread_whole().is_none()) else {
             of_annotation.ignored.insert(FIELD.into(), field);
             return of_annotation;
         };
@@ -109,22 +109,22 @@ impl RoundTrip {
     /// written at v1alpha1, and its fields `testNum` and `status.test`. If that is not enough the annotation stays as
     /// it was `found`, which nothing at v1beta1 takes for its own. The rest is never shed: text that is too long is
     /// refused by the API server, and with it the write.
-    fn within(mut self, room: usize, found: Option<String>) -> Option<String> {
+    fn within(mut self, space_left: usize, found: Option<String>) -> Option<String> {
         let sheds: [fn(&mut Self); 4] = [
-            |carried| carried.exact = Map::new(),
-            |carried| carried.status = Map::new(),
-            |carried| carried.spec = Map::new(),
-            |carried| carried.without_spec = false,
+            |round_trip| round_trip.exact = Map::new(),
+            |round_trip| round_trip.status = Map::new(),
+            |round_trip| round_trip.spec = Map::new(),
+            |round_trip| round_trip.without_spec = false,
         ];
         for shed in sheds {
             match self.text() {
-                Some(text) if text.len() > room => shed(&mut self),
+                Some(text) if text.len() > space_left => shed(&mut self),
                 fits => return fits,
             }
         }
         match (self.text(), found) {
-            (Some(text), Some(found)) if text.len() > room => Some(found),
-            (Some(text), None) if text.len() > room => {
+            (Some(text), Some(found)) if text.len() > space_left => Some(found),
+            (Some(text), None) if text.len() > space_left => {
                 self.unread = None;
                 self.text()
             }
@@ -136,7 +136,7 @@ impl RoundTrip {
     /// into the field only, and there is no spec.
     pub fn show(&self, object: &mut Value) -> bool {
         let Some(text) = self.text() else { return true };
-        if text.len() <= room(object) {
+        if text.len() <= space_left(object) {
             annotate(object, text);
             return true;
         }
@@ -146,14 +146,14 @@ impl RoundTrip {
 
     /// Writes the annotation of an object at v1beta1, where there is something to carry.
     pub fn store(self, object: &mut Value, found: Option<String>) {
-        if let Some(text) = self.within(room(object), found) {
+        if let Some(text) = self.within(space_left(object), found) {
             annotate(object, text);
         }
     }
 }
 
 /// How long the text of the annotation may be.
-pub(super) fn room(object: &Value) -> usize {
+pub(super) fn space_left(object: &Value) -> usize {
     let others = object["metadata"]["annotations"].as_object().into_iter().flatten();
     let taken: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     MOST.saturating_sub(taken + ANNOTATION.len())
@@ -180,19 +180,19 @@ pub(super) fn annotate(object: &mut Value, text: String) {
 
 /// What is wrong with the annotation of an object at v1beta1.
 pub(super) fn faults(text: &str, old: &KindVersion) -> Vec<String> {
-    let carried = RoundTrip::parse(text, OLD);
+    let round_trip = RoundTrip::parse(text, OLD);
     let mut faults = Vec::new();
-    if carried.dropped {
+    if round_trip.dropped {
         faults.push(
             "a write in v1alpha1 lost content that was too long to be preserved: complete the spec, then \
              remove the annotation"
                 .to_owned(),
         );
     }
-    if carried.unread.is_some() {
+    if round_trip.unread.is_some() {
         faults.push("it holds text that conversion has not written there".to_owned());
     }
-    for (key, fields) in &carried.ignored {
+    for (key, fields) in &round_trip.ignored {
         match (key.as_str(), fields.as_object()) {
             (FIELD, _) => {
                 faults.push(format!("spec.{FIELD} at {OLD} held what conversion has not written there"));
@@ -207,11 +207,11 @@ pub(super) fn faults(text: &str, old: &KindVersion) -> Vec<String> {
             }
         }
     }
-    let refused = (old.put)(&mut Spec::new(), carried.spec);
+    let refused = (old.put)(&mut Spec::new(), round_trip.spec);
     faults.extend(
         paths(&refused).into_iter().map(|field| format!("spec.{field} cannot be represented in {OLD}")),
     );
-    let not_text = carried
+    let not_text = round_trip
         .status
         .iter()
         .filter(|(field, value)| !old.status.contains(&field.as_str()) || !value.is_string());

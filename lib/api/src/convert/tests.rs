@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::structural::with_defaults;
-use super::{ANNOTATION, carried_faults, convert};
+use super::{ANNOTATION, convert, round_trip_faults};
 
 pub(super) fn to(version: &str, object: &Value) -> Value {
     convert(object.clone(), &format!("weaver.example.com/{version}")).unwrap()
@@ -129,7 +129,7 @@ fn what_is_filled_in_at_v1beta1_wins_over_there_having_been_no_spec() {
 }
 
 fn faults(object: &Value) -> Vec<String> {
-    carried_faults(&serde_json::from_value(object["metadata"].clone()).unwrap())
+    round_trip_faults(&serde_json::from_value(object["metadata"].clone()).unwrap())
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn text_that_is_no_carried_content_comes_back_to_the_byte() {
         read["metadata"]["annotations"] = json!({ANNOTATION: text});
         let stored = to("v1beta1", &read);
         let meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
-        assert_eq!(carried_faults(&meta).len(), 1, "{text}");
+        assert_eq!(round_trip_faults(&meta).len(), 1, "{text}");
         assert_eq!(round(&read, "v1beta1"), read, "{text}");
         // Next to something that has to be carried it still comes back.
         read["spec"]["testNum"] = json!(1);
@@ -250,7 +250,7 @@ fn a_carried_field_of_v1alpha1_that_breaks_a_rule_is_kept_and_reported() {
     let text = json!({"version": "v1alpha1", "spec": {"testNum": "many"}, "status": {"test": 3}});
     stored["metadata"]["annotations"] = json!({ANNOTATION: text.to_string()});
     let meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
-    assert_eq!(carried_faults(&meta).len(), 2);
+    assert_eq!(round_trip_faults(&meta).len(), 2);
     let read = to("v1alpha1", &stored);
     assert_eq!((&read["spec"]["testNum"], &read["status"]["test"]), (&Value::Null, &Value::Null));
     assert_eq!(annotation(&round(&stored, "v1alpha1")), Some(text));

@@ -282,9 +282,12 @@ fn sources(source: &Source, faults: &mut Faults) -> Sources {
             let length = selector.query().len();
             if length > MAX_QUERY {
                 let remedy = "use fewer or shorter values";
-                let words =
-                    format!("has {length} characters as the API server is asked; at most {MAX_QUERY}");
-                faults.broken(field, format!("{words} are allowed: {remedy}"));
+                faults.broken(
+                    field,
+                    format!(
+                        "has {length} characters in a request; at most {MAX_QUERY} are allowed: {remedy}"
+                    ),
+                );
             }
             Sources::Selected(selector.clone())
         }
@@ -318,8 +321,13 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
             faults.text(field, part, rule);
         }
     }
-    faults.marks("spec.targets.labels", &targets.labels, MAX_LABELS, [label_key, label_value]);
-    faults.marks(
+    faults.labels_or_annotations(
+        "spec.targets.labels",
+        &targets.labels,
+        MAX_LABELS,
+        [label_key, label_value],
+    );
+    faults.labels_or_annotations(
         "spec.targets.annotations",
         &targets.annotations,
         MAX_LABELS,
@@ -351,7 +359,7 @@ fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
         Some(Operator::In | Operator::NotIn) if expression.values.is_empty() => faults
             .broken(&values, "are none, but In and NotIn need one: add it, or write Exists or DoesNotExist"),
         Some(Operator::Exists | Operator::DoesNotExist) if !expression.values.is_empty() => {
-            faults.broken(&values, "are there, but Exists and DoesNotExist take none: drop them");
+            faults.broken(&values, "are not allowed with Exists and DoesNotExist: remove them");
         }
         Some(_) => {}
     }

@@ -69,20 +69,20 @@ impl Faults {
     }
 
     /// Labels or annotations that an object of ours is to carry.
-    pub(super) fn marks(
+    pub(super) fn labels_or_annotations(
         &mut self,
         field: &str,
-        marks: &BTreeMap<String, String>,
+        labels_or_annotations: &BTreeMap<String, String>,
         most: usize,
         [key, value]: [Rule; 2],
     ) {
-        self.size(field, marks.len(), most, "drop some");
-        for reserved in marks.keys().filter(|key| is_reserved(key)) {
+        self.size(field, labels_or_annotations.len(), most, "drop some");
+        for reserved in labels_or_annotations.keys().filter(|key| is_reserved(key)) {
             let whose =
                 "belongs to Kubernetes, to this operator or to a deployment tool: use a key of your own";
             self.broken(field, format!("key {} {whose}", shown(reserved)));
         }
-        self.entries(field, marks, key, value);
+        self.entries(field, labels_or_annotations, key, value);
     }
 
     /// `item` is in its list for the second time.

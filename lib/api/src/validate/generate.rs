@@ -64,7 +64,8 @@ pub(super) fn check_generate(generate: &Generate, faults: &mut Faults) -> ValidG
     }
     let indexed = [("name", "accounts", Some(&name)), ("key", "tokens", generate.key.as_ref())];
     for (field, what, text) in indexed {
-        let text = text.filter(|text| generate.count > 1 && !text.is_empty() && !template::tells_apart(text));
+        let text = text
+            .filter(|text| generate.count > 1 && !text.is_empty() && !template::is_unique_per_index(text));
         if let Some(text) = text {
             let fault = format!(
                 "{} gives all {what} one {field}: write {{{{n}}}} or {{{{padded}}}} in it",
@@ -74,9 +75,9 @@ pub(super) fn check_generate(generate: &Generate, faults: &mut Faults) -> ValidG
         }
     }
     let rules = [label_key, label_template];
-    faults.marks("spec.generate.labels", &generate.labels, MAX_ENTRIES, rules);
+    faults.labels_or_annotations("spec.generate.labels", &generate.labels, MAX_ENTRIES, rules);
     let rules = [annotation_key, annotation_template];
-    faults.marks("spec.generate.annotations", &generate.annotations, MAX_ENTRIES, rules);
+    faults.labels_or_annotations("spec.generate.annotations", &generate.annotations, MAX_ENTRIES, rules);
     check_audiences("spec.generate.audiences", &generate.audiences, faults);
     let lifetime = check_lifetime("spec.generate.expirationSeconds", generate.expiration_seconds, faults);
     let templates = |map: &BTreeMap<String, String>| {

@@ -13,7 +13,7 @@ use crate::v1beta1::{ConfigMapSyncSpec, ResourceSyncSpec};
 pub struct KindName {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version.
+    /// The version without its group: `v1` of `apps/v1`.
     pub version: String,
     /// Its name in manifests.
     pub kind: String,
@@ -31,7 +31,7 @@ impl KindName {
 /// A spec that keeps all rules.
 #[derive(Clone, Debug)]
 pub struct ValidResource {
-    /// What is copied.
+    /// The kind that `spec.source` names: neither `ConfigMap` nor `Secret` of the core group, and none of [`GROUP`].
     pub kind: KindName,
     spec: ValidSync,
 }
@@ -67,12 +67,12 @@ pub fn validate_resource(spec: Option<&ResourceSyncSpec>) -> Result<ValidResourc
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let kind = KindName { group: group.to_owned(), version: version.to_owned(), kind };
     if group.is_empty() && ["ConfigMap", "Secret"].contains(&kind.kind.as_str()) {
-        let words = format!("v1 {} is copied by a ConfigMapSync: make one instead", kind.kind);
-        faults.broken("spec.source.apiVersion", words);
+        let message = format!("v1 {} is copied by a ConfigMapSync: make one instead", kind.kind);
+        faults.broken("spec.source.apiVersion", message);
     }
     if group == GROUP {
-        let words = format!("{} is not copied: a copy would copy in turn", kind.api_version());
-        faults.broken("spec.source.apiVersion", words);
+        let message = format!("{} is not copied: a copy would copy in turn", kind.api_version());
+        faults.broken("spec.source.apiVersion", message);
     }
     let immutable_policy = spec.immutable_policy;
     let of_kind = faults.unless_any(());

@@ -43,17 +43,17 @@ pub(super) fn object_name(name: &str) -> Result<(), String> {
 /// Part of a name that stands before another one: [`crate::names::PREFIX_PATTERN`].
 pub(super) fn name_prefix(part: &str) -> Result<(), String> {
     length(part, 1, LABEL_MAX)?;
-    let words = "is not how a name can begin: lower-case letters, digits, `-` and `.`, beginning with a letter or \
+    let message = "is not how a name can begin: lower-case letters, digits, `-` and `.`, beginning with a letter or \
                  digit, and a letter or digit on either side of each `.`";
-    dns_subdomain(&format!("{part}a")).map_err(|_| words.to_owned())
+    dns_subdomain(&format!("{part}a")).map_err(|_| message.to_owned())
 }
 
 /// Part of a name that stands behind another one: [`crate::names::SUFFIX_PATTERN`].
 pub(super) fn name_suffix(part: &str) -> Result<(), String> {
     length(part, 1, LABEL_MAX)?;
-    let words = "is not how a name can end: lower-case letters, digits, `-` and `.`, ending with a letter or digit, \
+    let message = "is not how a name can end: lower-case letters, digits, `-` and `.`, ending with a letter or digit, \
                  and a letter or digit on either side of each `.`";
-    dns_subdomain(&format!("a{part}")).map_err(|_| words.to_owned())
+    dns_subdomain(&format!("a{part}")).map_err(|_| message.to_owned())
 }
 
 /// Key of a ConfigMap or a Secret: [`crate::schema::KEY_PATTERN`].

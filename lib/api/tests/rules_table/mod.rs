@@ -15,17 +15,14 @@ const TABLE: &str = include_str!("../rules.yaml");
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Judge {
-    /// `weaver_api::validate`.
     Validate,
     /// The types: the refused object does not parse.
     Parser,
     /// CEL rules, evaluated without a server.
     Cel,
-    /// The API server.
     Server,
 }
 
-/// One rule.
 #[derive(Debug)]
 pub struct Case {
     /// What is demanded, as a sentence.

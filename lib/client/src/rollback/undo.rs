@@ -26,12 +26,12 @@ pub struct Undone {
     /// The object: `ConfigMap team-a/settings`.
     pub object: String,
     /// What undoing this write did.
-    pub outcome: Outcome,
+    pub outcome: UndoOutcome,
 }
 
 /// What undoing a write did.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum UndoOutcome {
     /// The object did not exist before, and its deletion has begun.
     Deleted,
     /// Content, labels and annotations are what they were before.
@@ -46,7 +46,7 @@ pub enum Outcome {
     Failed(Error),
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for UndoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deleted => f.write_str("it did not exist before and was deleted again"),
@@ -68,22 +68,24 @@ impl fmt::Display for Undone {
 }
 
 impl UndoStep {
-    pub(super) async fn undo(&self) -> Outcome {
+    pub(super) async fn undo(&self) -> UndoOutcome {
         for attempt in 0..ATTEMPTS {
             pause(attempt).await;
             let now = match self.objects.get(&self.name).await {
                 Ok(now) => now,
-                Err(error) => return Outcome::Failed(error),
+                Err(error) => return UndoOutcome::Failed(error),
             };
             let done = match (plan(&self.written, now.as_ref()), now) {
-                (Plan::Nothing(why), _) => return Outcome::Nothing(why),
-                (Plan::Create(object), _) => {
-                    self.objects.create(&self.name, &object, Write::Persist).await.map(|_| Outcome::Created)
-                }
+                (Plan::Nothing(why), _) => return UndoOutcome::Nothing(why),
+                (Plan::Create(object), _) => self
+                    .objects
+                    .create(&self.name, &object, Write::Persist)
+                    .await
+                    .map(|_| UndoOutcome::Created),
                 (Plan::Delete, Some(now)) => {
                     let params =
                         DeleteParams { preconditions: Some(exactly(&now)), ..DeleteParams::default() };
-                    self.objects.delete(&now, params).await.map(|()| Outcome::Deleted)
+                    self.objects.delete(&now, params).await.map(|()| UndoOutcome::Deleted)
                 }
                 (Plan::Restore(wanted), Some(now)) => self.restore(&now, &wanted).await,
                 // Both are about an object that is there.
@@ -93,16 +95,16 @@ impl UndoStep {
                 Ok(outcome) => return outcome,
                 Err(error) => match error.refusal() {
                     Some(Refusal::Conflict | Refusal::ObjectMissing | Refusal::Exists) => {}
-                    _ => return Outcome::Failed(error),
+                    _ => return UndoOutcome::Failed(error),
                 },
             }
         }
-        Outcome::Nothing(format!("it changed at each of {ATTEMPTS} attempts"))
+        UndoOutcome::Nothing(format!("it changed at each of {ATTEMPTS} attempts"))
     }
 
     /// An apply is undone by an apply: what it added goes, since no one else owns it, and the next apply meets
     /// no field of another owner.
-    async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<Outcome, Error> {
+    async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<UndoOutcome, Error> {
         let current = value(now);
         let restored = if self.is_apply {
             let mut object = wanted.clone();
@@ -121,7 +123,7 @@ impl UndoStep {
         };
         let restored = content(&value(&restored));
         Ok(overtaken(&restored, wanted, &difference(&restored, wanted))
-            .map_or(Outcome::Restored, Outcome::RestoredBut))
+            .map_or(UndoOutcome::Restored, UndoOutcome::RestoredBut))
     }
 }
 

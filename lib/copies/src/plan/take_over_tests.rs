@@ -36,8 +36,8 @@ const UPSTREAM: [Upstream; 7] = [
     Upstream::LabelsOnly,
 ];
 
-fn mark(object: &mut Object, marks: Upstream) {
-    let (name, namespace) = match marks {
+fn mark(object: &mut Object, upstream: Upstream) {
+    let (name, namespace) = match upstream {
         Upstream::None => return,
         Upstream::LabelsOnly => {
             let labels = object.metadata.labels.get_or_insert_default();

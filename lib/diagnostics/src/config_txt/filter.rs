@@ -53,7 +53,7 @@ const VARIABLES: [&str; 6] =
 
 /// Types of filters: one of each is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FilterKind {
     None,
     /// A model, or a board type: the documentation has both in one table.
     Model,
@@ -69,7 +69,7 @@ const KINDS: usize = 8;
 
 /// Whether the lines below a filter apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Applies {
     Yes,
     No,
     /// Not to be known here; the reason.
@@ -80,25 +80,25 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Filters<'a> {
     hardware: &'a Hardware,
-    verdicts: [Verdict; KINDS],
+    verdicts: [Applies; KINDS],
     /// A filter that is in no documentation, or one in a file that could not be read.
     doubt: Option<String>,
 }
 
 impl<'a> Filters<'a> {
     pub(super) const fn new(hardware: &'a Hardware) -> Self {
-        Self { hardware, verdicts: [const { Verdict::Yes }; KINDS], doubt: None }
+        Self { hardware, verdicts: [const { Applies::Yes }; KINDS], doubt: None }
     }
 
     /// Whether the lines below apply.
-    pub(super) fn verdict(&self) -> Verdict {
-        if self.verdicts.contains(&Verdict::No) {
-            return Verdict::No;
+    pub(super) fn verdict(&self) -> Applies {
+        if self.verdicts.contains(&Applies::No) {
+            return Applies::No;
         }
-        let unknown = self.verdicts.iter().find(|verdict| matches!(verdict, Verdict::Unknown(_)));
+        let unknown = self.verdicts.iter().find(|verdict| matches!(verdict, Applies::Unknown(_)));
         match &self.doubt {
-            Some(why) => Verdict::Unknown(why.clone()),
-            None => unknown.cloned().unwrap_or(Verdict::Yes),
+            Some(why) => Applies::Unknown(why.clone()),
+            None => unknown.cloned().unwrap_or(Applies::Yes),
         }
     }
 
@@ -118,8 +118,8 @@ impl<'a> Filters<'a> {
     /// this is not known either; of `[none]` there is only one.
     pub(super) fn doubt(&mut self, why: &str) {
         for (kind, verdict) in self.verdicts.iter_mut().enumerate() {
-            if kind != Kind::None as usize && *verdict == Verdict::No {
-                *verdict = Verdict::Unknown(why.to_owned());
+            if kind != FilterKind::None as usize && *verdict == Applies::No {
+                *verdict = Applies::Unknown(why.to_owned());
             }
         }
         self.doubt = Some(why.to_owned());
@@ -127,41 +127,41 @@ impl<'a> Filters<'a> {
 }
 
 /// `None`: no filter that is documented.
-fn verdict(name: &str, hardware: &Hardware) -> Option<(Kind, Verdict)> {
-    let at_power_on = |what: &str| Verdict::Unknown(format!("[{name}] depends on {what}"));
+fn verdict(name: &str, hardware: &Hardware) -> Option<(FilterKind, Applies)> {
+    let at_power_on = |what: &str| Applies::Unknown(format!("[{name}] depends on {what}"));
     let board = hardware.model.as_deref().and_then(board);
     let of_board = |is: &dyn Fn(&[&str], u32) -> bool| match board {
-        Some((_, filters, board_type)) if is(filters, board_type) => Verdict::Yes,
-        Some(_) => Verdict::No,
+        Some((_, filters, board_type)) if is(filters, board_type) => Applies::Yes,
+        Some(_) => Applies::No,
         None => at_power_on("the model, which is unknown here"),
     };
     if name == "none" {
-        Some((Kind::None, Verdict::No))
+        Some((FilterKind::None, Applies::No))
     } else if name == "tryboot" {
-        Some((Kind::Tryboot, if hardware.is_tryboot { Verdict::Yes } else { Verdict::No }))
+        Some((FilterKind::Tryboot, if hardware.is_tryboot { Applies::Yes } else { Applies::No }))
     } else if is_model(name) {
-        Some((Kind::Model, of_board(&|filters, _| filters.contains(&name))))
+        Some((FilterKind::Model, of_board(&|filters, _| filters.contains(&name))))
     } else if let Some(wanted) = name.strip_prefix("board-type=") {
         let wanted = number(wanted)?;
-        Some((Kind::Model, of_board(&|_, board_type| u64::from(board_type) == wanted)))
+        Some((FilterKind::Model, of_board(&|_, board_type| u64::from(board_type) == wanted)))
     } else if name.starts_with("0x") {
-        Some((Kind::Serial, serial(number(name)?, hardware.serial, at_power_on)))
+        Some((FilterKind::Serial, serial(number(name)?, hardware.serial, at_power_on)))
     } else if name.starts_with("EDID=") {
-        Some((Kind::Edid, at_power_on("the monitor that is connected at power-on")))
+        Some((FilterKind::Edid, at_power_on("the monitor that is connected at power-on")))
     } else if let Some(pin) = name.strip_prefix("gpio") {
         let (pin, level) = pin.split_once('=')?;
         number(pin).filter(|_| matches!(level, "0" | "1"))?;
-        Some((Kind::Gpio, at_power_on("the level of a pin at power-on")))
+        Some((FilterKind::Gpio, at_power_on("the level of a pin at power-on")))
     } else if matches!(name, "HDMI:0" | "HDMI:1") {
         // For settings of a port; what it does to others is not documented.
-        Some((Kind::Hdmi, at_power_on("an HDMI port")))
+        Some((FilterKind::Hdmi, at_power_on("an HDMI port")))
     } else {
         let (variable, _) = name.split_once(['=', '&', '<', '>'])?;
         let variable =
             variable.strip_suffix(|digit| matches!(digit, '0'..='7') && is_otp(variable)).unwrap_or(variable);
         VARIABLES
             .contains(&variable)
-            .then(|| (Kind::Expression, at_power_on("a variable that only the firmware knows")))
+            .then(|| (FilterKind::Expression, at_power_on("a variable that only the firmware knows")))
     }
 }
 
@@ -183,12 +183,12 @@ fn board(model: &str) -> Option<(&'static str, &'static [&'static str], u32)> {
 }
 
 /// The documentation's filter is the last eight digits of the serial number; of longer ones it says nothing.
-fn serial(wanted: u64, serial: Option<u64>, unknown: impl Fn(&str) -> Verdict) -> Verdict {
+fn serial(wanted: u64, serial: Option<u64>, unknown: impl Fn(&str) -> Applies) -> Applies {
     let low = |number: u64| number & u64::from(u32::MAX);
     match serial {
         None => unknown("the serial number, which is unknown here"),
-        Some(serial) if low(serial) != low(wanted) => Verdict::No,
-        Some(_) if wanted == low(wanted) => Verdict::Yes,
+        Some(serial) if low(serial) != low(wanted) => Applies::No,
+        Some(_) if wanted == low(wanted) => Applies::Yes,
         Some(_) => unknown("more than the last eight digits of a serial number"),
     }
 }

@@ -45,7 +45,6 @@ fn every_rule_of_the_documentation() {
         ("further characters are ignored", &long(0, 91), &"x".repeat(90)),
         ("blanks count", &long(2, 90), &"x".repeat(88)),
         ("no character is cut in two", &format!("cmdline={}ä", "x".repeat(89)), &"x".repeat(89)),
-        // Filters.
         ("[all] applies", "[all]\ncmdline=a\n", "a"),
         ("[none] never applies", "cmdline=a\n[none]\ncmdline=b\n", "a"),
         ("[none] combines", "cmdline=a\n[none]\n[pi4]\ncmdline=b\n", "a"),
@@ -91,7 +90,6 @@ fn every_rule_of_the_documentation() {
         ("a model after it", "[what]\n[pi5]\ncmdline=a\n", "-"),
         ("there is only one [none]", "[none]\n[what]\ncmdline=a\n", "-"),
         ("[all] resets it", "[what]\n[all]\ncmdline=a\n", "a"),
-        // Included files.
         ("a file is inserted", "include a.txt\n", "of-a"),
         ("what follows wins", "include a.txt\ncmdline=b\n", "b"),
         ("a file in a file", "include b.txt\n", "of-a"),

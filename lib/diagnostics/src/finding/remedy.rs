@@ -111,12 +111,12 @@ pub struct Remedy {
     pub diff: Option<String>,
     /// The same for `repair`, which makes it.
     #[serde(skip)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
 }
 
 /// A file as it was seen and as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct FileChange {
     /// Its path, as the host knows it.
     pub file: String,
     /// Its text; `None` where there is no such file.
@@ -125,7 +125,7 @@ pub struct Change {
     pub to: String,
 }
 
-impl Change {
+impl FileChange {
     /// As a unified diff.
     #[must_use]
     pub fn diff(&self) -> String {

@@ -9,7 +9,7 @@ pub const MEMINFO: &str = "/proc/meminfo";
 
 /// The memory that the kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct BoardMemory {
     /// Bytes.
     pub total: u64,
 }
@@ -17,7 +17,7 @@ pub struct Memory {
 /// Bytes. A board sold with 1 GB shows 930 MB and more, one with 512 MB about 450.
 const LEAST_MEMORY: u64 = 900_000_000;
 
-impl Memory {
+impl BoardMemory {
     /// A failure where it is too little for k3s to start.
     #[must_use]
     pub fn judge(self) -> Option<Finding> {
@@ -141,10 +141,10 @@ mod tests {
     fn memory_table() {
         for (kib, is_bad) in [(440_844, true), (878_906, true), (878_907, false), (926_000, false), (0, true)]
         {
-            assert_eq!(Memory { total: kib * 1024 }.judge().is_some(), is_bad, "{kib}");
+            assert_eq!(BoardMemory { total: kib * 1024 }.judge().is_some(), is_bad, "{kib}");
         }
-        assert_eq!(Memory { total: u64::MAX }.judge(), None);
-        let finding = Memory { total: 440_844 * 1024 }.judge().unwrap();
+        assert_eq!(BoardMemory { total: u64::MAX }.judge(), None);
+        let finding = BoardMemory { total: 440_844 * 1024 }.judge().unwrap();
         assert!(finding.message.contains("451 MB") && finding.message.contains("900 MB"), "{finding:?}");
         assert_eq!(finding.evidence[0].to_string(), "/proc/meminfo:1: MemTotal: 440844 kB");
     }

@@ -197,9 +197,9 @@ mod tests {
             (HostLoad { load: Some(9.0), ..HostLoad::default() }, None),
         ] {
             let scarce = load.scarce();
-            let words =
+            let text =
                 scarce.map(|scarce| scarce.into_iter().map(Resource::word).collect::<Vec<_>>().join(", "));
-            assert_eq!(words.as_deref(), want, "{load:?}");
+            assert_eq!(text.as_deref(), want, "{load:?}");
         }
     }
 

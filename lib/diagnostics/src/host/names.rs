@@ -45,11 +45,8 @@ impl NodeName {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnName {
     pub name: String,
-    /// [`HOSTS`].
     pub hosts: String,
-    /// [`NSSWITCH`].
     pub nsswitch: String,
-    /// [`RESOLV`].
     pub resolv: String,
 }
 

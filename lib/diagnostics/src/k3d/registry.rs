@@ -27,7 +27,7 @@ pub struct RegistryContainer {
 
 /// From where a name and a port reach a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum Viewpoint {
     Here,
     /// The nodes of k3d.
     Nodes,
@@ -54,13 +54,13 @@ impl RegistryContainer {
     /// Which of its two sides a host and a port mean, if they mean it at all; `is_here`: the host leads to
     /// this machine.
     #[must_use]
-    pub fn side(&self, host: &str, port: u16, is_here: bool) -> Option<Side> {
+    pub fn viewpoint(&self, host: &str, port: u16, is_here: bool) -> Option<Viewpoint> {
         let is_published = self.port_here() == Some(port);
         let is_name = self.name == host || self.name.strip_prefix("k3d-") == Some(host);
         match (is_name || is_here, is_published) {
-            (true, true) => Some(Side::Here),
+            (true, true) => Some(Viewpoint::Here),
             // 5000 of this machine may be anything.
-            (true, false) if port == self.inside && (is_name || self.is_of_k3d) => Some(Side::Nodes),
+            (true, false) if port == self.inside && (is_name || self.is_of_k3d) => Some(Viewpoint::Nodes),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ impl RegistryContainer {
     }
 }
 
-/// [`RegistryContainer`] as JSON.
+/// What a program reads of a [`RegistryContainer`], as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary<'a> {
@@ -152,19 +152,19 @@ mod tests {
     #[test]
     fn which_side_is_meant() {
         for (host, port, is_here, want) in [
-            ("k3d-registry.localhost", 5111, false, Some(Side::Here)),
-            ("k3d-registry.localhost", 5000, false, Some(Side::Nodes)),
-            ("registry.localhost", 5000, true, Some(Side::Nodes)),
-            ("localhost", 5111, true, Some(Side::Here)),
-            ("localhost", 5000, true, Some(Side::Nodes)),
+            ("k3d-registry.localhost", 5111, false, Some(Viewpoint::Here)),
+            ("k3d-registry.localhost", 5000, false, Some(Viewpoint::Nodes)),
+            ("registry.localhost", 5000, true, Some(Viewpoint::Nodes)),
+            ("localhost", 5111, true, Some(Viewpoint::Here)),
+            ("localhost", 5000, true, Some(Viewpoint::Nodes)),
             ("raspi.lan", 5111, false, None),
             ("localhost", 80, true, None),
             ("k3d-registry.localhost", 80, false, None),
         ] {
-            assert_eq!(registry().side(host, port, is_here), want, "{host}:{port}");
+            assert_eq!(registry().viewpoint(host, port, is_here), want, "{host}:{port}");
         }
         let other = RegistryContainer { is_of_k3d: false, name: "cache".to_owned(), ..registry() };
-        assert_eq!(other.side("localhost", 5000, true), None);
-        assert_eq!(other.side("cache", 5000, false), Some(Side::Nodes));
+        assert_eq!(other.viewpoint("localhost", 5000, true), None);
+        assert_eq!(other.viewpoint("cache", 5000, false), Some(Viewpoint::Nodes));
     }
 }

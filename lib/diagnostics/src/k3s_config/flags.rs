@@ -8,7 +8,7 @@ pub const NEWEST: u32 = 37;
 
 /// What a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlagKind {
     Bool,
     Int,
     Duration,
@@ -23,7 +23,7 @@ pub struct KnownFlag {
     short: &'static str,
     pub on_server: bool,
     pub on_agent: bool,
-    pub kind: Kind,
+    pub kind: FlagKind,
     /// The last minor version that had it.
     pub until: Option<u32>,
     /// What does the same now.
@@ -82,11 +82,11 @@ fn row(line: &'static str) -> Option<KnownFlag> {
         on_server: place != "agent",
         on_agent: place != "server",
         kind: match kind {
-            "bool" => Kind::Bool,
-            "int" => Kind::Int,
-            "duration" => Kind::Duration,
-            "list" => Kind::List,
-            _ => Kind::Text,
+            "bool" => FlagKind::Bool,
+            "int" => FlagKind::Int,
+            "duration" => FlagKind::Duration,
+            "list" => FlagKind::List,
+            _ => FlagKind::Text,
         },
         until: until.and_then(|minor| minor.parse().ok()),
         instead,

@@ -4,7 +4,7 @@
 //! So neither does what was meant. A newer k3s may know more than the table: a key that the table lacks is a
 //! failure only where it is close to one that k3s has.
 
-use super::flags::{self, Kind, KnownFlag, NEWEST};
+use super::flags::{self, FlagKind, KnownFlag, NEWEST};
 use super::values;
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
@@ -29,7 +29,7 @@ pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     // Of a key without `+` in several files k3s takes the value of the last one.
     let judged = entries.iter().enumerate().flat_map(|(at, entry)| {
         let replaces =
-            |later: &Entry<'_>| later.text() == entry.plain() && later.file.path != entry.file.path;
+            |later: &ConfigKey<'_>| later.text() == entry.plain() && later.file.path != entry.file.path;
         entry.judge(role, entries[at + 1..].iter().any(replaces))
     });
     let mut findings: Vec<_> = judged.collect();
@@ -43,7 +43,7 @@ pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
 fn families(files: &[TextFile], role: Role) -> Option<Finding> {
     let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
     let (pods, services) = (last("cluster-cidr")?, last("service-cidr")?);
-    let of = |entry: &Entry<'_>| {
+    let of = |entry: &ConfigKey<'_>| {
         let texts = std::slice::from_ref(&entry.value).iter().chain(entry.value.items());
         values::families(&texts.filter_map(YamlNode::as_str).collect::<Vec<_>>())
     };
@@ -76,7 +76,7 @@ fn dns_outside(files: &[TextFile], given: &[Flag], role: Role) -> Option<Finding
         return None;
     }
     let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
-    let text = |entry: &Entry<'_>| entry.value.as_str().map(str::to_owned);
+    let text = |entry: &ConfigKey<'_>| entry.value.as_str().map(str::to_owned);
     let dns = last("cluster-dns").filter(|_| role == Role::Server)?;
     let services = match last("service-cidr") {
         Some(entry) => text(&entry)?,
@@ -134,7 +134,7 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
             let before = at.checked_sub(1).and_then(|before| given.get(before));
             let is_value = before.is_some_and(|before| {
                 before.value.is_empty()
-                    && flags::find(&before.name).is_none_or(|flag| flag.kind != Kind::Bool)
+                    && flags::find(&before.name).is_none_or(|flag| flag.kind != FlagKind::Bool)
             });
             if !is_value && let Some(meant) = flags::nearest(&flag.name, role) {
                 let shown = cut(&flag.name, LONGEST);
@@ -169,21 +169,21 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
 }
 
 /// One key of one file and its value.
-struct Entry<'a> {
+struct ConfigKey<'a> {
     file: &'a TextFile,
     key: YamlNode,
     value: YamlNode,
 }
 
-fn each(files: &[TextFile]) -> impl Iterator<Item = Entry<'_>> {
+fn each(files: &[TextFile]) -> impl Iterator<Item = ConfigKey<'_>> {
     files.iter().flat_map(|file| {
         let entries =
             yaml_node::parse(&file.text).map_or_else(|_| Vec::new(), |root| root.entries().to_vec());
-        entries.into_iter().map(move |(key, value)| Entry { file, key, value })
+        entries.into_iter().map(move |(key, value)| ConfigKey { file, key, value })
     })
 }
 
-impl Entry<'_> {
+impl ConfigKey<'_> {
     fn text(&self) -> &str {
         self.key.as_str().unwrap_or_default()
     }
@@ -279,9 +279,9 @@ impl Entry<'_> {
             _ => std::slice::from_ref(&self.value),
         };
         let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
-        if known.kind != Kind::List && values.len() > 1 && findings.is_empty() {
+        if known.kind != FlagKind::List && values.len() > 1 && findings.is_empty() {
             let wanted = format!("a single value: k3s uses only the last of {}", values.len());
-            // It starts.
+            // Milder, since k3s starts with it.
             findings.push(self.wrong(known, &self.value, &wanted, None).milder(Severity::Warn));
         }
         findings.extend(self.octal(known));
@@ -292,7 +292,7 @@ impl Entry<'_> {
         let text = match &value.value {
             Value::Scalar(text) => text.as_str(),
             Value::Null => "",
-            Value::Map(_) if known.kind == Kind::List => {
+            Value::Map(_) if known.kind == FlagKind::List => {
                 let example = format!("{}:\n  - name=value", known.name);
                 // What k3s makes of it is for the part that it is passed to.
                 let finding = self.wrong(known, value, "a list of strings, not a mapping", Some(&example));
@@ -304,11 +304,11 @@ impl Entry<'_> {
         };
         let (is_right, wanted, example) = match known.kind {
             // YAML makes a boolean of `yes`, and a string of it in quotes.
-            Kind::Bool if self.is_quoted(value) => (is_go_bool(text), "true or false", "true"),
-            Kind::Bool => (is_bool(text), "true or false", "true"),
-            Kind::Int => (is_int(text), "a number", "5"),
-            Kind::Duration => (is_duration(text), "a duration with its unit", "5m0s"),
-            Kind::Text | Kind::List => {
+            FlagKind::Bool if self.is_quoted(value) => (is_go_bool(text), "true or false", "true"),
+            FlagKind::Bool => (is_bool(text), "true or false", "true"),
+            FlagKind::Int => (is_int(text), "a number", "5"),
+            FlagKind::Duration => (is_duration(text), "a duration with its unit", "5m0s"),
+            FlagKind::Text | FlagKind::List => {
                 let fault = values::fault(known.name, text)?;
                 let example = format!("{}: {}", known.name, fault.example);
                 let found = self.wrong(known, value, &fault.wanted, Some(&example));

@@ -59,7 +59,7 @@ pub struct Candidate {
 
 /// Room, in bytes; `None` where the system does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Where the program lies.
     pub program: Option<u64>,
     /// Where k3s unpacks itself.
@@ -84,7 +84,7 @@ pub struct Facts {
     pub server: Option<Version>,
     pub candidate: Candidate,
     /// How much room there is.
-    pub room: Room,
+    pub free_space: FreeSpace,
 }
 
 /// What stands against it.
@@ -153,7 +153,7 @@ pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
         of_versions(installed, version, facts.server.as_ref(), request, &mut refuse);
     }
     if let Some(size) = candidate.size {
-        of_room(size, facts.room, &mut refuse);
+        of_free_space(size, facts.free_space, &mut refuse);
     }
     match facts.unit {
         Some(unit) if refusals.is_empty() => UpgradePlan::Go(unit.role, &FORWARD),
@@ -248,12 +248,14 @@ fn of_versions(
     }
 }
 
-fn of_room(size: u64, room: Room, refuse: &mut impl FnMut(String, &str)) {
+fn of_free_space(size: u64, free_space: FreeSpace, refuse: &mut impl FnMut(String, &str)) {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let unpacked = size.saturating_mul(UNPACKED);
-    let next_to = if room.shared { size.saturating_add(unpacked) } else { size };
-    let data = room.data.filter(|_| !room.shared);
-    for (place, free, needed) in [("next to k3s", room.program, next_to), ("for k3s' data", data, unpacked)] {
+    let next_to = if free_space.shared { size.saturating_add(unpacked) } else { size };
+    let data = free_space.data.filter(|_| !free_space.shared);
+    for (place, free, needed) in
+        [("next to k3s", free_space.program, next_to), ("for k3s' data", data, unpacked)]
+    {
         let needed = mib(needed).saturating_add(MARGIN);
         if let Some(free) = free.map(|free| free >> 20)
             && free < needed

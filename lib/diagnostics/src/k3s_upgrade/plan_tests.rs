@@ -22,7 +22,7 @@ fn fine() -> Facts {
             version: Some(Ok(version("v1.36.4+k3s1"))),
             size: Some(70 << 20),
         },
-        room: Room { program: Some(2 << 30), data: Some(2 << 30), shared: true },
+        free_space: FreeSpace { program: Some(2 << 30), data: Some(2 << 30), shared: true },
     }
 }
 
@@ -140,15 +140,15 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
         ),
         (asked("v1.38.0+k3s1"), "is more than one minor version: upgrade to v1.37 first"),
         (
-            Facts { room: Room { program: Some(413 << 20), data: None, shared: true }, ..fine() },
+            Facts { free_space: FreeSpace { program: Some(413 << 20), data: None, shared: true }, ..fine() },
             "413 MiB are free next to k3s, and 414 are needed",
         ),
         (
-            Facts { room: Room { program: Some(133 << 20), ..Room::default() }, ..fine() },
+            Facts { free_space: FreeSpace { program: Some(133 << 20), ..FreeSpace::default() }, ..fine() },
             "133 MiB are free next to k3s, and 134 are needed",
         ),
         (
-            Facts { room: Room { program: None, data: Some(343 << 20), shared: false }, ..fine() },
+            Facts { free_space: FreeSpace { program: None, data: Some(343 << 20), shared: false }, ..fine() },
             "343 MiB are free for k3s' data, and 344 are needed",
         ),
     ] {
@@ -160,12 +160,12 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
 
 #[test]
 fn room_that_is_enough_is_enough() {
-    for room in [
-        Room { program: Some(414 << 20), data: Some(0), shared: true },
-        Room { program: Some(134 << 20), data: Some(344 << 20), shared: false },
-        Room::default(),
+    for free_space in [
+        FreeSpace { program: Some(414 << 20), data: Some(0), shared: true },
+        FreeSpace { program: Some(134 << 20), data: Some(344 << 20), shared: false },
+        FreeSpace::default(),
     ] {
-        assert_eq!(refusals(&Facts { room, ..fine() }, Request::Upgrade), Vec::<String>::new());
+        assert_eq!(refusals(&Facts { free_space, ..fine() }, Request::Upgrade), Vec::<String>::new());
     }
 }
 
@@ -197,7 +197,7 @@ proptest! {
             unit: Some(Unit { role: Role::Server, active }),
             ready: Some(if ready { Ok(()) } else { Err("no".to_owned()) }),
             held_back: held.then(|| "no".to_owned()),
-            room: Room { program: Some(free << 20), data: None, shared: true },
+            free_space: FreeSpace { program: Some(free << 20), data: None, shared: true },
             ..with(|new| {
                 new.kind = Some(if kind { Ok(()) } else { Err("no".to_owned()) });
                 new.hash = if right { Hash::Right } else { Hash::Wrong { wanted: "a".to_owned(), found: "b".to_owned() } };

@@ -42,9 +42,9 @@ pub enum Whose {
 /// What its dates say by this machine's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dates {
-    /// It ended then.
+    /// It ended on this day, such as `2025-01-01`.
     Expired(String),
-    /// It begins then.
+    /// It begins on this day, such as `2030-01-01`.
     NotYet(String),
 }
 

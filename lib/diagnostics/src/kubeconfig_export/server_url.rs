@@ -26,7 +26,6 @@ pub enum UrlError {
          --kubeconfig"
     )]
     Fallback,
-    /// Anything but `https://`.
     #[error("does not begin with https://: without TLS no name can be proven")]
     NotHttps,
     /// `USER:PASSWORD@`.

@@ -4,7 +4,7 @@
 use super::facts::{CgroupFacts, EXTRA_CMDLINE};
 use crate::{
     cmdline_repair::{self, Need, Repair},
-    finding::{Change, Code, Finding, Place, Remedy},
+    finding::{Code, FileChange, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, lines, memory_setting},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn repair(facts: &CgroupFacts) -> Option<Repair> {
         ),
         commands: vec![format!("echo cgroup_enable=memory | sudo tee {EXTRA_CMDLINE}").into()],
         diff: Some(format!("--- {EXTRA_CMDLINE}\n+++ {EXTRA_CMDLINE}\n@@ -0,0 +1 @@\n+{to}")),
-        changes: vec![Change {
+        changes: vec![FileChange {
             file: EXTRA_CMDLINE.to_owned(),
             from: facts.extra.as_ref().map(|file| file.text.clone()),
             to,

@@ -16,21 +16,21 @@ fn effective(files: &[(&str, &str)]) -> Effective {
     Effective { drop_ins: DIR.into(), ..k3s_config::merge(&files, &[]) }
 }
 
-fn seen(effective: &Effective, outcome: &Outcome) -> Vec<ObservedName> {
+fn seen(effective: &Effective, outcome: &HandshakeOutcome) -> Vec<ObservedName> {
     let (names, _) = wanted(&effective.tls_san, Stage::Serving);
     let observation = Observation { outcome: outcome.clone(), served: Vec::new() };
     names.into_iter().map(|name| (name, observation.clone())).collect()
 }
 
 fn step(
-    progress: Progress,
+    progress: RepairProgress,
     effective: &Effective,
-    outcome: &Outcome,
+    outcome: &HandshakeOutcome,
     frozen: impl Into<Option<bool>>,
 ) -> RepairStep {
     let frozen = frozen.into().ok_or("no answer");
     let seen = seen(effective, outcome);
-    next(progress, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
+    next(progress, &RepairState { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
 }
 
 fn words(step: RepairStep) -> String {
@@ -40,28 +40,32 @@ fn words(step: RepairStep) -> String {
 
 #[test]
 fn the_plan_goes_step_by_step_and_no_further_than_needed() {
-    use Progress::{Ground, Restarted, Rotated};
+    use RepairProgress::{Ground, Restarted, Rotated};
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
     for (progress, outcome, want) in [
-        (Ground, Outcome::Proven, RepairStep::Done),
-        (Ground, Outcome::NotServed, RepairStep::Restart),
-        (Restarted, Outcome::Proven, RepairStep::Done),
-        (Restarted, Outcome::NotServed, RepairStep::Rotate),
-        (Rotated, Outcome::Proven, RepairStep::Done),
+        (Ground, HandshakeOutcome::Proven, RepairStep::Done),
+        (Ground, HandshakeOutcome::NotServed, RepairStep::Restart),
+        (Restarted, HandshakeOutcome::Proven, RepairStep::Done),
+        (Restarted, HandshakeOutcome::NotServed, RepairStep::Rotate),
+        (Rotated, HandshakeOutcome::Proven, RepairStep::Done),
         // k3s renews at its start; a new certificate would have the dates of the same clock.
-        (Ground, Outcome::Dates("d".to_owned()), RepairStep::Restart),
+        (Ground, HandshakeOutcome::Dates("d".to_owned()), RepairStep::Restart),
     ] {
         assert_eq!(step(progress, &wanted, &outcome, false), want, "{progress:?} {outcome:?}");
     }
-    assert!(words(step(Rotated, &wanted, &Outcome::NotServed, false)).starts_with("pi is still not proven"));
     assert!(
-        words(step(Restarted, &wanted, &Outcome::Dates("d".to_owned()), false)).contains("still not proven")
+        words(step(Rotated, &wanted, &HandshakeOutcome::NotServed, false))
+            .starts_with("pi is still not proven")
     );
     assert!(
-        words(step(Restarted, &wanted, &Outcome::NotServed, None))
+        words(step(Restarted, &wanted, &HandshakeOutcome::Dates("d".to_owned()), false))
+            .contains("still not proven")
+    );
+    assert!(
+        words(step(Restarted, &wanted, &HandshakeOutcome::NotServed, None))
             .contains("unknown whether the certificate is frozen: no answer")
     );
-    let frozen = words(step(Restarted, &wanted, &Outcome::NotServed, true));
+    let frozen = words(step(Restarted, &wanted, &HandshakeOutcome::NotServed, true));
     assert!(frozen.contains("annotate secret k3s-serving listener.cattle.io/static-`"), "{frozen}");
 }
 
@@ -69,24 +73,25 @@ fn the_plan_goes_step_by_step_and_no_further_than_needed() {
 fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
     let bad = [Finding::new(Code::MemoryCgroupAbsent, "no controller")];
-    let seen = seen(&wanted, &Outcome::NotServed);
-    let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
-    let why = words(next(Progress::Ground, &state));
+    let seen = seen(&wanted, &HandshakeOutcome::NotServed);
+    let state =
+        RepairState { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
+    let why = words(next(RepairProgress::Ground, &state));
     assert!(why.contains("would not start again (N-01") && why.contains("no controller"), "{why}");
     for (progress, outcome, want) in [
         (
-            Progress::Ground,
-            Outcome::Untrusted("another CA".to_owned()),
+            RepairProgress::Ground,
+            HandshakeOutcome::Untrusted("another CA".to_owned()),
             "another server answers, not this cluster's k3s: another CA",
         ),
         (
-            Progress::Ground,
-            Outcome::Unreachable(Silence::Refused("refused".to_owned())),
+            RepairProgress::Ground,
+            HandshakeOutcome::Unreachable(Silence::Refused("refused".to_owned())),
             "k3s does not answer (refused)",
         ),
         (
-            Progress::Rotated,
-            Outcome::Unreachable(Silence::Refused("refused".to_owned())),
+            RepairProgress::Rotated,
+            HandshakeOutcome::Unreachable(Silence::Refused("refused".to_owned())),
             "k3s did not come back: refused",
         ),
     ] {
@@ -103,7 +108,9 @@ fn shadowed_names_get_a_drop_in_that_adds_to_all_others() {
         ("/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml", "tls-san+: [earlier]"),
     ];
     let wanted = effective(&files);
-    let RepairStep::Configure(change) = step(Progress::Ground, &wanted, &Outcome::Proven, false) else {
+    let RepairStep::Configure(change) =
+        step(RepairProgress::Ground, &wanted, &HandshakeOutcome::Proven, false)
+    else {
         panic!()
     };
     assert_eq!(change.file, "/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml");
@@ -111,12 +118,15 @@ fn shadowed_names_get_a_drop_in_that_adds_to_all_others() {
     let names: Vec<_> = after.tls_san.iter().map(|setting| setting.value.as_str()).collect();
     assert_eq!(names, ["other", "earlier", "pi", "pi.lan"]);
     assert_eq!(after.shadowed, []);
-    assert_eq!(step(Progress::Configured, &after, &Outcome::Proven, false), RepairStep::Restart);
+    assert_eq!(
+        step(RepairProgress::Configured, &after, &HandshakeOutcome::Proven, false),
+        RepairStep::Restart
+    );
 
     // What replaces the names behind the drop-in would replace those of the drop-in, too.
     let later =
         effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/zzz.yaml", "tls-san: [x]")]);
-    let why = words(step(Progress::Ground, &later, &Outcome::Proven, false));
+    let why = words(step(RepairProgress::Ground, &later, &HandshakeOutcome::Proven, false));
     assert!(why.contains("zzz.yaml:1:10 replaces the names of all files before it"), "{why}");
 }
 
@@ -159,10 +169,10 @@ proptest! {
         let more = if shadowed { "tls-san: [other]" } else { "" };
         let wanted = effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/50.yaml", more)]);
         let kinds = [
-            Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
-            Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
+            HandshakeOutcome::Proven, HandshakeOutcome::NotServed, HandshakeOutcome::Dates("d".into()),
+            HandshakeOutcome::Untrusted("u".into()), HandshakeOutcome::Unreachable(Silence::Unanswered("x".into())),
         ];
-        let mut progress = Progress::Ground;
+        let mut progress = RepairProgress::Ground;
         for outcome in outcomes {
             let step = step(progress, &wanted, &kinds[outcome], frozen);
             let Some(reached) = step.progress() else { return Ok(()) };

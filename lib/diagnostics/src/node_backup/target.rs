@@ -15,7 +15,7 @@ pub enum Disk {
 
 /// What is known of the place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct BackupTarget {
     /// What it is called.
     pub shown: String,
     pub disk: Disk,
@@ -27,7 +27,7 @@ pub struct Target {
     pub free: Option<u64>,
 }
 
-impl Target {
+impl BackupTarget {
     /// What stands against it, all of it.
     #[must_use]
     pub fn refusals(&self) -> Vec<UpgradeRefusal> {
@@ -64,22 +64,27 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_why() {
-        let good = Target { shown: "/mnt/usb".to_owned(), needed: 9, free: Some(9), ..Target::default() };
+        let good = BackupTarget {
+            shown: "/mnt/usb".to_owned(),
+            needed: 9,
+            free: Some(9),
+            ..BackupTarget::default()
+        };
         for (target, want) in [
             (good.clone(), None),
-            (Target { free: None, ..good.clone() }, None),
+            (BackupTarget { free: None, ..good.clone() }, None),
             (
-                Target { free: Some(8), ..good.clone() },
+                BackupTarget { free: Some(8), ..good.clone() },
                 Some("1 MiB are needed at /mnt/usb, and 0 MiB are free"),
             ),
-            (Target { disk: Disk::Boot, ..good.clone() }, Some("is on the boot partition")),
-            (Target { disk: Disk::Boot, is_encrypted: true, ..good.clone() }, None),
-            (Target { disk: Disk::Card, ..good.clone() }, None),
+            (BackupTarget { disk: Disk::Boot, ..good.clone() }, Some("is on the boot partition")),
+            (BackupTarget { disk: Disk::Boot, is_encrypted: true, ..good.clone() }, None),
+            (BackupTarget { disk: Disk::Card, ..good.clone() }, None),
             (
-                Target { disk: Disk::Card, must_be_mounted: true, ..good.clone() },
+                BackupTarget { disk: Disk::Card, must_be_mounted: true, ..good.clone() },
                 Some("no other disk is mounted at /mnt/usb"),
             ),
-            (Target { must_be_mounted: true, ..good }, None),
+            (BackupTarget { must_be_mounted: true, ..good }, None),
         ] {
             let refusals = target.refusals();
             assert_eq!(refusals.len(), usize::from(want.is_some()), "{target:?}");

@@ -8,7 +8,7 @@ const STATUS_FILE: &str = "/var/lib/dpkg/status";
 
 /// A package that apt knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct AptPackage {
     pub name: String,
     /// The version that apt would install.
     pub candidate: Option<String>,
@@ -22,7 +22,7 @@ pub struct Offer {
     pub sources: Vec<String>,
 }
 
-impl Known {
+impl AptPackage {
     /// Where this version comes from.
     #[must_use]
     pub fn source_of(&self, version: &str) -> Option<&str> {
@@ -39,13 +39,13 @@ impl Known {
 
 /// The packages of an answer.
 #[must_use]
-pub fn policy(answer: &str) -> Vec<Known> {
-    let mut known: Vec<Known> = Vec::new();
+pub fn policy(answer: &str) -> Vec<AptPackage> {
+    let mut known: Vec<AptPackage> = Vec::new();
     for line in answer.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
         if !line.starts_with(' ') {
             let name = line.strip_suffix(':').map(str::to_owned);
-            known.extend(name.map(|name| Known { name, ..Known::default() }));
+            known.extend(name.map(|name| AptPackage { name, ..AptPackage::default() }));
             continue;
         }
         let Some(package) = known.last_mut() else { continue };

@@ -3,8 +3,8 @@
 use super::plan::UpgradeRefusal;
 use crate::finding_text::cut;
 
-/// Characters of their own words that are shown.
-const WORDS: usize = 240;
+/// Characters of its output that are shown.
+const MAX_MESSAGE: usize = 240;
 
 /// Of a file that a list names.
 const MISSING: &[&str] = &["404  Not Found", "File not found", "Unable to locate package"];
@@ -150,8 +150,8 @@ pub fn addresses(source: &str) -> Vec<String> {
 
 /// What the words of a failed program mean, where our packages come from these [`addresses`].
 #[must_use]
-pub fn explained(words: &str, addresses: &[String]) -> UpgradeRefusal {
-    let lines = || words.lines().map(str::trim).filter(|line| !line.is_empty());
+pub fn explained(message: &str, addresses: &[String]) -> UpgradeRefusal {
+    let lines = || message.lines().map(str::trim).filter(|line| !line.is_empty());
     for (signs, what, remedy) in KNOWN {
         // Of the boot partition both must be said, in one line.
         let both = *what == "the boot partition is full";
@@ -170,7 +170,7 @@ pub fn explained(words: &str, addresses: &[String]) -> UpgradeRefusal {
                 (*what, *remedy)
             };
             return UpgradeRefusal {
-                what: format!("{what} ({})", cut(line, WORDS)),
+                what: format!("{what} ({})", cut(line, MAX_MESSAGE)),
                 remedy: remedy.to_owned(),
             };
         }
@@ -178,7 +178,7 @@ pub fn explained(words: &str, addresses: &[String]) -> UpgradeRefusal {
     let is_error = |line: &&str| line.starts_with("E:") || line.starts_with("dpkg: error");
     let said = lines().find(is_error).or_else(|| lines().next_back()).unwrap_or("it said nothing");
     let remedy = "see all of it: sudo tail -n 50 /var/log/apt/term.log".to_owned();
-    UpgradeRefusal { what: format!("it failed ({})", cut(said, WORDS)), remedy }
+    UpgradeRefusal { what: format!("it failed ({})", cut(said, MAX_MESSAGE)), remedy }
 }
 
 #[cfg(test)]
@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn each_failure_has_its_meaning() {
         let ours = addresses("URIs: http://10.0.0.2/apt file:///srv/apt/\n");
-        for (words, want) in SAID {
-            let refusal = explained(words, &ours);
-            assert!(refusal.what.contains(want), "{words}: {refusal:?}");
+        for (message, want) in SAID {
+            let refusal = explained(message, &ours);
+            assert!(refusal.what.contains(want), "{message}: {refusal:?}");
             assert!(!refusal.remedy.is_empty());
         }
     }

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 
 use super::PACKAGES;
-use super::apt::Known;
+use super::apt::AptPackage;
 use super::dpkg::Installed;
 use super::version::compare;
 pub use crate::k3s_upgrade::plan::UpgradeRefusal;
 
 /// How many times what the packages take: the kept ones, the new ones, and these unpacked next to the old.
-const ROOM: u64 = 3;
+const NEEDED: u64 = 3;
 /// KiB that are left free besides.
 const MARGIN: u64 = 64 * 1024;
 /// Where a version that was kept here comes from.
@@ -27,7 +27,7 @@ pub struct UpdateFacts {
     /// What stands against it whatever is installed.
     pub refusals: Vec<UpgradeRefusal>,
     pub installed: Vec<Installed>,
-    pub known: Vec<Known>,
+    pub known: Vec<AptPackage>,
     /// What an earlier update kept.
     pub kept: Vec<Package>,
     /// The version that was asked for.
@@ -40,7 +40,7 @@ pub struct UpdateFacts {
 
 /// A package that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct PackageChange {
     pub name: String,
     pub from: String,
     pub to: String,
@@ -50,7 +50,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdatePlan {
     /// All of them, to one version.
-    Go(Vec<Change>),
+    Go(Vec<PackageChange>),
     /// They have this version, and no source has a newer one.
     Nothing {
         version: String,
@@ -101,7 +101,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
         );
         refusals.push(refusal(what, remedy));
     }
-    let needed = ours.iter().map(|package| package.kib).sum::<u64>() * ROOM + MARGIN;
+    let needed = ours.iter().map(|package| package.kib).sum::<u64>() * NEEDED + MARGIN;
     if let Some(free) = facts.free.filter(|free| *free < needed) {
         let what =
             format!("{} MiB are free below /var/lib/weaver, and {} are needed", free / 1024, needed / 1024);
@@ -111,7 +111,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     let mut planned = Vec::new();
     for package in changes {
         match facts.source(&package.name, target) {
-            Some(source) => planned.push(Change {
+            Some(source) => planned.push(PackageChange {
                 name: package.name.clone(),
                 from: package.version.clone(),
                 to: target.to_owned(),
@@ -134,13 +134,13 @@ pub fn needs_no_source(facts: &UpdateFacts) -> bool {
 
 /// Whether one of these becomes older.
 #[must_use]
-pub fn is_downgrade(changes: &[Change]) -> bool {
+pub fn is_downgrade(changes: &[PackageChange]) -> bool {
     changes.iter().any(|change| compare(&change.to, &change.from) == Ordering::Less)
 }
 
 /// Why the definitions stand against it: `lost` is what one release stores and the other does not know.
 #[must_use]
-pub fn stored_refusal(changes: &[Change], lost: &[String]) -> Option<UpgradeRefusal> {
+pub fn stored_refusal(changes: &[PackageChange], lost: &[String]) -> Option<UpgradeRefusal> {
     let change = changes.first().filter(|_| !lost.is_empty())?;
     let (from, to, stored) = (&change.from, &change.to, lost.join(", "));
     Some(if is_downgrade(changes) {
@@ -179,7 +179,7 @@ impl UpdateFacts {
     /// A version that no source has for this package.
     fn absent(&self, name: &str, version: &str) -> UpgradeRefusal {
         let known = self.known.iter().find(|known| known.name == name);
-        let mut there: Vec<_> = known.into_iter().flat_map(Known::versions).collect();
+        let mut there: Vec<_> = known.into_iter().flat_map(AptPackage::versions).collect();
         let kept = self.kept.iter().filter(|kept| kept.name == name);
         there.extend(kept.map(|kept| kept.version.as_str()));
         let what = format!("no source has {name} {version} for {}", self.architecture);

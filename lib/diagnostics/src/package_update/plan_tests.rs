@@ -7,11 +7,11 @@ fn installed(name: &str, version: &str) -> Installed {
     Installed { name: name.to_owned(), version: version.to_owned(), is_whole: true, kib: 1024 }
 }
 
-fn known(name: &str, candidate: &str, versions: &[&str]) -> Known {
+fn known(name: &str, candidate: &str, versions: &[&str]) -> AptPackage {
     let offer =
         |version: &&str| Offer { version: (*version).to_owned(), sources: vec!["file:/srv/apt".to_owned()] };
     let candidate = Some(candidate.to_owned()).filter(|candidate| !candidate.is_empty());
-    Known { name: name.to_owned(), candidate, offers: versions.iter().map(offer).collect() }
+    AptPackage { name: name.to_owned(), candidate, offers: versions.iter().map(offer).collect() }
 }
 
 /// Two packages at 0.1.0, and a source that has 0.2.0 and 0.1.0 of both.
@@ -158,7 +158,7 @@ fn what_one_release_stores_and_the_other_does_not_know_stands_against_it() {
     let lost = ["configmapsyncs as v1".to_owned()];
     let of = |from: &str, to: &str| {
         let (name, source) = ("config-weaver".to_owned(), String::new());
-        vec![Change { name, from: from.to_owned(), to: to.to_owned(), source }]
+        vec![PackageChange { name, from: from.to_owned(), to: to.to_owned(), source }]
     };
     assert_eq!(stored_refusal(&of("0.1.0", "0.2.0"), &[]), None);
     let forward = stored_refusal(&of("0.1.0", "0.2.0"), &lost).unwrap().to_string();

@@ -7,7 +7,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-fn seen(outcome: Outcome, served: &[&str]) -> Observation {
+fn seen(outcome: HandshakeOutcome, served: &[&str]) -> Observation {
     Observation { outcome, served: served.iter().map(|s| (*s).to_owned()).collect() }
 }
 
@@ -60,7 +60,7 @@ fn a_name_of_mdns_is_served_and_not_found() {
         let setting = |name: &&str| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) };
         let settings: Vec<_> = names.iter().map(setting).collect();
         let (wanted, _) = wanted(&settings, Stage::Serving);
-        wanted.into_iter().map(|name| (name, seen(Outcome::Proven, &[]))).collect()
+        wanted.into_iter().map(|name| (name, seen(HandshakeOutcome::Proven, &[]))).collect()
     };
     assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);
     let found = hidden_names(&of(&["pi.lan", "Pi.local", "b.local"])).unwrap();
@@ -69,18 +69,18 @@ fn a_name_of_mdns_is_served_and_not_found() {
     assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
 }
 
-fn silence(kind: io::ErrorKind, why: &str) -> Outcome {
-    Outcome::Unreachable(Silence::from(&io::Error::new(kind, why.to_owned())))
+fn silence(kind: io::ErrorKind, why: &str) -> HandshakeOutcome {
+    HandshakeOutcome::Unreachable(Silence::from(&io::Error::new(kind, why.to_owned())))
 }
 
 #[test]
 fn each_end_of_a_handshake_has_its_code() {
     let name: ServingName = "raspi".parse().unwrap();
     for (outcome, code) in [
-        (Outcome::Proven, Code::ServingNamesOk),
-        (Outcome::NotServed, Code::NameNotInCertificate),
-        (Outcome::Dates("it has expired".into()), Code::CertificateDates),
-        (Outcome::Untrusted("another CA".into()), Code::CertificateUntrusted),
+        (HandshakeOutcome::Proven, Code::ServingNamesOk),
+        (HandshakeOutcome::NotServed, Code::NameNotInCertificate),
+        (HandshakeOutcome::Dates("it has expired".into()), Code::CertificateDates),
+        (HandshakeOutcome::Untrusted("another CA".into()), Code::CertificateUntrusted),
         (silence(io::ErrorKind::ConnectionRefused, "no one there"), Code::ConnectionRefused),
         (silence(io::ErrorKind::TimedOut, "no answer within 5 s"), Code::ServerSilent),
         (silence(io::ErrorKind::NetworkUnreachable, "no route"), Code::ServerSilent),
@@ -89,15 +89,16 @@ fn each_end_of_a_handshake_has_its_code() {
     ] {
         let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None, "/k");
         assert_eq!(finding.code, code, "{outcome:?}");
-        assert_eq!(finding.severity() == Severity::Ok, outcome == Outcome::Proven);
-        assert_eq!(finding.remedy.is_some(), outcome != Outcome::Proven);
+        assert_eq!(finding.severity() == Severity::Ok, outcome == HandshakeOutcome::Proven);
+        assert_eq!(finding.remedy.is_some(), outcome != HandshakeOutcome::Proven);
     }
-    let finding = handshake("raspi:6443", &name, &seen(Outcome::NotServed, &["raspik3d"]), None, "/my k");
+    let finding =
+        handshake("raspi:6443", &name, &seen(HandshakeOutcome::NotServed, &["raspik3d"]), None, "/my k");
     let commands = finding.remedy.unwrap().commands;
     assert!(commands[1].contains("tls-san+: [\"raspi\"]"), "{commands:?}");
     assert!(commands[3].starts_with("kubectl --kubeconfig '/my k' config set-cluster"), "{commands:?}");
     assert!(commands[3].ends_with("--tls-server-name=raspik3d"), "{commands:?}");
-    let of_k3d = seen(Outcome::NotServed, &["k3d-edge-serverlb", "raspik3d"]);
+    let of_k3d = seen(HandshakeOutcome::NotServed, &["k3d-edge-serverlb", "raspik3d"]);
     let commands = handshake("raspi:6443", &name, &of_k3d, None, "/k").remedy.unwrap().commands;
     assert_eq!(commands[0], "weaver k3d config edge --name raspi --name raspik3d > k3d.yaml");
     assert!(!commands.iter().any(|command| command.contains("/etc/rancher")), "{commands:?}");
@@ -115,7 +116,7 @@ fn dates_are_judged_by_two_clocks() {
         ),
         (Some(Clocks { here: 7300, there: 0 }), "the server's clock is 2 h behind this machine's"),
     ] {
-        let seen = seen(Outcome::Dates("it is not valid yet".into()), &[]);
+        let seen = seen(HandshakeOutcome::Dates("it is not valid yet".into()), &[]);
         let message = handshake("raspi:6443", &name, &seen, clocks, "/k").message;
         assert!(message.contains(want), "{message}");
     }

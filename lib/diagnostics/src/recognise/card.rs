@@ -1,6 +1,6 @@
 //! What the kernel says of the card and of disks.
 
-use super::context::Context;
+use super::context::LogContext;
 use super::details::{Details, is_plain};
 use super::disks::{self, Bus};
 use crate::finding::Remedy;
@@ -21,12 +21,12 @@ fn is_optional(line: &str) -> bool {
 }
 
 /// A command that the disk does not know, and nothing that it failed at.
-fn is_refused(line: &str, context: &Context) -> bool {
+fn is_refused(line: &str, context: &LogContext) -> bool {
     is_optional(line) || line.contains("critical target error") && context.disks().has_refused()
 }
 
 /// The device of a line about the card, or about a disk that is neither at USB nor in the network.
-fn card_or_disk<'a>(line: &'a str, context: &Context) -> Option<(&'a str, Option<Bus>)> {
+fn card_or_disk<'a>(line: &'a str, context: &LogContext) -> Option<(&'a str, Option<Bus>)> {
     let device = disks::device(line).filter(|_| !is_refused(line, context))?;
     if is_card(device) {
         return Some((device, None));
@@ -41,13 +41,13 @@ fn of_device(details: Details, device: &str, bus: Option<Bus>) -> Details {
     if device.starts_with("mmc") { details } else { details.remedy(disks::remedy(device, bus)) }
 }
 
-pub(super) fn device_fails(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn device_fails(line: &str, context: &LogContext) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
     Some(of_device(Details::message(format!("reading from or writing to {device} fails")), device, bus))
 }
 
 /// A buffer is lost with each stick that is unplugged; of a card it is news.
-pub(super) fn buffer(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn buffer(line: &str, context: &LogContext) -> Option<Details> {
     disks::device(line).is_some_and(is_card).then(|| device_fails(line, context))?
 }
 
@@ -65,7 +65,7 @@ pub(super) fn medium(line: &str) -> Option<Details> {
 }
 
 /// A file system of the card or of a disk, or the card itself.
-pub(super) fn of_a_card(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn of_a_card(line: &str, context: &LogContext) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
     if device.starts_with("mmc") {
         return Some(Details::default());
@@ -74,7 +74,7 @@ pub(super) fn of_a_card(line: &str, context: &Context) -> Option<Details> {
 }
 
 /// The root file system, wherever it is: no name of a device at all counts as well.
-pub(super) fn remounted(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn remounted(line: &str, context: &LogContext) -> Option<Details> {
     let Some(device) = disks::device(line) else { return Some(Details::default()) };
     if !is_scsi(device) {
         return Some(Details::default());
@@ -84,7 +84,7 @@ pub(super) fn remounted(line: &str, context: &Context) -> Option<Details> {
 }
 
 /// What the kernel recorded in the file system at an earlier start.
-pub(super) fn recorded(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn recorded(line: &str, context: &LogContext) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
     let message = format!("the file system on {device} had errors that no one has repaired");
     Some(
@@ -98,14 +98,14 @@ pub(super) fn recorded(line: &str, context: &Context) -> Option<Details> {
     )
 }
 
-pub(super) fn of_a_usb_disk(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn of_a_usb_disk(line: &str, context: &LogContext) -> Option<Details> {
     let device = disks::device(line).filter(|device| is_scsi(device) && !is_refused(line, context))?;
     (context.disks().bus(device) == Some(Bus::Usb))
         .then(|| Details::message(format!("reading from or writing to {device} fails")))
 }
 
 /// `sd 1:0:0:0: Device offlined - not ready after error recovery`
-pub(super) fn offlined(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn offlined(line: &str, context: &LogContext) -> Option<Details> {
     let address = disks::body(line).strip_prefix("sd ")?.split(": ").next()?;
     (context.disks().bus_of_address(address) == Some(Bus::Usb))
         .then(|| Details::message("the kernel gave up a USB disk that did not answer"))
@@ -158,7 +158,7 @@ pub(super) fn unclean(line: &str) -> Option<Details> {
 }
 
 /// The kernel's warnings of a file system, of which only errors of the disk count.
-pub(super) fn end_io(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn end_io(line: &str, context: &LogContext) -> Option<Details> {
     line.contains("I/O error").then(|| device_fails(line, context))?
 }
 /// The number of an error that the card gave.
@@ -180,13 +180,13 @@ pub(super) fn no_response(line: &str) -> Option<Details> {
 }
 
 /// ext4 that could not write what a program had handed over; a disk that is full says the same, by its number.
-pub(super) fn data_lost(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn data_lost(line: &str, context: &LogContext) -> Option<Details> {
     let is_full = ["with error 28", "error -28"].iter().any(|number| line.contains(number));
     (!is_full).then(|| of_a_card(line, context))?
 }
 
 /// btrfs counts the errors of each of its disks.
-pub(super) fn of_btrfs(line: &str, context: &Context) -> Option<Details> {
+pub(super) fn of_btrfs(line: &str, context: &LogContext) -> Option<Details> {
     line.contains(" errs: ").then(|| of_a_card(line, context))?
 }
 

@@ -20,7 +20,7 @@ const COUNTED: u64 = 24 * 3600 * 1_000_000;
 
 /// What is known of a log from the lines before. A new one knows nothing.
 #[derive(Debug, Default)]
-pub struct Context {
+pub struct LogContext {
     disks: Disks,
     /// How often something was said that means nothing once, by the text that tells of it, and when last.
     times: BTreeMap<&'static str, (u32, u64)>,
@@ -34,7 +34,7 @@ pub struct Context {
     is_of_k3s: bool,
 }
 
-impl Context {
+impl LogContext {
     pub(crate) fn disks(&self) -> &Disks {
         &self.disks
     }

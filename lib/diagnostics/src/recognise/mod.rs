@@ -44,7 +44,7 @@ use crate::tokens::without_tokens;
 use details::Details;
 use wording::Wording;
 
-pub use context::Context;
+pub use context::LogContext;
 pub(crate) use disks::{Disks, device, is_number, whole};
 pub(crate) use host::blocked_task;
 pub use tls::NameMismatch;
@@ -86,14 +86,14 @@ impl Recogniser {
     /// What is wrong, if the line alone tells. `place` is that of the line.
     #[must_use]
     pub fn judge(&self, line: &[u8], place: impl FnOnce() -> Place) -> Option<Finding> {
-        self.judge_in(&mut Context::default(), line, place)
+        self.judge_in(&mut LogContext::default(), line, place)
     }
 
     /// What is wrong, if the line tells after those before it, which `context` knows.
     #[must_use]
     pub fn judge_in(
         &self,
-        context: &mut Context,
+        context: &mut LogContext,
         line: &[u8],
         place: impl FnOnce() -> Place,
     ) -> Option<Finding> {
@@ -114,7 +114,7 @@ impl Recogniser {
 
     /// What is wrong because nothing more came. `place` is that of a line by its number.
     #[must_use]
-    pub fn judge_end(context: &Context, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
+    pub fn judge_end(context: &LogContext, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
         let (number, line) = context.memory_off()?;
         let details = Details::message("the kernel turned its memory controller off, and not on again");
         Some(finding(Code::MemoryCgroupDisabled, details, place(number), line))

@@ -30,7 +30,7 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The codes of a text, each once.
 fn codes(text: &str) -> Vec<&'static str> {
-    let mut context = Context::default();
+    let mut context = LogContext::default();
     let lines = text.split(" ⏎ ");
     let found =
         lines.filter_map(|line| RECOGNISER.judge_in(&mut context, line.as_bytes(), || Place::line("log", 1)));
@@ -52,7 +52,7 @@ fn each_recorded_text_is_exactly_its_code() {
 fn sentences() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut sentences: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (code, text) in known() {
-        let mut context = Context::default();
+        let mut context = LogContext::default();
         for line in text.split(" ⏎ ") {
             let line = plain(line.as_bytes());
             let lower = line.to_ascii_lowercase();

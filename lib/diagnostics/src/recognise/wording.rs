@@ -1,6 +1,6 @@
 //! What an error that prints itself looks like.
 
-use super::context::Context;
+use super::context::LogContext;
 use super::details::Details;
 
 pub(super) struct Wording {
@@ -18,14 +18,14 @@ enum Reader {
     /// It may be something else after all.
     Judges(fn(&str) -> Option<Details>),
     /// Earlier lines tell what it is.
-    Knows(fn(&str, &Context) -> Option<Details>),
+    Knows(fn(&str, &LogContext) -> Option<Details>),
     /// Once it is nothing.
     Repeats(u32, fn(&str) -> Option<Details>),
 }
 
 impl Wording {
     /// What the line says in particular, if it is this error.
-    pub fn read(&self, line: &str, context: &mut Context) -> Option<Details> {
+    pub fn read(&self, line: &str, context: &mut LogContext) -> Option<Details> {
         match self.reader {
             Reader::AsItIs => Some(Details::default()),
             Reader::Tells(read) => Some(read(line)),
@@ -51,7 +51,7 @@ pub(super) const fn judged(needle: &'static str, read: fn(&str) -> Option<Detail
     Wording { needle, reader: Reader::Judges(read) }
 }
 
-pub(super) const fn known(needle: &'static str, read: fn(&str, &Context) -> Option<Details>) -> Wording {
+pub(super) const fn known(needle: &'static str, read: fn(&str, &LogContext) -> Option<Details>) -> Wording {
     Wording { needle, reader: Reader::Knows(read) }
 }
 

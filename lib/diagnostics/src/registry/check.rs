@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::api::{Challenge, Image, Platform};
 use super::configured::Configured;
 use crate::finding_text::quoted;
-use crate::k3d::registry::{RegistryContainer, Side};
-use crate::serving::Outcome;
+use crate::k3d::registry::{RegistryContainer, Viewpoint};
+use crate::serving::HandshakeOutcome;
 
 pub use document::document;
 pub use judge::judge;
@@ -46,7 +46,7 @@ pub struct RegistryFacts {
 /// What is answered over TLS.
 #[derive(Debug, Clone)]
 pub struct Https {
-    pub outcome: Outcome,
+    pub outcome: HandshakeOutcome,
     /// The names in its certificate.
     pub served: Vec<String>,
     /// At /v2/; else why nothing came.
@@ -122,11 +122,11 @@ impl RegistryFacts {
     }
 
     /// The container that is meant, and which of its sides.
-    fn container(&self) -> Option<(&RegistryContainer, Side)> {
+    fn container(&self) -> Option<(&RegistryContainer, Viewpoint)> {
         let (host, port) = self.host();
         let is_here = matches!(self.is_here, Ok(true));
         let mut all = self.containers.iter().flatten();
-        all.find_map(|container| Some((container, container.side(host, port?, is_here)?)))
+        all.find_map(|container| Some((container, container.viewpoint(host, port?, is_here)?)))
     }
 
     fn configured(&self) -> Option<&Configured> {
@@ -139,7 +139,7 @@ impl RegistryFacts {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    fn http_words(&self) -> String {
+    fn http_text(&self) -> String {
         match &self.http {
             Err(why) => quoted_or(why),
             Ok(Reply { registry: false, status: 400, .. }) if self.https.reply.is_ok() => {
@@ -155,7 +155,7 @@ impl RegistryFacts {
         let mut lines = Vec::new();
         if self.is_here.is_ok() {
             lines.push(format!("https  {}", self.https));
-            lines.push(format!("http   {}", self.http_words()));
+            lines.push(format!("http   {}", self.http_text()));
         }
         if let Some((file, configured)) = &self.configured {
             let mut way: Vec<_> = configured.endpoints.iter().map(ToString::to_string).collect();
@@ -211,11 +211,13 @@ impl fmt::Display for Https {
             self.served.iter().map(|name| quoted_or(name)).collect::<Vec<_>>().join(", ")
         };
         match &self.outcome {
-            Outcome::Unreachable(why) => return f.write_str(&quoted_or(why.why())),
-            Outcome::Proven => write!(f, "certificate trusted, for {names}")?,
-            Outcome::NotServed => write!(f, "certificate for other names: {names}")?,
-            Outcome::Dates(why) => write!(f, "certificate for {names}, but {why}")?,
-            Outcome::Untrusted(why) => write!(f, "certificate not trusted, for {names}: {}", quoted_or(why))?,
+            HandshakeOutcome::Unreachable(why) => return f.write_str(&quoted_or(why.why())),
+            HandshakeOutcome::Proven => write!(f, "certificate trusted, for {names}")?,
+            HandshakeOutcome::NotServed => write!(f, "certificate for other names: {names}")?,
+            HandshakeOutcome::Dates(why) => write!(f, "certificate for {names}, but {why}")?,
+            HandshakeOutcome::Untrusted(why) => {
+                write!(f, "certificate not trusted, for {names}: {}", quoted_or(why))?
+            }
         }
         match &self.reply {
             Ok(reply) => write!(f, "; {reply}"),

@@ -5,7 +5,7 @@ fn setting(value: &str) -> Setting {
     Setting { value: value.into(), origin: Place::line("/c.yaml", 2) }
 }
 
-fn seen(name: &str, outcome: Outcome, served: &[&str]) -> ObservedName {
+fn seen(name: &str, outcome: HandshakeOutcome, served: &[&str]) -> ObservedName {
     let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
     let served = served.iter().map(|s| (*s).to_owned()).collect();
     (names.remove(0), Observation { outcome, served })
@@ -47,8 +47,8 @@ fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_plan() {
     let proof = judge(
         "127.0.0.1:6443",
         &[
-            seen("pi", Outcome::Proven, &["pi", "raspik3d"]),
-            seen("raspi", Outcome::NotServed, &["pi", "raspik3d"]),
+            seen("pi", HandshakeOutcome::Proven, &["pi", "raspik3d"]),
+            seen("raspi", HandshakeOutcome::NotServed, &["pi", "raspik3d"]),
         ],
         &Causes::default(),
     );
@@ -75,7 +75,7 @@ fn a_name_that_is_not_served_says_whether_k3s_was_started_since() {
     ] {
         let written = written.map(|written| ("/c.yaml".to_owned(), written)).into_iter().collect();
         let causes = Causes { written, ..Causes::default() };
-        let proof = judge("e", &[seen("pi", Outcome::NotServed, &[])], &causes);
+        let proof = judge("e", &[seen("pi", HandshakeOutcome::NotServed, &[])], &causes);
         let saw = proof.findings[0].evidence.get(1).map(ToString::to_string);
         assert_eq!(saw.is_some(), want.is_some());
         assert!(saw.zip(want).is_none_or(|(saw, want)| saw.starts_with(want)));
@@ -91,7 +91,10 @@ fn a_ca_from_the_future_explains_the_dates_and_nothing_else() {
         clock_is_set: true,
     };
     let causes = Causes { future_ca: Some(ca), ..Causes::default() };
-    let seen = [seen("a", Outcome::Dates("early".into()), &[]), seen("b", Outcome::NotServed, &[])];
+    let seen = [
+        seen("a", HandshakeOutcome::Dates("early".into()), &[]),
+        seen("b", HandshakeOutcome::NotServed, &[]),
+    ];
     let plain = judge("e", &seen, &Causes::default()).findings;
     let explained = judge("e", &seen, &causes).findings;
     assert_eq!(plain[0], explained[0]);
@@ -103,7 +106,7 @@ fn a_ca_from_the_future_explains_the_dates_and_nothing_else() {
 fn what_a_silent_server_leaves_is_unknown() {
     let proof = judge(
         "e",
-        &[seen("pi", Outcome::Unreachable(Silence::Refused("connection refused".into())), &[])],
+        &[seen("pi", HandshakeOutcome::Unreachable(Silence::Refused("connection refused".into())), &[])],
         &Causes::default(),
     );
     assert!(!proof.proven);
@@ -114,8 +117,8 @@ fn what_a_silent_server_leaves_is_unknown() {
 #[test]
 fn dates_and_foreign_certificates_fail_once_for_all_names() {
     for (outcome, code) in [
-        (Outcome::Dates("expired".into()), Code::CertificateDates),
-        (Outcome::Untrusted("unknown issuer".into()), Code::CertificateUntrusted),
+        (HandshakeOutcome::Dates("expired".into()), Code::CertificateDates),
+        (HandshakeOutcome::Untrusted("unknown issuer".into()), Code::CertificateUntrusted),
     ] {
         let proof =
             judge("e", &[seen("a", outcome.clone(), &["a"]), seen("b", outcome, &["a"])], &Causes::default());
@@ -136,8 +139,8 @@ proptest! {
     #[test]
     fn the_verdict_follows_the_handshakes(kinds in prop::collection::vec(0..5usize, 1..6)) {
         let outcomes = [
-            Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
-            Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
+            HandshakeOutcome::Proven, HandshakeOutcome::NotServed, HandshakeOutcome::Dates("d".into()),
+            HandshakeOutcome::Untrusted("u".into()), HandshakeOutcome::Unreachable(Silence::Unanswered("x".into())),
         ];
         let seen: Vec<_> = kinds.iter().map(|k| seen("pi", outcomes[*k].clone(), &["q"])).collect();
         let proof = judge("e", &seen, &Causes::default());

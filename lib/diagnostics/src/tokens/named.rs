@@ -66,7 +66,7 @@ const HARMLESS_WORDS: [&str; 17] = [
 ];
 
 /// What is left of a line.
-pub(super) struct Kept {
+pub(super) struct Redacted {
     pub text: String,
     /// There was a secret in it, or the name of one.
     pub is_secret: bool,
@@ -77,16 +77,16 @@ pub(super) struct Kept {
 }
 
 /// A name with a sign or a space behind it, and whose value begins there.
-struct Found {
+struct SecretName {
     begin: usize,
     is_strong: bool,
 }
 
 /// The line without the values of secrets.
-pub(super) fn without_values(line: &str) -> Kept {
-    let mut kept = Kept { text: String::new(), is_secret: false, is_open: false, quote: None };
+pub(super) fn without_values(line: &str) -> Redacted {
+    let mut kept = Redacted { text: String::new(), is_secret: false, is_open: false, quote: None };
     let mut rest = line;
-    while let Some(Found { begin, is_strong }) = secret_at(rest) {
+    while let Some(SecretName { begin, is_strong }) = secret_at(rest) {
         let value = &rest[begin..];
         let length = if is_strong { None } else { length(value) };
         let text = value.trim();
@@ -136,9 +136,9 @@ fn signed(text: &str) -> Option<usize> {
 }
 
 /// A line whose value begins there and is a secret.
-pub(super) fn without_value_at(line: &str, begin: usize) -> Kept {
+pub(super) fn without_value_at(line: &str, begin: usize) -> Redacted {
     let text = line[begin..].trim();
-    Kept {
+    Redacted {
         text: without_values(&line[..begin]).text + "(removed)\n",
         is_secret: true,
         is_open: text.is_empty() || text.starts_with(['|', '>', '&', '!']),
@@ -198,7 +198,7 @@ fn unclosed(text: &str) -> Option<&'static str> {
 }
 
 /// The first secret of a line.
-fn secret_at(line: &str) -> Option<Found> {
+fn secret_at(line: &str) -> Option<SecretName> {
     let lower = line.to_ascii_lowercase().replace('_', "-");
     let of = |names: &[&'static str], is_strong: bool| -> Vec<(usize, usize, bool)> {
         let all = names.iter().flat_map(|name| lower.match_indices(*name));
@@ -211,7 +211,7 @@ fn secret_at(line: &str) -> Option<Found> {
     found.min_by_key(|found| (found.begin, !found.is_strong))
 }
 
-fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Option<Found> {
+fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Option<SecretName> {
     let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let start = lower[..at].trim_end_matches(of_name).len();
     let rest = &lower[end..];
@@ -237,7 +237,7 @@ fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Opt
     let is_harmless = is_harmless_name(name, is_strong)
         || &lower[at..end] == "sig" && name.len() > end - at
         || is_harmless_value(&lower[begin..]);
-    (is_given && !is_harmless).then_some(Found { begin, is_strong })
+    (is_given && !is_harmless).then_some(SecretName { begin, is_strong })
 }
 
 fn is_harmless_name(name: &str, is_strong: bool) -> bool {

@@ -70,7 +70,7 @@ pub(super) fn faults<'n>(
     wifi_is_ours: bool,
     written: &dyn Fn(&YamlNode) -> Option<String>,
 ) -> Vec<KeyFault<'n>> {
-    let mut found = Found(Vec::new());
+    let mut found = KeyFaults(Vec::new());
     found.top(network);
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
         let Some(interfaces) = network.get(kind) else { continue };
@@ -91,9 +91,9 @@ pub(super) fn faults<'n>(
     found.0
 }
 
-struct Found<'n>(Vec<KeyFault<'n>>);
+struct KeyFaults<'n>(Vec<KeyFault<'n>>);
 
-impl<'n> Found<'n> {
+impl<'n> KeyFaults<'n> {
     fn add(&mut self, at: &'n YamlNode, what: impl Into<String>, remedy: impl Into<String>) {
         self.0.push(KeyFault { at, what: what.into(), remedy: remedy.into() });
     }

@@ -149,7 +149,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
         file(&keys, 0o644, ssh_keys(&config.ssh_keys)),
         file(NETPLAN, 0o600, netplan::networks(config, host)),
-        other.map(room_for_wifi),
+        other.map(wifi_drop_in),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, agent_environment(config)),
         file(BACKUP, 0o644, backup(config)),
@@ -180,7 +180,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
 
 /// The file that hides another one's Wi-Fi until the next boot. Without it netplan would join either network.
 #[must_use]
-pub fn room_for_wifi(other: &OtherWifi) -> File {
+pub fn wifi_drop_in(other: &OtherWifi) -> File {
     File { path: IN_ITS_PLACE.to_owned(), mode: 0o600, content: format!("{HEADER}{}", other.rest) }
 }
 

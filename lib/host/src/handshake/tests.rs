@@ -12,13 +12,13 @@ fn a_certificate_that_is_its_own_ca() {
         of_itself(certificate.der(), &ServerName::try_from(name).unwrap(), now)
     };
     assert!(is_ca(certificate.der()) && !is_ca(&CertificateDer::from(vec![1])));
-    assert_eq!(judge("reg.lan", 1_795_361_468), Outcome::Proven);
-    assert_eq!(judge("other.lan", 1_795_361_468), Outcome::NotServed);
-    assert!(matches!(judge("reg.lan", 0), Outcome::Dates(_)));
-    assert!(matches!(judge("reg.lan", 4_000_000_000), Outcome::Dates(_)));
+    assert_eq!(judge("reg.lan", 1_795_361_468), HandshakeOutcome::Proven);
+    assert_eq!(judge("other.lan", 1_795_361_468), HandshakeOutcome::NotServed);
+    assert!(matches!(judge("reg.lan", 0), HandshakeOutcome::Dates(_)));
+    assert!(matches!(judge("reg.lan", 4_000_000_000), HandshakeOutcome::Dates(_)));
     let name = ServerName::try_from("reg.lan").unwrap();
     let none = of_itself(&CertificateDer::from(vec![1]), &name, UnixTime::now());
-    assert!(matches!(none, Outcome::Untrusted(_)));
+    assert!(matches!(none, HandshakeOutcome::Untrusted(_)));
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn an_answer_without_tls_is_called_so() {
     let looking = handshake(endpoint, verifier, name.clone(), name, DEADLINE);
     let (seen, _stream) = tokio::join!(looking, answering);
     let why = "no TLS is spoken at this port".to_owned();
-    assert_eq!(seen.outcome, Outcome::Unreachable(Silence::Unanswered(why)));
+    assert_eq!(seen.outcome, HandshakeOutcome::Unreachable(Silence::Unanswered(why)));
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl Caller {
 #[derive(Debug)]
 pub struct Exchange {
     connection: Arc<Connection>,
-    work: OnceLock<Work>,
+    work: OnceLock<RequestInProgress>,
 }
 
 impl Exchange {
@@ -153,16 +153,16 @@ impl Exchange {
     fn has_arrived(&self) {
         self.work.get_or_init(|| {
             self.connection.turn.lock().at_work += 1;
-            Work(Arc::clone(&self.connection))
+            RequestInProgress(Arc::clone(&self.connection))
         });
     }
 }
 
 /// From the end of a request to its answer.
 #[derive(Debug)]
-struct Work(Arc<Connection>);
+struct RequestInProgress(Arc<Connection>);
 
-impl Drop for Work {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         let mut turn = self.0.turn.lock();
         turn.at_work = turn.at_work.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Linux and macOS.
+//! What the platform offers, with the calls of Linux and macOS.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};

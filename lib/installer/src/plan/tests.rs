@@ -389,7 +389,7 @@ fn the_ca_of_cert_manager_stays_and_goes_with_its_annotation() {
     leave_ca_to("a/b", &mut again, Some(&injected));
     assert_eq!(plan(Some(&injected), &again), DefinitionPlan::Keep);
 
-    // And back.
+    // Without the annotation, ours replaces theirs again.
     let DefinitionPlan::Replace { with, .. } = plan(Some(&injected), &ours) else { panic!("not replaced") };
     assert!(!with.annotations().contains_key(ANNOTATION));
     assert_eq!(ca(&with), ca(&ours));

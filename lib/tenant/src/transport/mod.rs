@@ -25,7 +25,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder};
 pub use clock::ServerClock;
 pub use connector::Connector;
 pub use error::TransportError;
-use pool::{Answer, Pool};
+use pool::{Pool, PooledResponse};
 pub use send_gate::SendGate;
 
 /// How long an answer may pause.
@@ -63,7 +63,7 @@ where
         async move { pool.send(request).await }
     });
     let service = ServiceBuilder::new()
-        .map_response(|answer: Answer| answer.map(|body| Box::new(body) as Box<DynBody>))
+        .map_response(|answer: PooledResponse| answer.map(|body| Box::new(body) as Box<DynBody>))
         .layer(config.base_uri_layer())
         .layer(config.extra_headers_layer().map_err(TransportError::Headers)?)
         .option_layer(config.auth_layer().map_err(TransportError::Credentials)?)

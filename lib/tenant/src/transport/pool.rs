@@ -32,7 +32,7 @@ const HEAD: Duration = Duration::from_secs(30);
 const TRIES: usize = 3;
 
 /// What a pool answers with.
-pub type Answer = Response<PooledBody>;
+pub type PooledResponse = Response<PooledBody>;
 
 /// The pool; a clone is the same one.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl Pool {
     }
 
     /// Sends a request, and gives the answer as soon as its head is there.
-    pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
+    pub async fn send(&self, mut request: Request<Body>) -> Result<PooledResponse, BoxError> {
         for _ in 0..TRIES {
             let (mut sender, permit) = self.permit().await?;
             // The wait for a connection may have lasted longer than the right to write.

@@ -7,7 +7,7 @@
 //!
 //! What the API server denies is not cured by asking again: after a 403, or a list that is too large to be
 //! read, the pauses of a tenant's watch are minutes. Who learns of a granted right asks for a retry
-//! ([`Backoff::again`]).
+//! ([`WatchBackoff::again`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub fn is_refused(error: &Error) -> bool {
 
 /// How long a watch that fails is left alone; a clone is the same one.
 #[derive(Clone)]
-pub struct Backoff {
+pub struct WatchBackoff {
     longest: Duration,
     denied: [Duration; 2],
     lists: Option<Arc<Semaphore>>,
@@ -53,7 +53,7 @@ pub struct Backoff {
     pub(super) again: Arc<Notify>,
 }
 
-impl Backoff {
+impl WatchBackoff {
     /// Pauses up to `longest`, whatever the reason of the failure: for a program's own watches.
     #[must_use]
     pub fn up_to(longest: Duration) -> Self {
@@ -76,7 +76,7 @@ struct Attempts {
 impl Attempts {
     /// The pause after an attempt that failed `now`; it is up to a quarter shorter by `chance` (0..1), so that
     /// watches that failed together do not return together.
-    fn failed(&mut self, backoff: &Backoff, denied: bool, now: Instant, chance: f64) -> Duration {
+    fn failed(&mut self, backoff: &WatchBackoff, denied: bool, now: Instant, chance: f64) -> Duration {
         if now.saturating_duration_since(self.since) >= LASTED {
             self.failures = 0;
         }
@@ -89,14 +89,17 @@ impl Attempts {
 
 struct Run<S> {
     events: Pin<Box<S>>,
-    backoff: Backoff,
+    backoff: WatchBackoff,
     attempts: Attempts,
     pause: Option<Duration>,
     list: Option<OwnedSemaphorePermit>,
 }
 
 /// The events of a watcher, with pauses after its failures.
-pub fn with_backoff<K, S>(events: S, backoff: Backoff) -> impl Stream<Item = Result<Event<K>, Error>> + Send
+pub fn with_backoff<K, S>(
+    events: S,
+    backoff: WatchBackoff,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send
 where
     K: Send + 'static,
     S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,

@@ -15,7 +15,7 @@ mod key;
 mod set;
 mod triggers;
 
-pub use backoff::{Backoff, is_refused, with_backoff};
+pub use backoff::{WatchBackoff, is_refused, with_backoff};
 pub use consumer::{Concerned, Consumer, KindOf};
 pub use kept::{Limits, ObjectKey};
 pub use key::{Selector, Sight, WatchKey, WatchState};

@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 use weaver_client::call::is_too_large;
 
-use super::backoff::{Backoff, LONGEST_DENIED, is_refused, with_backoff};
+use super::backoff::{LONGEST_DENIED, WatchBackoff, is_refused, with_backoff};
 use super::consumer::{Concerned, Consumer, KindOf};
 use super::kept::{Limits, ObjectKey, Objects, Share, TooMuch};
 use super::key::{Selector, Sight, WatchKey, WatchState};
@@ -61,7 +61,7 @@ struct Inner<C: Consumer> {
     awaited_by: AtomicUsize,
     objects: Mutex<Objects<C::Kept>>,
     share: Arc<Share>,
-    backoff: Backoff,
+    backoff: WatchBackoff,
     /// With the objects that each waits for.
     users: Mutex<BTreeMap<User<C>, BTreeSet<ObjectKey>>>,
     consumer: Arc<C>,
@@ -142,7 +142,7 @@ impl<C: Consumer> WatchSet<C> {
     }
 
     fn start(&self, key: &WatchKey<KindOf<C>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
-        let backoff = Backoff::of_tenant(self.longest_pause, share.lists.clone());
+        let backoff = WatchBackoff::of_tenant(self.longest_pause, share.lists.clone());
         let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait
@@ -268,7 +268,7 @@ impl<C: Consumer> Drop for Watched<C> {
 }
 
 impl<C: Consumer> Inner<C> {
-    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, backoff: Backoff, consumer: Arc<C>) -> Self {
+    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, backoff: WatchBackoff, consumer: Arc<C>) -> Self {
         Self {
             key,
             state: watch::Sender::new(WatchState::Listing),

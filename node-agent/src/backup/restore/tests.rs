@@ -180,9 +180,9 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         let card = fresh("raspi");
         let host = card.request(Path::new("/")).host;
         let laid = Laid { layout: Layout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
-        let manifest = archive::read(open(&backup, &Keys::default()).unwrap(), &Nowhere).unwrap();
+        let manifest = archive::read(open(&backup, &DecryptionArgs::default()).unwrap(), &Nowhere).unwrap();
         let mut record = laid.record(&manifest);
-        laid.stage(&backup, &Keys::default(), &record).unwrap();
+        laid.stage(&backup, &DecryptionArgs::default(), &record).unwrap();
         has_state_of(&card, "raspi", 2);
         note(&card.at(STATE_DIR), &mut record, Phase::Swap).unwrap();
         let mut step = 0;

@@ -23,7 +23,7 @@ const IMAGERS: &str = include_str!("../../../../tests/fixtures/imager/wifi/netwo
 const THEIRS: [&str; 2] = ["Corner House", "100482164f8afdd4"];
 
 #[test]
-fn the_network_is_set_up_and_the_password_is_told_to_no_one() {
+fn the_network_is_set_up_and_the_password_is_shown_to_no_one() {
     let host = Host::new();
     let said = host.configure(WIFI).exits(0);
     assert!(said.finds("B-00", "ok")["message"].as_str().unwrap().contains("a Wi-Fi in DE"));

@@ -97,7 +97,6 @@ impl Host {
         Verdict::of(&agent.output().unwrap())
     }
 
-    /// `preflight -o json`.
     pub fn preflight(&self) -> Verdict {
         Verdict::of(&self.agent("preflight").args(["-o", "json"]).output().unwrap())
     }

@@ -24,7 +24,7 @@ use aho_corasick::BuildError;
 use self::{reading::OutOfMemory, record::Record, slots::Slots, trouble::Trouble};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::finding_text;
-use crate::recognise::{Context, Recogniser};
+use crate::recognise::{LogContext, Recogniser};
 
 /// Where the kernel's log is read.
 pub const KMSG: &str = "/dev/kmsg";
@@ -42,7 +42,7 @@ const DAY: u64 = 24 * HOUR;
 
 /// How often, and when.
 #[derive(Debug)]
-struct Seen {
+struct Occurrences {
     count: u64,
     first: u64,
     last: u64,
@@ -75,12 +75,12 @@ pub struct KernelEvent {
 
 pub struct KernelLog {
     recogniser: Recogniser,
-    context: Context,
+    context: LogContext,
     slots: Slots,
     memory: OutOfMemory,
     /// The number of the last record.
     last: Option<u64>,
-    seen: BTreeMap<(Trouble, String), Seen>,
+    seen: BTreeMap<(Trouble, String), Occurrences>,
 }
 
 impl KernelLog {
@@ -91,7 +91,7 @@ impl KernelLog {
     pub fn new() -> Result<Self, BuildError> {
         Ok(Self {
             recogniser: Recogniser::new()?,
-            context: Context::default(),
+            context: LogContext::default(),
             slots: Slots::default(),
             memory: OutOfMemory::default(),
             last: None,
@@ -150,7 +150,7 @@ impl KernelLog {
                 self.seen.remove(&quiet);
             }
         }
-        let seen = self.seen.entry(key).or_insert_with(|| Seen {
+        let seen = self.seen.entry(key).or_insert_with(|| Occurrences {
             count: 0,
             first: at,
             last: at,
@@ -189,7 +189,7 @@ impl KernelLog {
     }
 }
 
-impl Seen {
+impl Occurrences {
     fn is_current(&self, trouble: Trouble, now: u64) -> bool {
         let is_lasting = trouble == Trouble::ReadOnly && !self.is_mended;
         let is_fresh = now.saturating_sub(self.last) <= trouble.lasts();

@@ -1,6 +1,6 @@
 //! How each trouble is reported: its code, its severity, its words, and how long it stays.
 
-use super::{DAY, KMSG, Seen, trouble::Trouble};
+use super::{DAY, KMSG, Occurrences, trouble::Trouble};
 use crate::finding::{Finding, Place, Severity};
 
 impl Trouble {
@@ -58,7 +58,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn finding(self, subject: &str, seen: &Seen, date: impl Fn(u64) -> String) -> Finding {
+    pub(super) fn finding(self, subject: &str, seen: &Occurrences, date: impl Fn(u64) -> String) -> Finding {
         let finding = Finding::new(seen.code, self.message(subject, seen.is_mended))
             .saw(Place::file(KMSG), seen.evidence(date));
         let finding = match &seen.remedy {

@@ -205,18 +205,18 @@ fn a_value_that_a_later_file_replaces_is_not_judged() {
 fn every_flag_is_accepted_in_its_role_with_a_value_of_its_kind() {
     for flag in flags::all().filter(|flag| flag.until.is_none()) {
         let value = match flag.kind {
-            Kind::Bool => "true",
-            Kind::Int => "7",
-            Kind::Duration => "5m0s",
-            Kind::Text if flag.name == "server" => "https://pi:6443",
-            Kind::Text if flag.name == "etcd-snapshot-schedule-cron" => "\"0 */12 * * *\"",
-            Kind::Text if flag.name == "flannel-backend" => "none",
-            Kind::Text if flag.name == "secrets-encryption-provider" => "aescbc",
-            Kind::List if flag.name.ends_with("-ip") => "[10.0.0.2, \"fd00::2\"]",
-            Kind::List if flag.name.ends_with("-cidr") => "[10.0.0.0/16, \"fd00::/56\"]",
-            Kind::List if flag.name == "node-taint" => "[a=b:NoExecute]",
-            Kind::Text => "a",
-            Kind::List => "[a, b]",
+            FlagKind::Bool => "true",
+            FlagKind::Int => "7",
+            FlagKind::Duration => "5m0s",
+            FlagKind::Text if flag.name == "server" => "https://pi:6443",
+            FlagKind::Text if flag.name == "etcd-snapshot-schedule-cron" => "\"0 */12 * * *\"",
+            FlagKind::Text if flag.name == "flannel-backend" => "none",
+            FlagKind::Text if flag.name == "secrets-encryption-provider" => "aescbc",
+            FlagKind::List if flag.name.ends_with("-ip") => "[10.0.0.2, \"fd00::2\"]",
+            FlagKind::List if flag.name.ends_with("-cidr") => "[10.0.0.0/16, \"fd00::/56\"]",
+            FlagKind::List if flag.name == "node-taint" => "[a=b:NoExecute]",
+            FlagKind::Text => "a",
+            FlagKind::List => "[a, b]",
         };
         let text = format!("{}: {value}\n", flag.name);
         for role in [Role::Server, Role::Agent].into_iter().filter(|role| flag.is_of(*role)) {

@@ -126,12 +126,10 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("a resource type \"", rights::our_resource),
         ],
     ),
-    // Rights.
     (Code::MintingForbidden, &[judged("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
     (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
     (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),
     (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
-    // Objects.
     (Code::FinalizerWaits, &[says("finalizers remaining: weaver.example.com/")]),
     (Code::OwnerInOtherNamespace, &[says("ownerrefinvalidnamespace")]),
     // A token before its time, before it is taken for one of another cluster.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Build, Https, RegistryFacts, Reply};
 use crate::k3d::registry::RegistryContainer;
-use crate::serving::Outcome;
+use crate::serving::HandshakeOutcome;
 
 /// The facts as JSON, without credentials.
 #[must_use]
@@ -33,11 +33,11 @@ pub fn document(facts: &RegistryFacts) -> Value {
 
 fn https(https: &Https) -> Value {
     let verdict = match &https.outcome {
-        Outcome::Proven => "trusted",
-        Outcome::NotServed => "otherName",
-        Outcome::Dates(_) => "outOfDates",
-        Outcome::Untrusted(_) => "untrusted",
-        Outcome::Unreachable(_) => return reply(&https.reply),
+        HandshakeOutcome::Proven => "trusted",
+        HandshakeOutcome::NotServed => "otherName",
+        HandshakeOutcome::Dates(_) => "outOfDates",
+        HandshakeOutcome::Untrusted(_) => "untrusted",
+        HandshakeOutcome::Unreachable(_) => return reply(&https.reply),
     };
     let mut answer = reply(&https.reply);
     answer["certificate"] = json!({"verdict": verdict, "names": https.served});

@@ -3,11 +3,11 @@
 use super::{Build, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::finding_text::quoted;
-use crate::k3d::registry::Side;
+use crate::k3d::registry::Viewpoint;
 use crate::registry::api::{Fit, fit};
 use crate::registry::configured::Credentials;
 use crate::registry::{By, Registry};
-use crate::serving::Outcome;
+use crate::serving::HandshakeOutcome;
 use crate::shell;
 
 /// What is wrong, the cause first.
@@ -53,10 +53,10 @@ fn by_container(facts: &RegistryFacts) -> Option<Remedy> {
                 .command(format!("docker start {}", shell::quoted(&stopped.name))),
         );
     }
-    if let Some((container, side)) = facts.container() {
+    if let Some((container, viewpoint)) = facts.container() {
         let nodes = container.in_nodes();
-        let (Side::Nodes, Some(here)) = (side, container.here()) else {
-            return (side == Side::Nodes).then(|| {
+        let (Viewpoint::Nodes, Some(here)) = (viewpoint, container.here()) else {
+            return (viewpoint == Viewpoint::Nodes).then(|| {
                 Remedy::new(format!(
                     "{nodes} is its address in the networks of k3d only, where nodes pull from it; publish a port to push \
                      from this machine: create it again with `k3d registry create NAME --port 5111`"
@@ -100,7 +100,7 @@ fn not_resolved(facts: &RegistryFacts, why: &str) -> Finding {
 fn no_registry(facts: &RegistryFacts) -> Finding {
     let replies = [("https", facts.https.reply.as_ref()), ("http", facts.http.as_ref())];
     let said = |reply: &Result<&Reply, &String>| reply.map_or_else(|why| quoted_or(why), ToString::to_string);
-    let is_silent = matches!(facts.https.outcome, Outcome::Unreachable(_));
+    let is_silent = matches!(facts.https.outcome, HandshakeOutcome::Unreachable(_));
     let other = replies.iter().find_map(|(scheme, reply)| Some((*scheme, reply.ok()?)));
     let (message, remedy) = match (&facts.https.reply, other) {
         (Err(why), _) if !is_silent => (
@@ -113,10 +113,9 @@ fn no_registry(facts: &RegistryFacts) -> Finding {
         ),
         (_, Some((_, reply))) if reply.location.is_some() => {
             let location = reply.location.as_deref().unwrap_or_default();
-            let words =
-                format!("{} redirects to another host: {}", facts.registry, quoted(location, LONGEST));
+            let text = format!("{} redirects to another host: {}", facts.registry, quoted(location, LONGEST));
             (
-                words,
+                text,
                 "use the host that it leads to in image names; containerd looks for images where their names say",
             )
         }
@@ -150,20 +149,20 @@ fn certificate(facts: &RegistryFacts) -> Option<Finding> {
         .map_or("a CA that this machine trusts".to_owned(), |file| format!("the CA in {file}"));
     let node_file = "/etc/rancher/k3s/registry-ca.crt";
     let (message, remedy) = match &facts.https.outcome {
-        Outcome::Proven | Outcome::Unreachable(_) => return None,
-        Outcome::NotServed if names.is_empty() => (
+        HandshakeOutcome::Proven | HandshakeOutcome::Unreachable(_) => return None,
+        HandshakeOutcome::NotServed if names.is_empty() => (
             format!("the certificate of {registry} has no names"),
             Remedy::new(format!("make one with {host} as a subject alternative name: a common name alone is not read")),
         ),
-        Outcome::NotServed => (
+        HandshakeOutcome::NotServed => (
             format!("the certificate of {registry} is for {names}, and not for {host}"),
             Remedy::new(format!("use one of these names in image names, or make a certificate that has {host} too")),
         ),
-        Outcome::Dates(why) => (
+        HandshakeOutcome::Dates(why) => (
             format!("the certificate of {registry} is not valid at this date: {why}"),
             Remedy::new("compare the clocks of both machines first; then renew the certificate").command("timedatectl"),
         ),
-        Outcome::Untrusted(why) => (
+        HandshakeOutcome::Untrusted(why) => (
             format!("the certificate of {registry} is not signed by {trusted}: {why}"),
             Remedy::new(format!(
                 "copy the CA's certificate to each node as {node_file} and name it in registries.yaml; a certificate that \

@@ -16,13 +16,13 @@ fn answers(status: u16) -> Reply {
 fn nothing() -> Https {
     let why = "connection refused".to_owned();
     Https {
-        outcome: Outcome::Unreachable(Silence::Refused(why.clone())),
+        outcome: HandshakeOutcome::Unreachable(Silence::Refused(why.clone())),
         served: Vec::new(),
         reply: Err(why),
     }
 }
 
-fn tls(outcome: Outcome) -> Https {
+fn tls(outcome: HandshakeOutcome) -> Https {
     Https { outcome, served: vec!["reg.lan".to_owned()], reply: Ok(answers(200)) }
 }
 
@@ -31,7 +31,7 @@ fn good() -> RegistryFacts {
     RegistryFacts {
         registry: "reg.lan:5000".to_owned(),
         is_here: Ok(false),
-        https: tls(Outcome::Proven),
+        https: tls(HandshakeOutcome::Proven),
         http: Err("connection reset".to_owned()),
         ca: None,
         configured: None,
@@ -134,16 +134,16 @@ fn what_is_wrong_with_the_way_to_it() {
 fn a_certificate_that_is_not_trusted() {
     let ca = "configs: {'reg.lan:5000': {tls: {ca_file: /etc/ca.crt}}}\n";
     let unverified = "configs: {'reg.lan:5000': {tls: {insecure_skip_verify: true}}}\n";
-    let untrusted = || Outcome::Untrusted("it is signed by another CA".to_owned());
+    let untrusted = || HandshakeOutcome::Untrusted("it is signed by another CA".to_owned());
     for (outcome, ca, configured, want) in [
         (untrusted(), None, None, Some(Fail)),
-        (Outcome::NotServed, None, None, Some(Fail)),
-        (Outcome::Dates("it has expired".to_owned()), None, None, Some(Fail)),
+        (HandshakeOutcome::NotServed, None, None, Some(Fail)),
+        (HandshakeOutcome::Dates("it has expired".to_owned()), None, None, Some(Fail)),
         (untrusted(), None, Some(file(unverified)), Some(Warn)),
         // The CA of the nodes is not here.
         (untrusted(), None, Some(file(ca)), Some(Unknown)),
         (untrusted(), Some("ca.crt".to_owned()), Some(file(ca)), Some(Fail)),
-        (Outcome::Proven, Some("ca.crt".to_owned()), Some(file(ca)), None),
+        (HandshakeOutcome::Proven, Some("ca.crt".to_owned()), Some(file(ca)), None),
     ] {
         let facts = RegistryFacts { https: tls(outcome.clone()), ca, configured, ..good() };
         let want: Vec<_> =
@@ -190,8 +190,10 @@ fn both_ports_of_a_container_are_distinguished() {
 
 #[test]
 fn one_that_wants_a_certificate_of_its_clients() {
-    let https =
-        Https { reply: Err("received fatal alert: CertificateRequired".to_owned()), ..tls(Outcome::Proven) };
+    let https = Https {
+        reply: Err("received fatal alert: CertificateRequired".to_owned()),
+        ..tls(HandshakeOutcome::Proven)
+    };
     let facts = RegistryFacts { https, http: Ok(Reply { registry: false, ..answers(400) }), ..good() };
     assert_eq!(codes(&facts), [(RegistryUnreachable, Fail)]);
     assert!(judge(&facts)[0].message.contains("CertificateRequired") && remedy(&facts).contains("cert_file"));

@@ -20,7 +20,6 @@ pub struct KnownHost {
     pub configured: Option<String>,
     /// The content of `/etc/hostname`, without white space.
     pub hostname: Option<String>,
-    /// `/etc/hosts`.
     pub hosts: Hosts,
     /// The user that user-data makes.
     pub user: Option<String>,

@@ -17,7 +17,7 @@ fn refusal() -> kube::Error {
 
 /// How often `attempt` begins within five minutes: one round of a watcher, which yields those items, each after
 /// that time.
-async fn attempts(backoff: Backoff, attempt: fn(usize) -> Vec<(Duration, Item)>) -> usize {
+async fn attempts(backoff: WatchBackoff, attempt: fn(usize) -> Vec<(Duration, Item)>) -> usize {
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = begun.clone();
     let rounds = stream::iter(0..).flat_map(move |round| {
@@ -35,8 +35,8 @@ async fn attempts(backoff: Backoff, attempt: fn(usize) -> Vec<(Duration, Item)>)
     begun.load(Ordering::SeqCst)
 }
 
-fn tenants() -> Backoff {
-    Backoff::of_tenant(Duration::from_mins(1), Arc::new(Semaphore::new(1)))
+fn tenants() -> WatchBackoff {
+    WatchBackoff::of_tenant(Duration::from_mins(1), Arc::new(Semaphore::new(1)))
 }
 
 const SOON: Duration = Duration::from_millis(20);
@@ -79,7 +79,7 @@ async fn a_watch_that_ends_right_after_each_list_is_no_list_storm() {
     };
     let tried = attempts(tenants(), gone).await;
     assert!((8..=16).contains(&tried), "{tried}");
-    let own = attempts(Backoff::up_to(Duration::from_secs(5)), gone).await;
+    let own = attempts(WatchBackoff::up_to(Duration::from_secs(5)), gone).await;
     assert!((60..=90).contains(&own), "a program's own watches return soon: {own}");
 }
 
@@ -121,7 +121,7 @@ async fn lists_of_one_tenant_wait_for_a_permit_and_give_it_back() {
                 sleep(lasts).await;
                 item
             });
-            let mut events = std::pin::pin!(with_backoff(list, Backoff::of_tenant(FIVE_MINUTES, lists)));
+            let mut events = std::pin::pin!(with_backoff(list, WatchBackoff::of_tenant(FIVE_MINUTES, lists)));
             while let Some(event) = events.next().await {
                 reported.lock().unwrap().push((name, matches!(event, Ok(Event::InitDone))));
             }

@@ -48,7 +48,7 @@ fn inner(selector: Selector, users: &[&str]) -> (Inner<Owned>, Triggers<String>)
         selector,
     };
     let share = Arc::new(Share::new(LIMITS));
-    let backoff = Backoff::of_tenant(Duration::from_mins(1), share.lists.clone());
+    let backoff = WatchBackoff::of_tenant(Duration::from_mins(1), share.lists.clone());
     let inner = Inner::new(key, share, backoff, Arc::new(Owned(triggers.clone())));
     inner.users().extend(users.iter().map(|name| (((*name).to_owned(), 0), BTreeSet::new())));
     (inner, triggers)

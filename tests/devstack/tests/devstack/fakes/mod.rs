@@ -108,7 +108,6 @@ impl Drop for Fakes {
     }
 }
 
-/// Sorted pids.
 pub fn pids(processes: impl IntoIterator<Item = Process>) -> Vec<i32> {
     let mut pids: Vec<_> = processes.into_iter().map(|process| process.pid).collect();
     pids.sort_unstable();

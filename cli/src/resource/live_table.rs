@@ -12,14 +12,14 @@ use weaver_client::conditions::condition;
 
 use super::kind::Kind;
 use super::list;
-use super::output::{GAP, line, row, titles, widths};
+use super::output::{COLUMN_GAP, line, row, titles, widths};
 use crate::screen::Size;
 
 /// Characters of a name that are always shown.
 const SHORTEST: usize = 12;
 
 /// All objects that are watched, as they are now.
-pub struct Board {
+pub struct LiveTable {
     kind: Kind,
     /// `None` stands for all.
     namespace: Option<String>,
@@ -30,7 +30,7 @@ pub struct Board {
     trouble: Option<String>,
 }
 
-impl Board {
+impl LiveTable {
     pub const fn new(kind: Kind, namespace: Option<String>) -> Self {
         Self { kind, namespace, objects: BTreeMap::new(), is_listed: false, trouble: None }
     }
@@ -91,7 +91,7 @@ impl Board {
 /// none to less than a few characters.
 fn shorten(rows: &mut [Vec<String>], names: usize, widths: &[usize], columns: usize) {
     let mut widths = widths.to_vec();
-    let all = |widths: &[usize]| widths.iter().sum::<usize>() + GAP.len() * widths.len();
+    let all = |widths: &[usize]| widths.iter().sum::<usize>() + COLUMN_GAP.len() * widths.len();
     while all(&widths) > columns
         && let Some(widest) = widths.iter_mut().take(names).max()
         && *widest > SHORTEST
@@ -123,65 +123,65 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn lines(board: &Board, rows: usize) -> Vec<String> {
-        board.lines(Size { rows, columns: 80 }, "2026-11-22T12:00:00Z".parse().unwrap())
+    fn lines(table: &LiveTable, rows: usize) -> Vec<String> {
+        table.lines(Size { rows, columns: 80 }, "2026-11-22T12:00:00Z".parse().unwrap())
     }
 
     #[test]
     fn a_table_has_what_is_there_now() {
-        let mut board = Board::new(Kind::ConfigMapSync, Some("team-a".into()));
-        assert_eq!(lines(&board, 24), ["listing ConfigMapSyncs"]);
-        board.take(Vec::new());
-        assert_eq!(lines(&board, 24), ["No ConfigMapSyncs found in namespace team-a yet; watching"]);
-        board.take(vec![Change::Added(sync("b", "True")), Change::Added(sync("a", "False"))]);
+        let mut table = LiveTable::new(Kind::ConfigMapSync, Some("team-a".into()));
+        assert_eq!(lines(&table, 24), ["listing ConfigMapSyncs"]);
+        table.take(Vec::new());
+        assert_eq!(lines(&table, 24), ["No ConfigMapSyncs found in namespace team-a yet; watching"]);
+        table.take(vec![Change::Added(sync("b", "True")), Change::Added(sync("a", "False"))]);
         let titles = "NAME   READY   REASON   SYNCED   FAILED   CONFLICTS   AGE";
         let first = "a      False   R  [2J                                 60s";
-        assert_eq!(lines(&board, 24), [titles, first, &first.replace("a      False", "b      True ")]);
-        board.take(vec![Change::Modified(sync("a", "True")), Change::Deleted(sync("b", "True"))]);
-        assert_eq!(lines(&board, 24), [titles, &first.replace("False", "True ")]);
+        assert_eq!(lines(&table, 24), [titles, first, &first.replace("a      False", "b      True ")]);
+        table.take(vec![Change::Modified(sync("a", "True")), Change::Deleted(sync("b", "True"))]);
+        assert_eq!(lines(&table, 24), [titles, &first.replace("False", "True ")]);
     }
 
     #[test]
     fn where_there_are_too_many_those_come_first_that_are_not_ready() {
-        let mut board = Board::new(Kind::ConfigMapSync, None);
+        let mut table = LiveTable::new(Kind::ConfigMapSync, None);
         let ready = |index: usize| if index % 7 == 5 { "False" } else { "True" };
-        board.take((0..30).map(|index| Change::Added(sync(&format!("s{index:02}"), ready(index)))).collect());
-        let shown = lines(&board, 8);
+        table.take((0..30).map(|index| Change::Added(sync(&format!("s{index:02}"), ready(index)))).collect());
+        let shown = lines(&table, 8);
         assert_eq!(shown.len(), 7);
         assert!(shown[0].starts_with("NAMESPACE"), "{shown:?}");
         let names: Vec<_> = shown[1..6].iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
         assert_eq!(names, ["s05", "s12", "s19", "s26", "s00"]);
         assert_eq!(shown[6], "25 more, 0 of them not Ready: `weaver sync list`");
-        assert_eq!(lines(&board, 32).len(), 31, "all of them fit");
-        assert_eq!(lines(&board, 4)[2], "29 more, 3 of them not Ready: `weaver sync list`");
-        assert!(lines(&board, 0).len() <= 2);
+        assert_eq!(lines(&table, 32).len(), 31, "all of them fit");
+        assert_eq!(lines(&table, 4)[2], "29 more, 3 of them not Ready: `weaver sync list`");
+        assert!(lines(&table, 0).len() <= 2);
     }
 
     #[test]
     fn long_names_leave_room_for_what_is_said_of_them() {
-        let mut board = Board::new(Kind::ConfigMapSync, None);
-        board.take(vec![Change::Added(sync(&"n".repeat(63), "False")), Change::Added(sync("a", "True"))]);
-        let shown = lines(&board, 24);
+        let mut table = LiveTable::new(Kind::ConfigMapSync, None);
+        table.take(vec![Change::Added(sync(&"n".repeat(63), "False")), Change::Added(sync("a", "True"))]);
+        let shown = lines(&table, 24);
         assert!(shown.iter().all(|line| line.chars().count() < 80), "{shown:?}");
         assert!(
             shown[2].starts_with("team-a      nnnnnnnn") && shown[2].contains("…   False   "),
             "{shown:?}"
         );
-        let tiny = board.lines(Size { rows: 24, columns: 10 }, "2026-11-22T12:00:00Z".parse().unwrap());
+        let tiny = table.lines(Size { rows: 24, columns: 10 }, "2026-11-22T12:00:00Z".parse().unwrap());
         assert!(tiny[2].starts_with("team-a      nnnnnnnnnnn…   False"), "{tiny:?}");
     }
 
     #[test]
     fn what_is_wrong_with_the_watch_is_below_until_it_works_again() {
-        let mut board = Board::new(Kind::ServiceToken, Some("team-a".into()));
-        board.take(vec![Change::Added(sync("a", "True"))]);
-        board.fails("connection refused");
-        let shown = lines(&board, 24);
+        let mut table = LiveTable::new(Kind::ServiceToken, Some("team-a".into()));
+        table.take(vec![Change::Added(sync("a", "True"))]);
+        table.fails("connection refused");
+        let shown = lines(&table, 24);
         assert_eq!(
             (shown.len(), shown[2].as_str()),
             (3, "the watch failed and is retried: connection refused")
         );
-        board.take(Vec::new());
-        assert_eq!(lines(&board, 24).len(), 2);
+        table.take(Vec::new());
+        assert_eq!(lines(&table, 24).len(), 2);
     }
 }

@@ -173,7 +173,7 @@ async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_stat
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_account_lacks_is_told_of_each_named_namespace_or_of_none() {
+async fn what_an_account_lacks_is_reported_for_each_named_namespace_or_of_none() {
     let seen = seen([Hidden::Absent; 3], Source::Missing, &json!({}), None, false).await;
     assert!(seen[0].contains("in namespaces guess-one, guess-two\\n"), "{}", seen[0]);
     assert!(seen[0].contains("if the namespace does not exist, the refusal is the same"), "{}", seen[0]);
@@ -246,7 +246,7 @@ async fn a_pattern_that_matches_what_the_account_may_not_see_is_as_one_that_matc
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_of_copies_in_places_that_someone_only_names() {
+async fn nothing_is_reported_of_copies_in_places_that_someone_only_names() {
     let mut attack = spec(&["kube-system", "team-b", "no-such-namespace"]);
     attack["targets"]["name"] = "k3s-serving".into();
     for refused in [true, false] {
