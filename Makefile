@@ -120,13 +120,11 @@ fmt: ## Format Rust and Go
 .PHONY: generate
 generate: ## Write deploy/crds/, deploy/chart/, docs/schema/ and the generated pages of docs/reference/ from types, catalogue and programs
 	$(RUST)
-	@cargo run --locked --quiet -p weaver-api --example generate
-	@cargo run --locked --quiet -p weaver-installer --example chart
-	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/reference/codes.md.new
+	@# The whole workspace, as the tests build it: of a part of it, the dependencies would be compiled again.
+	@cargo build --locked --quiet --workspace --bins --examples
+	@for writer in generate chart schemas reference; do $(BIN)/examples/$$writer; done
+	@$(BIN)/examples/codes > docs/reference/codes.md.new
 	@mv docs/reference/codes.md.new docs/reference/codes.md
-	@cargo run --locked --quiet -p weaver-node-agent --example schemas
-	@cargo build --locked --quiet $(PROGRAMS)
-	@cargo run --locked --quiet -p weaver-tests --example reference
 
 .PHONY: docs
 docs: ## The documentation as a book: target/book/index.html

@@ -56,7 +56,7 @@ enum Base {
 /// What is wrong with it; `by_systemd` says whether systemd starts k3s, which then has it manage the cgroups.
 #[must_use]
 pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding> {
-    let mut found = Found { file, findings: Vec::new() };
+    let mut found = TemplateLint { file, findings: Vec::new() };
     let base = match base(&file.text) {
         Ok(base) => base,
         Err(line) => {
@@ -117,12 +117,12 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
     found.findings
 }
 
-struct Found<'a> {
+struct TemplateLint<'a> {
     file: &'a TextFile,
     findings: Vec<Finding>,
 }
 
-impl Found<'_> {
+impl TemplateLint<'_> {
     fn fault(&mut self, line: Option<u64>, what: &str, remedy: &str) {
         let finding = self.finding(line, what, remedy).milder(Severity::Warn);
         self.findings.push(finding);

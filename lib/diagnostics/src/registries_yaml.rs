@@ -25,7 +25,7 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
             return vec![not_yaml(place, &error.message)];
         }
     };
-    let mut found = Found { file, findings: shape::lint(file, &root) };
+    let mut found = RegistriesLint { file, findings: shape::lint(file, &root) };
     if !found.findings.is_empty() {
         // k3s reads nothing of it.
         return found.findings;
@@ -61,12 +61,12 @@ fn named(node: Option<&YamlNode>) -> impl Iterator<Item = (&YamlNode, &str)> {
     node.map_or(&[][..], YamlNode::entries).iter().filter_map(|(key, _)| Some((key, key.as_str()?)))
 }
 
-struct Found<'a> {
+struct RegistriesLint<'a> {
     file: &'a TextFile,
     findings: Vec<Finding>,
 }
 
-impl Found<'_> {
+impl RegistriesLint<'_> {
     fn none(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         self.none_at(Place::at(&self.file.path, at.line, at.column), what, remedy);
     }

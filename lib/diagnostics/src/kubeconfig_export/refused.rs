@@ -18,7 +18,7 @@ const SCHEMES: [&str; 4] = ["http://", "https://", "socks5://", "socks5h://"];
 #[must_use]
 pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let mut found = Found { file, findings: Vec::new() };
+    let mut found = RefusedLint { file, findings: Vec::new() };
     found.names(&root);
     let entry = |list: &str, name: &str| {
         let items = root.get(list)?.items();
@@ -44,12 +44,12 @@ pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     found.findings
 }
 
-struct Found<'a> {
+struct RefusedLint<'a> {
     file: &'a TextFile,
     findings: Vec<Finding>,
 }
 
-impl Found<'_> {
+impl RefusedLint<'_> {
     fn fault(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
         self.findings.push(Finding::at(Code::KubeconfigUnusable, place, what).remedy(Remedy::new(remedy)));

@@ -14,7 +14,7 @@ const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
 /// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts.
 #[must_use]
 pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
-    let mut found = Found { file, findings: Vec::new() };
+    let mut found = NetworkLint { file, findings: Vec::new() };
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
         Err(error) => {
@@ -51,12 +51,12 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
     found.findings
 }
 
-struct Found<'a> {
+struct NetworkLint<'a> {
     file: &'a TextFile,
     findings: Vec<Finding>,
 }
 
-impl Found<'_> {
+impl NetworkLint<'_> {
     fn fault(&mut self, at: &YamlNode, what: &str, remedy: &str) {
         let place = Place::at(&self.file.path, at.line, at.column);
         self.findings.push(Finding::at(Code::NetworkConfigFault, place, what).remedy(Remedy::new(remedy)));

@@ -51,7 +51,7 @@ pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 /// What is wrong with it; nothing where it is of a kind that is not judged.
 #[must_use]
 pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
-    let mut found = Found { file, of_card, findings: Vec::new() };
+    let mut found = UserDataLint { file, of_card, findings: Vec::new() };
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
     let begin = text.trim_start().to_ascii_lowercase();
     let head: String = begin.chars().take(4096).collect();
@@ -134,13 +134,13 @@ fn has_default(root: &YamlNode, of_card: bool) -> bool {
     users.as_str().is_some_and(names) || users.items().iter().any(item) || users.get("default").is_some()
 }
 
-struct Found<'a> {
+struct UserDataLint<'a> {
     file: &'a TextFile,
     of_card: bool,
     findings: Vec<Finding>,
 }
 
-impl Found<'_> {
+impl UserDataLint<'_> {
     fn fault(&mut self, place: Place, what: &str, remedy: &str) {
         let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
         self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
