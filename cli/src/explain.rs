@@ -106,7 +106,7 @@ fn is_wide(piece: &[u8]) -> bool {
 
 /// Tells what is recognised in `input`, each thing once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
-    let mut seen = Recognised { output, counts: BTreeMap::new() };
+    let mut seen = RecognisedCounts { output, counts: BTreeMap::new() };
     let recogniser = Recogniser::for_logs().context("the signatures")?;
     let lines = recognise(&recogniser, input, source, |finding| seen.tell(&finding))?;
     seen.sum_up(lines);
@@ -155,12 +155,12 @@ pub fn recognise(
 }
 
 /// What was recognised, and how often.
-struct Recognised {
+struct RecognisedCounts {
     output: Output,
     counts: BTreeMap<(Code, String), u64>,
 }
 
-impl Recognised {
+impl RecognisedCounts {
     fn tell(&mut self, finding: &Finding) -> Result<()> {
         let count = self.counts.entry((finding.code, finding.message.clone())).or_default();
         *count += 1;

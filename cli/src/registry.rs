@@ -41,13 +41,13 @@ pub enum Verb {
     ///
     /// Exit status: 0 nothing is known to be wrong; 1 could not check; 2 wrong usage; 10 something is wrong.
     #[command(verbatim_doc_comment)]
-    CheckOptions(check::CheckOptions),
+    Check(check::CheckOptions),
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Config { registry, http, ca_file } => Ok(config(registry, http, ca_file)),
-        Verb::CheckOptions(options) => check::run(&options).await,
+        Verb::Check(options) => check::run(&options).await,
     }
 }
 

@@ -178,21 +178,20 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], ku
     let served = near.map_or_else(String::new, |near| {
         format!("; or keep the certificate and have kubectl verify `{near}`, with the last command")
     });
+    let these = if near.is_some() { "the first three" } else { "these" };
     let remedy = match k3d::cluster::of_served(all) {
         Some(cluster) => {
             let mut remedy = k3d::verdict::serve(cluster, &name.to_string(), all);
             remedy.explain += &served;
             remedy
         }
-        None => {
-            Remedy::new(format!("on the Pi, make k3s serve the name with the first three commands{served}"))
-                .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
-                .command(format!(
-                    "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
-                    name.to_string().replace(':', "-")
-                ))
-                .command("sudo weaver-node-agent repair names")
-        }
+        None => Remedy::new(format!("on the Pi, make k3s serve the name with {these} commands{served}"))
+            .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+            .command(format!(
+                "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
+                name.to_string().replace(':', "-")
+            ))
+            .command("sudo weaver-node-agent repair names"),
     };
     let file = quoted(kubeconfig);
     match near.filter(|near| near.parse::<ServingName>().is_ok()) {

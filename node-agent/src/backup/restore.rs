@@ -16,7 +16,7 @@ use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, Manifest};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
-use weaver_diagnostics::node_backup::restore::{CardFacts, refusals};
+use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::archive::{self, Places};
 use super::args::RestoreArgs;
@@ -131,7 +131,7 @@ impl RestoreRun {
         Ok(Some(record))
     }
 
-    async fn card(&self, takes_name: bool, file: &Path) -> CardFacts {
+    async fn card(&self, takes_name: bool, file: &Path) -> RestoreTarget {
         let host = &self.node.host;
         let root = &host.root;
         let data = root.real(&self.layout.data_dir);
@@ -142,7 +142,7 @@ impl RestoreRun {
                 what: format!("{} cannot be written ({})", existing.display(), error.desc()),
                 remedy: "put `sudo` in front".to_owned(),
             });
-        CardFacts {
+        RestoreTarget {
             may_not_write,
             role: host.role(),
             node: host.node_name(),

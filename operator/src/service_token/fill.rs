@@ -25,7 +25,7 @@ use weaver_tenant::token::{MintError, request};
 use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
-use super::outcome::{End, TokenKey, Trouble};
+use super::outcome::{End, TokenOfSecret, Trouble};
 use super::plan::{
     self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, TokenVerdict,
 };
@@ -72,7 +72,7 @@ pub struct KnownSecret {
 pub struct Done {
     pub end: End,
     /// Each token that is asked for.
-    pub keys: Vec<TokenKey>,
+    pub keys: Vec<TokenOfSecret>,
     /// Those that were minted and written.
     pub minted: Vec<(String, Why)>,
     /// What the Secret holds now.
@@ -323,7 +323,7 @@ impl Job<'_> {
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);
-            TokenKey {
+            TokenOfSecret {
                 key: key.clone(),
                 account: self.account(&asked.account),
                 is_generated: asked.generated.is_some(),
@@ -352,7 +352,7 @@ impl Job<'_> {
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());
             let is_valid = |claims: &Claims| claims.account.name == token.account && claims.expires_at > now;
-            TokenKey {
+            TokenOfSecret {
                 key: token.key.clone(),
                 account: self.account(&token.account),
                 is_generated: token.generated.is_some(),

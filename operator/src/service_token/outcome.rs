@@ -25,7 +25,7 @@ pub struct TokenWork {
     pub secret: String,
     pub end: End,
     /// Each token that is asked for, in the order of the spec.
-    pub keys: Vec<TokenKey>,
+    pub keys: Vec<TokenOfSecret>,
     /// Those that were minted and written, and why.
     pub minted: Vec<(String, Why)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
@@ -68,7 +68,7 @@ pub enum End {
 
 /// One token that is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TokenKey {
+pub struct TokenOfSecret {
     /// Key of the Secret.
     pub key: String,
     pub account: Account,
@@ -104,7 +104,7 @@ pub enum Trouble {
 impl TokenWork {
     /// Is there something that another reconcile may cure without any event that would announce the cure?
     pub(super) fn may_be_cured(&self) -> bool {
-        let may_pass = |key: &TokenKey| {
+        let may_pass = |key: &TokenOfSecret| {
             matches!(
                 key.trouble,
                 Some(Trouble::Unknown(_) | Trouble::NotMinted(_) | Trouble::WriterMayNotMint)
@@ -131,7 +131,7 @@ pub(super) mod tests {
     use crate::args::{Args, RunOptions, Verb};
 
     /// A reconciliation with these keys.
-    pub fn work(keys: Vec<TokenKey>) -> TokenWork {
+    pub fn work(keys: Vec<TokenOfSecret>) -> TokenWork {
         TokenWork {
             writer: Account { namespace: "team-a".into(), name: "writer".into() },
             secret: "tokens".into(),
@@ -147,8 +147,8 @@ pub(super) mod tests {
     }
 
     /// The token `a` of `robot`.
-    pub fn key(trouble: Option<Trouble>) -> TokenKey {
-        TokenKey {
+    pub fn key(trouble: Option<Trouble>) -> TokenOfSecret {
+        TokenOfSecret {
             key: "a".into(),
             account: Account { namespace: "team-a".into(), name: "robot".into() },
             is_generated: false,

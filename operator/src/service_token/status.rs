@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{End, Generated, TokenKey, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{End, Generated, TokenOfSecret, TokenOutcome, TokenWork, Trouble};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
@@ -61,10 +61,10 @@ pub fn status(
 }
 
 /// The accounts that were made; nothing where there are none and none are wanted any more.
-fn generated(made: &Generated, keys: &[TokenKey]) -> Option<GeneratedStatus> {
-    let keys: Vec<&TokenKey> = keys.iter().filter(|key| key.is_generated).collect();
+fn generated(made: &Generated, keys: &[TokenOfSecret]) -> Option<GeneratedStatus> {
+    let keys: Vec<&TokenOfSecret> = keys.iter().filter(|key| key.is_generated).collect();
     let present = || keys.iter().filter_map(|key| key.present.as_ref());
-    let problem = |key: &&TokenKey| {
+    let problem = |key: &&TokenOfSecret| {
         let message = conditions::bounded(&reason(key, key.trouble.as_ref()?), MAX_MESSAGE);
         Some(AccountProblem { account: key.account.name.clone(), message })
     };
@@ -125,7 +125,7 @@ pub fn patch(status: &ServiceTokenStatus) -> Value {
     }})
 }
 
-fn of_key(key: &TokenKey) -> TokenStatus {
+fn of_key(key: &TokenOfSecret) -> TokenStatus {
     let present = key.present.as_ref();
     let message = key.trouble.as_ref().map(|trouble| reason(key, trouble)).unwrap_or_default();
     TokenStatus {
@@ -138,7 +138,7 @@ fn of_key(key: &TokenKey) -> TokenStatus {
 }
 
 /// What is in the way of a token, and what to do.
-fn reason(key: &TokenKey, trouble: &Trouble) -> String {
+fn reason(key: &TokenOfSecret, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
         Trouble::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
@@ -285,7 +285,7 @@ impl TokenWork {
 
     /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
     fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
-        let is_foreign = |key: &&TokenKey| key.trouble == Some(Trouble::NotOurs);
+        let is_foreign = |key: &&TokenOfSecret| key.trouble == Some(Trouble::NotOurs);
         let foreign: BTreeSet<&str> =
             self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
         let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);

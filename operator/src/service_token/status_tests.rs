@@ -39,7 +39,7 @@ fn claims() -> Claims {
 
 #[test]
 fn each_key_tells_of_its_token_and_never_the_token() {
-    let status = of(work(vec![TokenKey { present: Some(claims()), ..key(None) }]));
+    let status = of(work(vec![TokenOfSecret { present: Some(claims()), ..key(None) }]));
     assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
     assert_eq!(status.counts, Some(TokenCounts { desired: 1, fresh: 1 }));
@@ -98,7 +98,7 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
 
 #[test]
 fn an_account_that_is_gone_does_not_hide_the_other_keys() {
-    let well = TokenKey { key: "b".into(), present: Some(claims()), ..key(None) };
+    let well = TokenOfSecret { key: "b".into(), present: Some(claims()), ..key(None) };
     let status = of(work(vec![key(Some(Trouble::NoAccount)), well]));
     let fresh = shown(&status, TOKENS_FRESH);
     assert!(fresh.starts_with("False/AccountMissing: 1 of 2 tokens are valid; a: "), "{fresh}");
@@ -182,7 +182,7 @@ fn making(count: usize, troubles: &[Trouble]) -> TokenWork {
         let account = Account { namespace: "team-a".into(), name: format!("bot-{n}") };
         let trouble = troubles.get(n - 1).cloned();
         let present = trouble.is_none().then(claims);
-        TokenKey { key: format!("{n:03}"), account, is_generated: true, present, trouble }
+        TokenOfSecret { key: format!("{n:03}"), account, is_generated: true, present, trouble }
     });
     let generated = Generated { owner: "bots".into(), there: count, not_removed: Vec::new() };
     TokenWork { generated: Some(generated), ..work(keys.collect()) }

@@ -25,7 +25,7 @@ use weaver_tenant::{Account, TenantClient};
 use super::Context;
 use super::fill::{Done, Job, KnownSecret};
 use super::generate::{Accounts, Made, Removed};
-use super::outcome::{End, Generated, TokenKey, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{End, Generated, TokenOfSecret, TokenOutcome, TokenWork, Trouble};
 use super::plan;
 use super::secret::Desired;
 use super::size::{self, Measure};
@@ -229,7 +229,7 @@ async fn missing_rights_on_accounts(
     tenant: &TenantClient,
     made: &Made,
     surplus: &Removed,
-    keys: &[TokenKey],
+    keys: &[TokenOfSecret],
 ) -> Result<BTreeSet<AccountRight>, String> {
     let mut names = made.refused.clone();
     let is_forbidden = |error: &CallError| matches!(error, CallError::Forbidden(_));

@@ -7,7 +7,7 @@ use crate::k3s_upgrade::version::{Skew, Version};
 
 /// What is known of the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CardFacts {
+pub struct RestoreTarget {
     /// Why the one who runs this may not restore.
     pub may_not_write: Option<UpgradeRefusal>,
     pub role: Role,
@@ -30,7 +30,7 @@ pub struct CardFacts {
 
 /// What stands against it, all of it. What is not known refuses nothing.
 #[must_use]
-pub fn refusals(card: &CardFacts, backup: &Manifest) -> Vec<UpgradeRefusal> {
+pub fn refusals(card: &RestoreTarget, backup: &Manifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
     let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal { what, remedy });
     if card.role == Role::Agent {
@@ -78,7 +78,7 @@ pub fn refusals(card: &CardFacts, backup: &Manifest) -> Vec<UpgradeRefusal> {
     refusals
 }
 
-fn of_the_version(card: &CardFacts, backup: &Manifest, refuse: &mut impl FnMut(String, String)) {
+fn of_the_version(card: &RestoreTarget, backup: &Manifest, refuse: &mut impl FnMut(String, String)) {
     let installed = match &card.installed {
         Ok(installed) => installed,
         Err(why) => {
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
     use crate::node_backup::manifest::FORMAT;
 
-    fn card() -> CardFacts {
-        CardFacts {
+    fn card() -> RestoreTarget {
+        RestoreTarget {
             may_not_write: None,
             role: Role::Server,
             node: Some("raspi".to_owned()),
@@ -158,33 +158,33 @@ mod tests {
             (card(), backup("raspi", Some("v1.37.0+k3s1")), Some("cannot read what it has stored")),
             (card(), backup("raspi", Some("v1.34.0+k3s1")), Some("more than one minor version ahead")),
             (card(), backup("attic", same), Some("of the node attic, and this one is raspi")),
-            (CardFacts { takes_name: true, ..card() }, backup("attic", same), None),
-            (CardFacts { node: None, ..card() }, backup("attic", same), None),
+            (RestoreTarget { takes_name: true, ..card() }, backup("attic", same), None),
+            (RestoreTarget { node: None, ..card() }, backup("attic", same), None),
             (
-                CardFacts { role: Role::Agent, ..card() },
+                RestoreTarget { role: Role::Agent, ..card() },
                 backup("raspi", same),
                 Some("joined another's cluster"),
             ),
             (
-                CardFacts { installed: Err("no".to_owned()), ..card() },
+                RestoreTarget { installed: Err("no".to_owned()), ..card() },
                 backup("raspi", same),
                 Some("does not tell"),
             ),
-            (CardFacts { other_datastore: other(), ..card() }, backup("raspi", same), Some("etcd")),
+            (RestoreTarget { other_datastore: other(), ..card() }, backup("raspi", same), Some("etcd")),
             (
-                CardFacts { data_dir: "/mnt/k3s".to_owned(), ..card() },
+                RestoreTarget { data_dir: "/mnt/k3s".to_owned(), ..card() },
                 backup("raspi", same),
                 Some("keeps its data in"),
             ),
             (
-                CardFacts { not_movable: vec!["/x is a link".to_owned()], ..card() },
+                RestoreTarget { not_movable: vec!["/x is a link".to_owned()], ..card() },
                 backup("raspi", same),
                 Some("/x is"),
             ),
-            (CardFacts { free: Some(4), ..card() }, backup("raspi", same), Some("1 MiB are needed")),
-            (CardFacts { free: None, ..card() }, backup("raspi", same), None),
+            (RestoreTarget { free: Some(4), ..card() }, backup("raspi", same), Some("1 MiB are needed")),
+            (RestoreTarget { free: None, ..card() }, backup("raspi", same), None),
             (
-                CardFacts { may_not_write: no_root(), ..card() },
+                RestoreTarget { may_not_write: no_root(), ..card() },
                 backup("raspi", same),
                 Some("/x cannot be written"),
             ),
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn all_reasons_at_once() {
-        let card = CardFacts { role: Role::Agent, free: Some(0), ..card() };
+        let card = RestoreTarget { role: Role::Agent, free: Some(0), ..card() };
         assert_eq!(refusals(&card, &backup("attic", Some("v1.37.0+k3s1"))).len(), 4);
     }
 }
