@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::service_token::why::Why;
 
@@ -173,82 +173,88 @@ pub struct Snapshot {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("weaver");
+        let all = &mut registry;
         let metrics = Self {
-            reconciliations: Family::default(),
-            // From a millisecond to half a minute.
-            reconciliation_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
-            writes: Family::default(),
-            requests: Family::default(),
-            tokens: Family::default(),
-            issued: Family::default(),
-            resources: Family::default(),
-            targets: Family::default(),
-            service_tokens: Family::default(),
-            token_resources: Family::default(),
-            watches: Family::default(),
-            waiting: Gauge::default(),
-            leading: Gauge::default(),
-            paused: Gauge::default(),
-            registry: Registry::default(),
+            reconciliations: registered(
+                all,
+                "reconciliations",
+                "Reconciliations by result",
+                Family::default(),
+            ),
+            reconciliation_seconds: registered(
+                all,
+                "reconciliation_seconds",
+                "Duration of reconciliations, without the wait for a permit",
+                // From a millisecond to half a minute.
+                Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            ),
+            writes: registered(all, "writes", "Writes of copies by change", Family::default()),
+            requests: registered(
+                all,
+                "requests",
+                "Requests to the API server by identity, method and status code",
+                Family::default(),
+            ),
+            tokens: registered(
+                all,
+                "tokens",
+                "TokenRequests for tenant ServiceAccounts by result",
+                Family::default(),
+            ),
+            issued: registered(
+                all,
+                "service_tokens_issued",
+                "Tokens written to Secrets of ServiceTokens by reason",
+                Family::default(),
+            ),
+            resources: registered(
+                all,
+                "resources",
+                "ConfigMapSyncs and ResourceSyncs by status of the condition Ready; paused includes suspended ones and dry runs",
+                Family::default(),
+            ),
+            targets: registered(
+                all,
+                "targets",
+                "Targets of ConfigMapSyncs and ResourceSyncs by state",
+                Family::default(),
+            ),
+            token_resources: registered(
+                all,
+                "service_token_resources",
+                "ServiceTokens by status of the condition Ready, or paused",
+                Family::default(),
+            ),
+            service_tokens: registered(
+                all,
+                "service_tokens",
+                "Requested tokens of ServiceTokens by state: fresh if the Secret holds a valid one, else missing",
+                Family::default(),
+            ),
+            watches: registered(all, "watches", "Watches of tenants by state", Family::default()),
+            waiting: registered(
+                all,
+                "reconciliations_waiting",
+                "Reconciliations waiting for a permit (concurrency limit)",
+                Gauge::default(),
+            ),
+            leading: registered(
+                all,
+                "leading",
+                "1 while this process is the leader and may write",
+                Gauge::default(),
+            ),
+            paused: registered(all, "paused", "1 while all resources are paused", Gauge::default()),
+            registry,
         };
-        registry.register("reconciliations", "Reconciliations by result", metrics.reconciliations.clone());
-        registry.register(
-            "reconciliation_seconds",
-            "Duration of reconciliations, without the wait for a permit",
-            metrics.reconciliation_seconds.clone(),
-        );
-        registry.register("writes", "Writes of copies by change", metrics.writes.clone());
-        registry.register(
-            "requests",
-            "Requests to the API server by identity, method and status code",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "tokens",
-            "TokenRequests for tenant ServiceAccounts by result",
-            metrics.tokens.clone(),
-        );
-        registry.register(
-            "service_tokens_issued",
-            "Tokens written to Secrets of ServiceTokens by reason",
-            metrics.issued.clone(),
-        );
-        registry.register(
-            "resources",
-            "ConfigMapSyncs and ResourceSyncs by status of the condition Ready; paused includes suspended ones and dry runs",
-            metrics.resources.clone(),
-        );
-        registry.register(
-            "targets",
-            "Targets of ConfigMapSyncs and ResourceSyncs by state",
-            metrics.targets.clone(),
-        );
-        registry.register(
-            "service_token_resources",
-            "ServiceTokens by status of the condition Ready, or paused",
-            metrics.token_resources.clone(),
-        );
-        registry.register(
-            "service_tokens",
-            "Requested tokens of ServiceTokens by state: fresh if the Secret holds a valid one, else missing",
-            metrics.service_tokens.clone(),
-        );
-        registry.register("watches", "Watches of tenants by state", metrics.watches.clone());
-        registry.register(
-            "reconciliations_waiting",
-            "Reconciliations waiting for a permit (concurrency limit)",
-            metrics.waiting.clone(),
-        );
-        registry.register(
-            "leading",
-            "1 while this process is the leader and may write",
-            metrics.leading.clone(),
-        );
-        registry.register("paused", "1 while all resources are paused", metrics.paused.clone());
-        let metrics = Self { registry, ..metrics };
         metrics.begin();
         metrics
     }
+}
+
+fn registered<M: Metric + Clone>(all: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    all.register(name, help, metric.clone());
+    metric
 }
 
 impl Metrics {

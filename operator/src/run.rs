@@ -195,17 +195,19 @@ async fn work(
         signal = signals.next() => info!(code = code::STOPPING, "{signal}: finishing running reconciliations"),
     }
     stop.cancel();
-    if tokio::time::timeout(Duration::from_secs(10), futures::future::join3(syncs, resources, tokens))
-        .await
-        .is_err()
-    {
+    finished(futures::future::join3(syncs, resources, tokens)).await;
+    lead.release().await;
+    end
+}
+
+/// Gives running reconciliations their time.
+async fn finished(controllers: impl Future) {
+    if tokio::time::timeout(Duration::from_secs(10), controllers).await.is_err() {
         warn!(
             code = code::RECONCILIATION_ABORTED,
             "a reconciliation did not end within 10 s and was aborted; its writes have preconditions"
         );
     }
-    lead.release().await;
-    end
 }
 
 /// What the controllers share.

@@ -142,7 +142,7 @@ fn lacks(page: &str) -> Option<&'static str> {
     if !prose.lines().nth(2).is_some_and(|line| line.starts_with("You have ")) {
         return Some("does not begin with `You have `");
     }
-    let last = prose.lines().filter(|line| line.starts_with("## ")).last();
+    let last = prose.lines().rfind(|line| line.starts_with("## "));
     (last != Some("## It worked when")).then_some("does not end with `## It worked when`")
 }
 

@@ -5,6 +5,7 @@
 //! said to a broken watch stands below the table, or goes to standard error, once for each new reason. Ends
 //! well on Ctrl-C and when no one reads any more; fails only where the very first list is refused.
 
+use std::mem;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -132,6 +133,51 @@ impl Table {
     }
 }
 
+/// What a user sees of the watch. What returns a `bool` says whether someone still reads.
+struct WatchOutput {
+    /// On a terminal, instead of lines.
+    table: Option<Table>,
+    writer: Writer,
+    /// The first list was complete.
+    has_begun: bool,
+    last_error: String,
+}
+
+impl WatchOutput {
+    fn changes(
+        &mut self,
+        changes: Vec<Change<DynamicObject>>,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<bool> {
+        let is_first = !mem::replace(&mut self.has_begun, true);
+        self.last_error.clear();
+        if let Some(table) = &mut self.table {
+            table.idle = 0;
+            table.rows.take(changes);
+            return Ok(true);
+        }
+        if is_first && changes.is_empty() {
+            note!("{} yet; watching", list::none(self.writer.kind, namespace));
+        }
+        print(&self.writer.text(changes)?)
+    }
+
+    fn failure(&mut self, error: &watcher::Error) {
+        let said = error.to_string();
+        if let Some(table) = &mut self.table {
+            table.idle = 0;
+            table.rows.fails(&said);
+        } else if said != self.last_error {
+            note!("the watch failed and is retried: {said}");
+        }
+        self.last_error = said;
+    }
+
+    fn draw(&mut self) -> anyhow::Result<bool> {
+        self.table.as_mut().map_or(Ok(true), Table::draw)
+    }
+}
+
 /// Watches until Ctrl-C, or until no one reads any more.
 pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let Watch { name, scope, selectors, output } = options;
@@ -156,58 +202,35 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let mut no_one = pin!(stdout_reader_gone());
     // One for all rounds: a Ctrl-C while a change is printed is not missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
+    let writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
     let screen = if output == Format::Table { Screen::of_stdout() } else { None };
     let rows = LiveTable::new(kind, store.namespace.clone());
-    let mut table = screen.map(|screen| Table { screen, rows, idle: 1 });
+    let table = screen.map(|screen| Table { screen, rows, idle: 1 });
+    let mut output = WatchOutput { table, writer, has_begun: false, last_error: String::new() };
     let mut draw = tokio::time::interval(DRAW);
-    let (mut has_begun, mut last_error) = (false, String::new());
     loop {
-        let batch = tokio::select! {
-            batch = batches.next() => batch,
+        let has_reader = tokio::select! {
+            batch = batches.next() => match batch {
+                Some(Ok(changes)) => output.changes(changes, store.namespace.as_deref())?,
+                Some(Err(watcher::Error::InitialListFailed(error))) if !output.has_begun && is_refusal(&error) => {
+                    return Err(store.said(Why::from(error)))
+                        .with_context(|| format!("watching {}s", kind.name()));
+                }
+                Some(Err(error)) => {
+                    output.failure(&error);
+                    true
+                }
+                None => anyhow::bail!("the watch has ended: run it again"),
+            },
             done = &mut interrupted => {
-                table.map_or(Ok(()), |table| table.screen.leave())?;
+                output.table.map_or(Ok(()), |table| table.screen.leave())?;
                 return done.map(|()| ExitCode::SUCCESS).context("cannot wait for Ctrl-C");
             }
-            () = &mut no_one => return Ok(ExitCode::SUCCESS),
-            _ = draw.tick(), if table.is_some() => {
-                if !table.as_mut().map_or(Ok(true), Table::draw)? {
-                    return Ok(ExitCode::SUCCESS);
-                }
-                continue;
-            }
+            () = &mut no_one => false,
+            _ = draw.tick(), if output.table.is_some() => output.draw()?,
         };
-        match batch {
-            Some(Ok(changes)) => {
-                if let Some(table) = &mut table {
-                    (table.idle, has_begun) = (0, true);
-                    table.rows.take(changes);
-                    continue;
-                }
-                if !has_begun && changes.is_empty() {
-                    note!("{} yet; watching", list::none(kind, store.namespace.as_deref()));
-                }
-                has_begun = true;
-                last_error.clear();
-                if !print(&writer.text(changes)?)? {
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
-            Some(Err(watcher::Error::InitialListFailed(error))) if !has_begun && is_refusal(&error) => {
-                return Err(store.said(Why::from(error)))
-                    .with_context(|| format!("watching {}s", kind.name()));
-            }
-            Some(Err(error)) => {
-                let said = error.to_string();
-                if let Some(table) = &mut table {
-                    table.idle = 0;
-                    table.rows.fails(&said);
-                } else if said != last_error {
-                    note!("the watch failed and is retried: {said}");
-                }
-                last_error = said;
-            }
-            None => anyhow::bail!("the watch has ended: run it again"),
+        if !has_reader {
+            return Ok(ExitCode::SUCCESS);
         }
     }
 }

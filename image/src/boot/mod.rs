@@ -103,16 +103,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         None => newest_image(Path::new("out"))?,
     };
     let mut steps = Steps::begin();
-    let card = prepare(options, &image)?;
-    if card.is_fresh() {
-        steps.done("card", format_args!("made from {}, {} MiB", image.display(), options.size >> 20));
-    } else {
-        steps.done("card", format_args!("used again, made from {}", image.display()));
-        say(
-            "            as it was prepared then: --size and --weaver-toml are for a new card, --name for kubectl",
-        );
-    }
-
+    let card = prepare(options, &image, &mut steps)?;
     let setup = Setup {
         board: options.board,
         hardware: Hardware {
@@ -125,7 +116,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let ports = free_ports()?;
     let kubectl = write_kubectl(&card, &options.names, ports)?;
-    let key = card.key().words(ports.ssh).iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
     loop {
         let stage = Stage::new(card.overlay(), &setup)?;
         steps.done("firmware played", "");
@@ -133,12 +123,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             say(format_args!("            {step}"));
         }
         if has_network {
-            say(format_args!(
-                "ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh",
-                ports.api, ports.ssh
-            ));
-            say(format_args!("ssh         {key}"));
-            say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
+            say_access(&card, ports, &kubectl);
         }
         say("console     follows; Ctrl-A x ends the machine\n");
         let start = Start {
@@ -170,7 +155,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))))
 }
 
-fn prepare(options: &Options, image: &Path) -> Result<Card> {
+fn say_access(card: &Card, ports: Ports, kubectl: &Path) {
+    let ssh = card.key().words(ports.ssh).iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
+    say(format_args!("ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh", ports.api, ports.ssh));
+    say(format_args!("ssh         {ssh}"));
+    say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
+}
+
+fn prepare(options: &Options, image: &Path, steps: &mut Steps) -> Result<Card> {
     let read =
         |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
     let edits = Edits {
@@ -178,10 +170,19 @@ fn prepare(options: &Options, image: &Path) -> Result<Card> {
         names: options.names.clone(),
         ..Edits::default()
     };
-    match &options.dir {
-        Some(dir) => Card::in_dir(dir, image, options.size, &edits),
-        None => Card::new(image, options.size, &edits),
+    let card = match &options.dir {
+        Some(dir) => Card::in_dir(dir, image, options.size, &edits)?,
+        None => Card::new(image, options.size, &edits)?,
+    };
+    if card.is_fresh() {
+        steps.done("card", format_args!("made from {}, {} MiB", image.display(), options.size >> 20));
+    } else {
+        steps.done("card", format_args!("used again, made from {}", image.display()));
+        say(
+            "            as it was prepared then: --size and --weaver-toml are for a new card, --name for kubectl",
+        );
     }
+    Ok(card)
 }
 
 /// A script that runs kubectl as a laptop would: under a name that the API

@@ -44,7 +44,7 @@ pub fn after(present: &[String], claim: FinalizerChange) -> Vec<&str> {
         }
         FinalizerChange::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
         FinalizerChange::Release => {
-            finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer))
+            finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer));
         }
     }
     finalizers

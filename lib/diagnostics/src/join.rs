@@ -47,7 +47,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &ServerSho
     let mut findings: Vec<_> = clocks.and_then(reach::clocks).into_iter().collect();
     match &handshake.outcome {
         HandshakeOutcome::Proven => {
-            findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served)))
+            findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served)));
         }
         HandshakeOutcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
         HandshakeOutcome::Dates(why) => {

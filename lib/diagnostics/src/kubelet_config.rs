@@ -93,78 +93,105 @@ pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
             ];
         }
     };
-    let fault = |at: &YamlNode, what: &str, remedy: &str| {
-        let place = Place::at(&file.path, at.line, at.column);
+    let mut lint = KubeletLint { file, findings: Vec::new() };
+    lint.kind(&root);
+    lint.names(&root);
+    lint.shapes(&root);
+    lint.thresholds(&root);
+    if by_systemd {
+        lint.cgroup_driver(&root);
+    }
+    lint.findings
+}
+
+struct KubeletLint<'a> {
+    file: &'a TextFile,
+    findings: Vec<Finding>,
+}
+
+impl KubeletLint<'_> {
+    fn finding(&self, at: &YamlNode, what: &str, remedy: &str) -> Finding {
+        let place = Place::at(&self.file.path, at.line, at.column);
         let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command(RESTART_K3S);
         Finding::new(Code::KubeletConfigFault, format!("{place}: {what}")).saw(place, what).remedy(remedy)
-    };
-    let mut findings = Vec::new();
-    let kind = root.get("kind");
-    let version = root.get("apiVersion");
-    let is_kubelets = |version: &str| version == "kubelet.config.k8s.io/v1beta1";
-    if kind.and_then(YamlNode::as_str) != Some("KubeletConfiguration")
-        || !version.and_then(YamlNode::as_str).is_some_and(is_kubelets)
-    {
-        let at = kind.or(version).unwrap_or(&root);
-        let what = "it is not a KubeletConfiguration, so the kubelet does not start and k3s exits";
-        let remedy =
-            "write `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration` at its top";
-        findings.push(fault(at, what, remedy));
     }
-    for (key, _) in root.entries() {
-        if let Some(name) = key.as_str().filter(|name| name.contains('-') && is_plain(name)) {
+
+    /// The kubelet does not start with it.
+    fn refused(&mut self, at: &YamlNode, what: &str, remedy: &str) {
+        self.findings.push(self.finding(at, what, remedy));
+    }
+
+    /// The kubelet starts, and it has not the effect that it was written for.
+    fn useless(&mut self, at: &YamlNode, what: &str, remedy: &str) {
+        self.findings.push(self.finding(at, what, remedy).milder(Severity::Warn));
+    }
+
+    fn kind(&mut self, root: &YamlNode) {
+        let (kind, version) = (root.get("kind"), root.get("apiVersion"));
+        let is = |node: Option<&YamlNode>, text: &str| node.and_then(YamlNode::as_str) == Some(text);
+        if !is(kind, "KubeletConfiguration") || !is(version, "kubelet.config.k8s.io/v1beta1") {
+            self.refused(
+                kind.or(version).unwrap_or(root),
+                "it is not a KubeletConfiguration, so the kubelet does not start and k3s exits",
+                "write `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration` at its top",
+            );
+        }
+    }
+
+    fn names(&mut self, root: &YamlNode) {
+        let names = || root.entries().iter().filter_map(|(key, _)| Some((key, key.as_str()?)));
+        for (key, name) in names().filter(|(_, name)| name.contains('-') && is_plain(name)) {
             let what = format!("`{name}` is a flag of the kubelet, not a field of its configuration");
             let remedy = format!(
                 "write the field's own name, or leave the flag to config.yaml: `kubelet-arg+: [\"{name}=VALUE\"]`"
             );
-            findings.push(fault(key, &what, &remedy).milder(Severity::Warn));
+            self.useless(key, &what, &remedy);
         }
-    }
-    for (key, name) in root.entries().iter().filter_map(|(key, _)| Some((key, key.as_str()?))) {
-        if let Some(meant) = meant(name) {
-            let what = format!("the kubelet has no field `{name}`; it has `{meant}`");
-            findings.push(fault(key, &what, &format!("write `{meant}`")).milder(Severity::Warn));
-        }
-    }
-    for (names, is_right, kind) in [
-        (&MAPPINGS[..], is_mapping as fn(&Value) -> bool, "a mapping, `name: value` on a line each"),
-        (&LISTS[..], is_list, "a list, `- value` on a line each"),
-    ] {
-        for (name, node) in names.iter().filter_map(|name| Some((*name, root.get(name)?))) {
-            if !is_right(&node.value) {
-                let what =
-                    format!("`{name}` is {}, and the kubelet does not start with it", node.value.kind());
-                findings.push(fault(node, &what, &format!("write {kind}")));
+        for (key, name) in names() {
+            if let Some(meant) = meant(name) {
+                let what = format!("the kubelet has no field `{name}`; it has `{meant}`");
+                self.useless(key, &what, &format!("write `{meant}`"));
             }
         }
     }
-    for (node, what, remedy) in types::faults(&root, &|node| is_quoted(&file.text, node)) {
-        findings.push(fault(node, &format!("{what}, and the kubelet does not start with it"), remedy));
-    }
-    let percent =
-        |name: &str| root.get(name).and_then(|node| Some((node, node.as_str()?.parse::<u32>().ok()?)));
-    if let (Some((_, high)), Some((node, low))) =
-        (percent("imageGCHighThresholdPercent"), percent("imageGCLowThresholdPercent"))
-        && low >= high
-    {
-        let what = "the low threshold is not below the high one, and the kubelet does not start with it";
-        findings.push(fault(node, what, "write a number below imageGCHighThresholdPercent"));
-    }
-    if let Some(driver) =
-        root.get("cgroupDriver").filter(|node| by_systemd && node.as_str() == Some("cgroupfs"))
-    {
-        let what = "this makes the kubelet manage cgroups itself, while k3s makes containerd use systemd: two cgroup \
-            managers make the node unstable";
-        findings
-            .push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both").milder(Severity::Warn));
-    }
-    findings
-}
 
-fn is_quoted(text: &str, node: &YamlNode) -> bool {
-    let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-    let start = || text.lines().nth(at(node.line)?)?.chars().nth(at(node.column)?);
-    matches!(start(), Some('"' | '\''))
+    fn shapes(&mut self, root: &YamlNode) {
+        for (names, is_right, kind) in [
+            (&MAPPINGS[..], is_mapping as fn(&Value) -> bool, "a mapping, `name: value` on a line each"),
+            (&LISTS[..], is_list, "a list, `- value` on a line each"),
+        ] {
+            let present = names.iter().filter_map(|name| Some((*name, root.get(name)?)));
+            for (name, node) in present.filter(|(_, node)| !is_right(&node.value)) {
+                let what =
+                    format!("`{name}` is {}, and the kubelet does not start with it", node.value.kind());
+                self.refused(node, &what, &format!("write {kind}"));
+            }
+        }
+        for (node, what, remedy) in types::faults(root, &|node| node.is_quoted(&self.file.text)) {
+            self.refused(node, &format!("{what}, and the kubelet does not start with it"), remedy);
+        }
+    }
+
+    fn thresholds(&mut self, root: &YamlNode) {
+        let percent =
+            |name: &str| root.get(name).and_then(|node| Some((node, node.as_str()?.parse::<u32>().ok()?)));
+        if let (Some((_, high)), Some((node, low))) =
+            (percent("imageGCHighThresholdPercent"), percent("imageGCLowThresholdPercent"))
+            && low >= high
+        {
+            let what = "the low threshold is not below the high one, and the kubelet does not start with it";
+            self.refused(node, what, "write a number below imageGCHighThresholdPercent");
+        }
+    }
+
+    fn cgroup_driver(&mut self, root: &YamlNode) {
+        let driver = root.get("cgroupDriver").filter(|node| node.as_str() == Some("cgroupfs"));
+        if let Some(driver) = driver {
+            let what = "this makes the kubelet manage cgroups itself, while k3s makes containerd use systemd: two \
+                cgroup managers make the node unstable";
+            self.useless(driver, what, "remove `cgroupDriver`: k3s sets it for both");
+        }
+    }
 }
 
 /// The fields of a `KubeletConfiguration`.

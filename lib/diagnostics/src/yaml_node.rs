@@ -127,6 +127,14 @@ impl YamlNode {
         }
     }
 
+    /// Whether it begins with a quote in `text`, that it was parsed from: a string, whatever its content.
+    #[must_use]
+    pub fn is_quoted(&self, text: &str) -> bool {
+        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+        let start = || text.lines().nth(at(self.line)?)?.chars().nth(at(self.column)?);
+        matches!(start(), Some('"' | '\''))
+    }
+
     /// The items, where this is a list.
     #[must_use]
     pub fn items(&self) -> &[Self] {

@@ -177,26 +177,32 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
         if source.name == DATASTORE { archive::ArchiveInput { path: copy.clone(), ..source } } else { source }
     });
     let (file, unfinished) = place.begin()?;
-    // vfat, exfat and NTFS have no modes but what their mount says.
-    if !seal.is_closed() && file.metadata()?.permissions().mode() & 0o077 != 0 {
-        bail!(Refused(vec![UpgradeRefusal {
-            what: format!("every user of this machine could read a file in {}", place.directory.display()),
-            remedy: "mount it with umask=077 (FAT, exFAT, NTFS) or file_mode=0600 (CIFS), or encrypt (--recipient, \
-                     --passphrase-file)"
-                .to_owned(),
-        }]));
+    if !seal.is_closed() {
+        ensure_private(&file, &place.directory)?;
     }
     let progress = Progress::of_bytes(&format!("writing {}", place.path().display()), Some(needed));
     let manifest = write(file, sources, manifest, &place, seal, progress).map_err(full(&place.directory))?;
     let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     place.take(unfinished)?;
-    let thinned = keep.map(|keep| place.thin_out(&owner, keep, since.as_deref().unwrap_or_default()));
-    let (removed, not_removed) = match thinned {
-        Some(Err(error)) => (Vec::new(), Some(format!("{error:#}"))),
-        Some(Ok(removed)) => (removed, None),
-        None => (Vec::new(), None),
+    let thin_out = |keep| place.thin_out(&owner, keep, since.as_deref().unwrap_or_default());
+    let (removed, not_removed) = match keep.map(thin_out).transpose() {
+        Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+        Ok(removed) => (removed.unwrap_or_default(), None),
     };
     Ok(Made { path: place.path(), bytes, manifest, removed, not_removed })
+}
+
+/// FAT, exFAT and NTFS have no modes but what their mount says.
+fn ensure_private(file: &File, directory: &Path) -> anyhow::Result<()> {
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        bail!(Refused(vec![UpgradeRefusal {
+            what: format!("every user of this machine could read a file in {}", directory.display()),
+            remedy: "mount it with umask=077 (FAT, exFAT, NTFS) or file_mode=0600 (CIFS), or encrypt (--recipient, \
+                     --passphrase-file)"
+                .to_owned(),
+        }]));
+    }
+    Ok(())
 }
 
 /// Writes the archive, and reads it back from its disk.

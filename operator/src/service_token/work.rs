@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{OptionFuture, join_all};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -38,6 +38,35 @@ use weaver_copies::copy::owner;
 use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::{Right, for_writer};
 
+/// What a `ServiceToken` asks for, and who writes it.
+struct Request {
+    asked: ValidServiceToken,
+    /// The generated accounts.
+    wanted: Vec<ValidAccount>,
+    writer: Account,
+    tenant: TenantClient,
+    secret: String,
+}
+
+async fn request(
+    context: &Context,
+    entry: &StateEntry<TokenState>,
+    resource: &ServiceToken,
+    owner: &Owner,
+) -> Result<Request, TokenOutcome> {
+    let (asked, wanted) = valid(resource, owner).map_err(TokenOutcome::InvalidSpec)?;
+    let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
+    entry.uses(&writer);
+    let tenant = context.tenants.client(&writer).await.map_err(TokenOutcome::NoToken)?;
+    let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
+    if asked.generate.is_some()
+        && let Some(measure) = Measure::of(&tenant)
+    {
+        size::check(&asked, &measure, &secret).map_err(|fault| TokenOutcome::InvalidSpec(vec![fault]))?;
+    }
+    Ok(Request { asked, wanted, writer, tenant, secret })
+}
+
 /// Works on `resource` once; `None` where it turns out to be on its way out.
 pub async fn work(
     context: &Context,
@@ -46,30 +75,13 @@ pub async fn work(
     resource: &ServiceToken,
 ) -> Option<TokenOutcome> {
     let owner = owner(resource);
-    let (asked, wanted) = match valid(resource, &owner) {
-        Ok(valid) => valid,
-        Err(faults) => return Some(TokenOutcome::InvalidSpec(faults)),
-    };
-    let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
-    entry.uses(&writer);
-    let tenant = match context.tenants.client(&writer).await {
-        Ok(tenant) => tenant,
-        Err(error) => return Some(TokenOutcome::NoToken(error)),
-    };
-    let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
-    let is_generating = asked.generate.is_some();
-    if let Some(measure) = Measure::of(&tenant).filter(|_| is_generating)
-        && let Err(fault) = size::check(&asked, &measure, &secret)
-    {
-        return Some(TokenOutcome::InvalidSpec(vec![fault]));
-    }
+    let Request { asked, wanted, writer, tenant, secret } =
+        match request(context, entry, resource, &owner).await {
+            Ok(request) => request,
+            Err(outcome) => return Some(outcome),
+        };
     let watch = join(context, entry, state, &tenant, &secret);
-    let settled = async {
-        match &watch {
-            Some(watch) => Some(watch.settled().await),
-            None => None,
-        }
-    };
+    let settled = OptionFuture::from(watch.as_ref().map(Interest::settled));
     let (watched, mut accounts) =
         futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
     state.watch = watch;
@@ -81,7 +93,7 @@ pub async fn work(
         Accounts { tenant: &tenant, owner: &desired.owner, reference: &desired.reference, used: &used };
     // Those of an earlier spec are still there where the status says so.
     let before = resource.status.as_ref().and_then(|status| status.generated.as_ref());
-    let is_or_was = is_generating || before.is_some();
+    let is_or_was = asked.generate.is_some() || before.is_some();
     let mut made = if is_or_was { generated.make(&wanted).await } else { Made::default() };
     accounts.append(&mut made.accounts);
     let job = Job {

@@ -304,7 +304,7 @@ impl ConfigKey<'_> {
         };
         let (is_right, wanted, example) = match known.kind {
             // YAML makes a boolean of `yes`, and a string of it in quotes.
-            FlagKind::Bool if self.is_quoted(value) => (is_go_bool(text), "true or false", "true"),
+            FlagKind::Bool if value.is_quoted(&self.file.text) => (is_go_bool(text), "true or false", "true"),
             FlagKind::Bool => (is_bool(text), "true or false", "true"),
             FlagKind::Int => (is_int(text), "a number", "5"),
             FlagKind::Duration => (is_duration(text), "a duration with its unit", "5m0s"),
@@ -317,12 +317,6 @@ impl ConfigKey<'_> {
         };
         let example = format!("{}: {example}", known.name);
         (!is_right).then(|| self.wrong(known, value, wanted, Some(&example)))
-    }
-
-    fn is_quoted(&self, value: &YamlNode) -> bool {
-        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-        let start = || self.file.text.lines().nth(at(value.line)?)?.chars().nth(at(value.column)?);
-        matches!(start(), Some('"' | '\''))
     }
 
     /// A mode that YAML takes for an octal number.

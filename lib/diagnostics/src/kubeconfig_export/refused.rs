@@ -64,17 +64,11 @@ impl RefusedLint<'_> {
         for node in names {
             let text = node.as_str().unwrap_or_default();
             let is_other = text.parse::<f64>().is_ok() || ["true", "false", "null"].contains(&text);
-            if is_other && !self.is_quoted(node) {
+            if is_other && !node.is_quoted(&self.file.text) {
                 let what = "YAML reads this name as a number or a boolean, and kubectl refuses the file";
                 self.fault(node, what, "write it in quotes, also where contexts use it");
             }
         }
-    }
-
-    fn is_quoted(&self, node: &YamlNode) -> bool {
-        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-        let start = || self.file.text.lines().nth(at(node.line)?)?.chars().nth(at(node.column)?);
-        matches!(start(), Some('"' | '\''))
     }
 
     fn both(&mut self, body: &YamlNode) {
@@ -101,7 +95,9 @@ impl RefusedLint<'_> {
                 self.fault(node, &what, "write one value, without brackets and hyphens");
             }
         }
-        if let Some(node) = cluster.get("insecure-skip-tls-verify").filter(|node| self.is_quoted(node)) {
+        if let Some(node) =
+            cluster.get("insecure-skip-tls-verify").filter(|node| node.is_quoted(&self.file.text))
+        {
             let what = "insecure-skip-tls-verify is in quotes, and kubectl refuses the file";
             self.fault(node, what, "write it without quotes, or remove it");
         }

@@ -216,7 +216,7 @@ impl fmt::Display for Https {
             HandshakeOutcome::NotServed => write!(f, "certificate for other names: {names}")?,
             HandshakeOutcome::Dates(why) => write!(f, "certificate for {names}, but {why}")?,
             HandshakeOutcome::Untrusted(why) => {
-                write!(f, "certificate not trusted, for {names}: {}", quoted_or(why))?
+                write!(f, "certificate not trusted, for {names}: {}", quoted_or(why))?;
             }
         }
         match &self.reply {
