@@ -63,7 +63,7 @@ pub struct Config {
     image: Option<String>,
     /// Mount a directory of this machine into nodes, such as /srv/data:/data@agent:0; without a filter into all
     /// (repeatable)
-    #[arg(long = "volume", value_name = "DIR:PATH[@FILTER]", value_parser = volume)]
+    #[arg(long = "volume", value_name = "SOURCE:PATH[:ro][@FILTER]", value_parser = volume)]
     volumes: Vec<Volume>,
     /// Print the command instead of the file; k3d then listens only on the address of the first name
     #[arg(long)]

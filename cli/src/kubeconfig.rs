@@ -32,7 +32,7 @@ use export::{Export, export};
 use fetch::{Fetch, fetch};
 use judge::judge;
 use merge::{Merge, merge};
-use refusal::{REFUSED, Refusal};
+use refusal::{KubeconfigRefusal, REFUSED};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -96,9 +96,9 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Merge(arguments) => merge(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };
-    match done.map_err(anyhow::Error::downcast::<Refusal>) {
+    match done.map_err(anyhow::Error::downcast::<KubeconfigRefusal>) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Ok(Refusal(lines))) => {
+        Err(Ok(KubeconfigRefusal(lines))) => {
             failed("refused", &Lines(lines).into());
             Ok(ExitCode::from(REFUSED))
         }

@@ -98,7 +98,7 @@ enum Verb {
     /// A card whose page is open to the network announces itself by mDNS. An announcement proves nothing: anyone in the
     /// network can announce anything. The state is what the card's page says now. Needs no kubeconfig.
     ///
-    /// Exit status: 0 found; 1 none found, or could not ask; 2 wrong usage; 10 two cards have one name.
+    /// Exit status: 0 found; 1 none found, or the network could not be queried; 2 wrong usage; 10 two cards have one name.
     #[command(verbatim_doc_comment)]
     Find(find::Find),
     /// Check Ingresses for Traefik
@@ -198,9 +198,9 @@ enum Verb {
     Uninstall(uninstall::Uninstall),
     /// Check downloaded files of a release against SHA256SUMS, its signature and the provenance
     ///
-    /// SHA256SUMS, SHA256SUMS.minisig and provenance.intoto.json are those next to the file. Of a directory,
-    /// every file must be listed and every listed file be there. Without --key the signature is not checked:
-    /// anyone who could replace the file could replace SHA256SUMS as well. Asks no server.
+    /// SHA256SUMS, SHA256SUMS.minisig and provenance.intoto.json are those next to the file. In a directory,
+    /// every file must be listed and every listed file must exist. Without --key the signature is not checked:
+    /// anyone who could replace the file could replace SHA256SUMS as well. Needs no network.
     ///
     /// Exit status: 0 as published; 1 could not check; 2 wrong usage; 10 not as published, or not signed by that key.
     #[command(verbatim_doc_comment)]
@@ -210,7 +210,7 @@ enum Verb {
     /// Asks the API server of the kubeconfig and nothing else. Parts that cannot be reached or may not be read are
     /// shown as unknown.
     ///
-    /// Exit status: 0 printed; 1 standard output failed; 2 wrong usage.
+    /// Exit status: 0 printed; 1 could not write to standard output; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Version(version::Options),
 }

@@ -83,7 +83,7 @@ pub struct Backup {
     /// Fail if nothing is mounted at the directory (it is on the file system of `/`)
     #[arg(long)]
     must_be_mounted: bool,
-    /// Encrypt for this age recipient (age1…); only the owner of the identity can then read it (repeatable)
+    /// Encrypt for this age recipient (age1…); only those who have its identity file can read the backup (repeatable)
     #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
     recipients: Vec<String>,
     #[command(flatten)]

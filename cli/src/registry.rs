@@ -1,4 +1,4 @@
-//! `weaver registry`: what k3s is to be told of a registry of one's own, and what is wrong with one. Changes nothing.
+//! `weaver registry`: prints a registries.yaml for a private registry, and checks one. Changes nothing.
 
 mod check;
 mod client;

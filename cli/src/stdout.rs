@@ -86,11 +86,11 @@ pub struct Lines(pub Vec<String>);
 /// The error as `{:#}` prints it, on one line; only [`Lines`] has more, and those after the first are indented, so that
 /// none of them looks like another error.
 fn causes(error: &anyhow::Error) -> String {
-    let reason = error.chain().map(|cause| match cause.downcast_ref::<Lines>() {
+    let causes = error.chain().map(|cause| match cause.downcast_ref::<Lines>() {
         Some(Lines(lines)) => lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n  "),
         None => clean(&cause.to_string()),
     });
-    reason.collect::<Vec<_>>().join(": ")
+    causes.collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]
@@ -112,8 +112,8 @@ mod tests {
         let own = anyhow::Error::new(own).context("creating it");
         assert_eq!(causes(&own), "creating it: it cannot be so:\n  spec.a: x\\nweaver: forged\\u{1b}[2J");
         let theirs = anyhow!("{}", refused("no\nerror: forged")).context("reading it");
-        let reason = causes(&theirs);
-        assert!(reason.starts_with("reading it: ") && reason.contains("no\\nerror: forged"), "{reason}");
+        let text = causes(&theirs);
+        assert!(text.starts_with("reading it: ") && text.contains("no\\nerror: forged"), "{text}");
     }
 
     proptest! {

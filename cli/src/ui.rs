@@ -104,7 +104,7 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
 fn opened(address: &str) -> Option<tempfile::NamedTempFile> {
     match open::browser(address) {
         Ok(None) => {
-            note!("there is no desktop here: open the address in a browser of this machine");
+            note!("no desktop found: open the address in a browser of this machine");
             None
         }
         Ok(file) => file,

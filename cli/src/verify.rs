@@ -40,10 +40,10 @@ pub struct Verify {
     /// Public key of minisign: a file, or the key itself
     #[arg(long, value_name = "PUBKEY", value_hint = ValueHint::FilePath)]
     key: Option<String>,
-    /// Version that it has to be, as 0.2.0: the signature of an older release is as good as that of the newest
+    /// Expected version, such as 0.2.0; without it, an older signed release is accepted
     #[arg(long, value_name = "VERSION", requires = "key")]
     release: Option<String>,
-    /// The list [default: SHA256SUMS next to the file]
+    /// SHA256SUMS file [default: the one next to the file]
     #[arg(long, value_name = "SHA256SUMS", value_hint = ValueHint::FilePath)]
     sums: Option<PathBuf>,
 }
@@ -118,14 +118,13 @@ fn read_key(given: &str) -> anyhow::Result<signature::MinisignKey> {
     }
     let path = Path::new(given);
     if path.exists() {
-        let text = String::from_utf8(read(path)?).map_err(|_| anyhow::anyhow!("it is no text"));
+        let text = String::from_utf8(read(path)?).map_err(|_| anyhow::anyhow!("it is not UTF-8 text"));
         return text
             .and_then(|text| signature::key(&text))
             .with_context(|| format!("the key {}", path.display()));
     }
-    signature::key(given).with_context(|| {
-        format!("--key {given} is neither a file that is there nor a public key of minisign")
-    })
+    signature::key(given)
+        .with_context(|| format!("--key {given} is neither an existing file nor a minisign public key"))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -163,8 +162,8 @@ impl Release {
             let path = PathBuf::from(path);
             let text = read_if_there(&path)?
                 .with_context(|| format!("there is no {}: download it next to the list", path.display()))?;
-            let comment =
-                String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is no text; download it again"));
+            let comment = String::from_utf8(text)
+                .map_err(|_| anyhow::anyhow!("it is not UTF-8 text; download it again"));
             let comment = comment.and_then(|text| signature::check(key, &text, &bytes));
             let comment = comment.and_then(|comment| is_of(wanted, comment));
             let comment =
@@ -237,7 +236,7 @@ impl Release {
     fn check_sum(&self, name: &str, sha256: &str) -> anyhow::Result<()> {
         match self.sums.get(name) {
             None => bail!(
-                "{} does not list {name}: it is no file of this release, or was renamed",
+                "{} does not list {name}: it is not part of this release, or was renamed",
                 self.list.display()
             ),
             Some(published) if published != sha256 => bail!(
@@ -273,7 +272,7 @@ fn below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) -> anyhow
         let path = entry.path();
         let kind = entry.file_type().with_context(cannot)?;
         let Ok(name) = entry.file_name().into_string() else {
-            bail!("{} has no name in UTF-8, and is no file of a release", path.display());
+            bail!("{} has no name in UTF-8, and is not part of a release", path.display());
         };
         let name = format!("{prefix}{name}");
         if kind.is_dir() {

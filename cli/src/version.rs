@@ -144,7 +144,7 @@ fn node(report: &DeserializeGuard<NodeReport>) -> Node {
 
 fn shown(Versions { weaver, cluster }: &Versions) -> String {
     let mut rows = vec![("weaver".to_owned(), (*weaver).to_owned())];
-    let mut add = |what: &str, message: String| rows.push((what.to_owned(), message));
+    let mut add = |what: &str, value: String| rows.push((what.to_owned(), value));
     match cluster {
         None => {}
         Some(Known::Unknown { unknown }) => add("cluster", format!("not reached: {unknown}")),
@@ -152,7 +152,7 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
             add("kubernetes", kubernetes.clone());
             add(
                 "operator",
-                operator.said(|operator| operator.as_ref().map_or_else(|| "none leads".to_owned(), led)),
+                operator.said(|operator| operator.as_ref().map_or_else(|| "no leader".to_owned(), led)),
             );
             match definitions {
                 Known::Unknown { unknown } => add("CRDs", format!("unknown: {unknown}")),
@@ -179,8 +179,7 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
             }
         }
     }
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|(what, message)| vec![clean(what), clean(message)]).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|(what, value)| vec![clean(what), clean(value)]).collect();
     table(&rows, "  ")
 }
 
@@ -238,7 +237,7 @@ mod tests {
         let unknown = |why: &str| why.to_owned();
         let none = Cluster { operator: Known::Is(None), definitions: Known::Is(Vec::new()), ..cluster() };
         let none = text(Some(Known::Is(none)));
-        assert!(none.contains("operator    none leads\nCRDs        not installed\n"), "{none}");
+        assert!(none.contains("operator    no leader\nCRDs        not installed\n"), "{none}");
         let forbidden = Cluster {
             operator: Known::Unknown { unknown: unknown("leases is forbidden") },
             definitions: Known::Unknown { unknown: unknown("crds is forbidden") },

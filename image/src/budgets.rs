@@ -51,6 +51,7 @@ pub struct Row {
 /// What a figure may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
+    #[serde(alias = "words")]
     pub limit: String,
     /// Whether the figure is within.
     pub kept: bool,

@@ -1,8 +1,8 @@
 //! What an ELF program demands of the machine that runs it, and whether the card can give it.
 //!
-//! [`read`] is pure: bytes in, [`Facts`] out. Guarantees: any bytes are read without a panic; what cannot be
+//! [`read`] is pure: bytes in, [`ElfFacts`] out. Guarantees: any bytes are read without a panic; what cannot be
 //! told counts as a fault, so a program whose tables were cut away is never called fit. Failure: [`NotElf`]
-//! says what the bytes look like instead, [`Facts::faults`] names every fault at once.
+//! says what the bytes look like instead, [`ElfFacts::faults`] names every fault at once.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for Glibc {
 
 /// What a program's headers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct ElfFacts {
     /// Its instruction set, such as `AArch64`.
     pub machine: String,
     /// 32 or 64.
@@ -137,7 +137,7 @@ pub enum Origin {
     Foreign,
 }
 
-impl Facts {
+impl ElfFacts {
     /// `AArch64, 64 bits, little-endian`, for messages.
     #[must_use]
     pub fn processor(&self) -> String {
@@ -177,7 +177,7 @@ impl Facts {
 ///
 /// # Errors
 /// When it is not ELF, or its tables point outside of it.
-pub fn read(data: &[u8]) -> Result<Facts, NotElf> {
+pub fn read(data: &[u8]) -> Result<ElfFacts, NotElf> {
     if !data.starts_with(b"\x7fELF") {
         return Err(NotElf::Other(resemblance(data)));
     }
@@ -202,7 +202,7 @@ fn resemblance(data: &[u8]) -> &'static str {
     }
 }
 
-fn facts<Elf: FileHeader<Endian = Endianness>>(data: &[u8], bits: u8) -> object::Result<Facts> {
+fn facts<Elf: FileHeader<Endian = Endianness>>(data: &[u8], bits: u8) -> object::Result<ElfFacts> {
     let header = Elf::parse(data)?;
     let endian = header.endian()?;
     let mut loader = None;
@@ -212,7 +212,7 @@ fn facts<Elf: FileHeader<Endian = Endianness>>(data: &[u8], bits: u8) -> object:
         }
     }
     let kind = header.e_type(endian);
-    let mut facts = Facts {
+    let mut facts = ElfFacts {
         machine: machine(header.e_machine(endian)),
         bits,
         little_endian: header.e_ident().data == ELFDATA2LSB,
@@ -253,7 +253,7 @@ fn references<Elf: FileHeader<Endian = Endianness>>(
     endian: Endianness,
     data: &[u8],
     sections: &SectionTable<'_, Elf>,
-    facts: &mut Facts,
+    facts: &mut ElfFacts,
 ) -> object::Result<()> {
     let Some((mut needs, strings)) = sections.gnu_verneed(endian, data)? else { return Ok(()) };
     let strings = sections.strings(endian, data, strings)?;

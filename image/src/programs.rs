@@ -19,7 +19,7 @@ use weaver_devstack::steps::say;
 use weaver_devstack::{download, files};
 
 use crate::build::place;
-use crate::elf::{self, Facts, Origin};
+use crate::elf::{self, ElfFacts, Origin};
 
 pub mod emulation;
 
@@ -45,7 +45,7 @@ pub struct Program {
     /// SHA-256 of the stripped program, in lower-case hexadecimal.
     pub sha256: String,
     /// What it demands of the card.
-    pub facts: Facts,
+    pub facts: ElfFacts,
     /// Its symbols and line tables; the program names this file, and both have the same build id.
     pub symbols: PathBuf,
 }
@@ -264,7 +264,7 @@ pub fn prepare(
 }
 
 /// All that can be told without running it.
-fn judge(facts: &Facts, size: u64, budget: u64) -> Result<()> {
+fn judge(facts: &ElfFacts, size: u64, budget: u64) -> Result<()> {
     let mut faults: Vec<String> = facts.faults(Origin::Ours).iter().map(ToString::to_string).collect();
     if size >= budget {
         faults.push(format!(

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use weaver_diagnostics::{
     finding::Finding,
-    join::{ServerShown, judge},
+    join::{JoinProbe, judge},
     reach::Clocks,
     san::ServingName,
     serving::Observation,
@@ -67,18 +67,18 @@ pub(crate) fn join_target(root: &HostRoot, own: Option<String>) -> Option<JoinTa
 /// What the server shows, judged.
 pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
     let shown = match timeout(DEADLINE, bundle(target.server.clone())).await {
-        Err(_) => ServerShown::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
-        Ok(Err(error)) => ServerShown::Silence(format!("{error:#}")),
+        Err(_) => JoinProbe::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
+        Ok(Err(error)) => JoinProbe::Silence(format!("{error:#}")),
         Ok(Ok(answer)) => match certificates(&answer.bundle) {
-            Err(why) => ServerShown::NoCa(format!("{why:#}")),
+            Err(why) => JoinProbe::NoCa(format!("{why:#}")),
             Ok(all) if target.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
-                ServerShown::OtherCa
+                JoinProbe::OtherCa
             }
             Ok(all) => match handshake(target, all).await {
-                Err(why) => ServerShown::NoCa(format!("{why:#}")),
+                Err(why) => JoinProbe::NoCa(format!("{why:#}")),
                 Ok(handshake) => {
                     let here = Timestamp::now().as_second();
-                    ServerShown::Ca { handshake, clocks: answer.time.map(|there| Clocks { here, there }) }
+                    JoinProbe::Ca { handshake, clocks: answer.time.map(|there| Clocks { here, there }) }
                 }
             },
         },
@@ -97,13 +97,13 @@ async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> any
 }
 
 /// What the server says without being asked who we are.
-struct ServerAnswer {
+struct CaBundleResponse {
     bundle: Vec<u8>,
     /// Seconds since 1970, by its clock.
     time: Option<i64>,
 }
 
-async fn bundle(server: Uri) -> anyhow::Result<ServerAnswer> {
+async fn bundle(server: Uri) -> anyhow::Result<CaBundleResponse> {
     let mut config = Config::new(server);
     // As k3s asks: whose CA it is, the hash tells.
     config.accept_invalid_certs = true;
@@ -117,7 +117,7 @@ async fn bundle(server: Uri) -> anyhow::Result<ServerAnswer> {
     let Ok(body) = body.map(http_body_util::Collected::to_bytes) else { bail!("its answer is incomplete") };
     // Another status has another body, which is then no bundle.
     let bundle = if status.is_success() { body.to_vec() } else { status.to_string().into_bytes() };
-    Ok(ServerAnswer { bundle, time })
+    Ok(CaBundleResponse { bundle, time })
 }
 
 fn certificates(bundle: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {

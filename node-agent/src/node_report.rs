@@ -100,6 +100,7 @@ pub struct ChildReport {
 
 /// What the boot partition shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Card")]
 pub struct CardStatus {
     /// What this report says.
     pub current: bool,

@@ -92,7 +92,10 @@ fn what_was_seen_besides_is_no_news() {
     assert!(!says_the_same(&before, &later));
     let unmoved =
         before.conditions.iter().zip(&later.conditions).filter(|(one, other)| one.status == other.status);
-    assert!(unmoved.clone().count() == 4 && unmoved.clone().all(|(one, other)| one == other), "B26");
+    assert!(
+        unmoved.clone().count() == 4 && unmoved.clone().all(|(one, other)| one == other),
+        "no time moves"
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum RouteStep {
     /// Leave everything as it is.
     Nothing,
     /// Make the interface, pin k3s; where both are there, this changes nothing.
@@ -33,12 +33,12 @@ enum Step {
 
 /// `is_due`: k3s would end itself for want of a network. Later than at the first look of a boot it is left to that: it
 /// comes up by itself when the network is back, and pinned it would stay so until someone types.
-const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> Step {
+const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> RouteStep {
     match (is_due, is_offline) {
-        (true, true) => Step::Begin,
-        (true, false) if is_first => Step::Begin,
-        (true | false, false) => Step::Nothing,
-        (false, true) => Step::End,
+        (true, true) => RouteStep::Begin,
+        (true, false) if is_first => RouteStep::Begin,
+        (true | false, false) => RouteStep::Nothing,
+        (false, true) => RouteStep::End,
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) fn is_for(host: &Host) -> bool {
 pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), String> {
     let is_due = is_for(host) && default_route(&host.root).is_none();
     match decide(is_due, is_first, is_offline_start(&host.root)) {
-        Step::Nothing => Ok(()),
-        Step::Begin => {
+        RouteStep::Nothing => Ok(()),
+        RouteStep::Begin => {
             dummy_interface::make(&host.root, ip)?;
             let text = format!("WEAVER_OFFLINE_START=--node-ip={ADDRESS}\n");
             let record = host.root.real(RECORD);
@@ -69,7 +69,7 @@ pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), Strin
             info!("no network: k3s starts with {ADDRESS} on {DEVICE}");
             Ok(())
         }
-        Step::End => {
+        RouteStep::End => {
             end(&host.root, ip);
             Ok(())
         }
@@ -97,15 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions() {
+    fn a_route_is_made_only_for_k3s_without_a_network() {
         for (is_due, is_first, is_offline, want) in [
-            (true, true, false, Step::Begin),
-            (true, true, true, Step::Begin),
+            (true, true, false, RouteStep::Begin),
+            (true, true, true, RouteStep::Begin),
             // The network went while k3s ran, and k3s is started again.
-            (true, false, false, Step::Nothing),
-            (true, false, true, Step::Begin),
-            (false, true, false, Step::Nothing),
-            (false, false, true, Step::End),
+            (true, false, false, RouteStep::Nothing),
+            (true, false, true, RouteStep::Begin),
+            (false, true, false, RouteStep::Nothing),
+            (false, false, true, RouteStep::End),
         ] {
             assert_eq!(decide(is_due, is_first, is_offline), want, "{is_due} {is_first} {is_offline}");
         }

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_table() {
+    fn each_answer_of_systemctl_is_understood() {
         for (answer, want) in [
             ("ActiveState=activating\nStateChangeTimestampMonotonic=12\n", Some(("activating", Some(12)))),
             ("StateChangeTimestampMonotonic=0\nActiveState=inactive\n", Some(("inactive", None))),

@@ -27,5 +27,5 @@ pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
 pub fn note<T: Serialize>(record: &Path, last: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string(last).context("writing JSON")? + "\n";
     let noted = durable_file::replace(record, text.as_bytes(), 0o644);
-    noted.with_context(|| format!("cannot note in {} what became of it", record.display()))
+    noted.with_context(|| format!("cannot record the result in {}", record.display()))
 }

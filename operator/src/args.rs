@@ -56,8 +56,8 @@ pub struct RunOptions {
     #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
     pub retry: Duration,
 
-    /// Seconds that a deletion waits for a missing account or for a policy that refuses it, before it completes and
-    /// leaves the copies as orphans; for missing rights at most 10 (0..86400)
+    /// Seconds (0..86400) that a deletion waits for what someone can correct, such as a missing account or a policy that
+    /// refuses it, before it completes and leaves the copies as orphans; at most 10 for missing rights
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 

@@ -12,12 +12,12 @@ use kube::client::Body;
 use tower::{Layer, Service};
 
 use crate::health::Health;
-use crate::metrics::{Identity, Metrics, Minting};
+use crate::metrics::{Metrics, Minting, RequestIdentity};
 
 /// A layer that counts requests, and reads the API server's clock from the answers.
 #[derive(Clone)]
 pub struct Counted {
-    pub identity: Identity,
+    pub identity: RequestIdentity,
     /// Where they are counted.
     pub metrics: Arc<Metrics>,
     pub clock: ServerClock,
@@ -56,7 +56,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (method, watch, counted) =
             (request.method().clone(), is_watch(request.uri()), self.counted.clone());
-        if counted.identity == Identity::Operator && method == Method::GET {
+        if counted.identity == RequestIdentity::Operator && method == Method::GET {
             counted.health.asked(request.uri());
         }
         let answer = self.inner.call(request);

@@ -152,7 +152,7 @@ pub struct Loop {
     pub name: String,
     /// Since its last attempt.
     pub attempt_seconds_ago: u64,
-    /// Since it last heard something; absent for what is no watch, or has heard nothing.
+    /// Since its last event; absent unless this is a watch that has received one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_seconds_ago: Option<u64>,
     /// An attempt is due within so long.

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
-use crate::service_token::why::Why;
+use crate::service_token::why::MintReason;
 
 /// All that is counted.
 pub struct Metrics {
@@ -49,7 +49,7 @@ pub const WATCH_STATES: [&str; 4] = ["opening", "synced", "refused", "failing"];
 
 /// How a reconciliation ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum End {
+pub enum ReconcileResult {
     /// All is as it should be, or is not to be done.
     Settled,
     /// Something has to be tried again.
@@ -71,7 +71,7 @@ pub enum Written {
 
 /// Who asked the API server.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Identity {
+pub enum RequestIdentity {
     Operator,
     /// An account of a tenant.
     Tenant,
@@ -103,15 +103,15 @@ macro_rules! label_values {
 }
 
 label_values! {
-    End { Settled = "settled", Retry = "retry", Failed = "failed" }
+    ReconcileResult { Settled = "settled", Retry = "retry", Failed = "failed" }
     Written { Created = "created", Updated = "updated", Replaced = "replaced", Removed = "removed" }
-    Identity { Operator = "operator", Tenant = "tenant", Lease = "lease" }
+    RequestIdentity { Operator = "operator", Tenant = "tenant", Lease = "lease" }
     Minting { Minted = "minted", Missing = "missing", Forbidden = "forbidden", Failed = "failed" }
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Reconciliation {
-    result: End,
+    result: ReconcileResult,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -121,7 +121,7 @@ struct Write {
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct RequestLabels {
-    identity: Identity,
+    identity: RequestIdentity,
     method: &'static str,
     code: &'static str,
 }
@@ -261,7 +261,7 @@ impl Metrics {
     /// Shows counters before their first event. One that appeared with it would begin at 1, and Prometheus, which sees
     /// the increase between two looks, would miss the first. Requests have too many labels for it.
     fn begin(&self) {
-        for result in [End::Settled, End::Retry, End::Failed] {
+        for result in [ReconcileResult::Settled, ReconcileResult::Retry, ReconcileResult::Failed] {
             drop(self.reconciliations.get_or_create(&Reconciliation { result }));
         }
         for change in [Written::Created, Written::Updated, Written::Replaced, Written::Removed] {
@@ -270,12 +270,12 @@ impl Metrics {
         for result in [Minting::Minted, Minting::Missing, Minting::Forbidden, Minting::Failed] {
             drop(self.tokens.get_or_create(&TokenLabels { result }));
         }
-        for why in Why::ALL {
+        for why in MintReason::ALL {
             drop(self.issued.get_or_create(&IssueLabels { reason: why.label() }));
         }
     }
 
-    pub fn reconciled(&self, result: End, took: Duration) {
+    pub fn reconciled(&self, result: ReconcileResult, took: Duration) {
         self.reconciliations.get_or_create(&Reconciliation { result }).inc();
         self.reconciliation_seconds.observe(took.as_secs_f64());
     }
@@ -287,7 +287,7 @@ impl Metrics {
     /// The API server was asked; `code` is absent where it gave no answer.
     pub fn asked(
         &self,
-        identity: Identity,
+        identity: RequestIdentity,
         method: &http::Method,
         watch: bool,
         code: Option<http::StatusCode>,
@@ -320,7 +320,7 @@ impl Metrics {
     }
 
     /// Tokens were written to the Secret of a `ServiceToken`.
-    pub fn issued(&self, tokens: &[(String, Why)]) {
+    pub fn issued(&self, tokens: &[(String, MintReason)]) {
         for (_, why) in tokens {
             self.issued.get_or_create(&IssueLabels { reason: why.label() }).inc();
         }
@@ -361,11 +361,16 @@ mod tests {
     #[test]
     fn what_was_counted_is_reported_with_labels_of_closed_sets() {
         let metrics = Metrics::default();
-        metrics.reconciled(End::Settled, Duration::from_millis(3));
+        metrics.reconciled(ReconcileResult::Settled, Duration::from_millis(3));
         metrics.wrote(Written::Created);
-        metrics.asked(Identity::Tenant, &http::Method::GET, true, Some(http::StatusCode::OK));
-        metrics.asked(Identity::Operator, &http::Method::PATCH, false, None);
-        metrics.asked(Identity::Operator, &http::Method::TRACE, false, Some(http::StatusCode::IM_A_TEAPOT));
+        metrics.asked(RequestIdentity::Tenant, &http::Method::GET, true, Some(http::StatusCode::OK));
+        metrics.asked(RequestIdentity::Operator, &http::Method::PATCH, false, None);
+        metrics.asked(
+            RequestIdentity::Operator,
+            &http::Method::TRACE,
+            false,
+            Some(http::StatusCode::IM_A_TEAPOT),
+        );
         metrics.minted(Minting::Forbidden);
         let now = Snapshot { targets: vec![("synced", 7)], waiting: 2, ..Snapshot::default() };
         let text = metrics.text(&now);

@@ -39,7 +39,7 @@ use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
-use crate::metrics::{Identity, Metrics};
+use crate::metrics::{Metrics, RequestIdentity};
 use crate::sync::kinds::Own;
 use crate::sync::reactions;
 use crate::trust::Trust;
@@ -144,7 +144,7 @@ async fn work(
     let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let minter = CountedMinter { minter, metrics: metrics.clone() };
-    let shared = ControllerParts {
+    let shared = SharedParts {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch)),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         events: Events::new(client.clone()),
@@ -211,7 +211,7 @@ async fn finished(controllers: impl Future) {
 }
 
 /// What the controllers share.
-struct ControllerParts {
+struct SharedParts {
     client: Client,
     tenants: Arc<Tenants<CountedMinter>>,
     namespaces: Arc<Namespaces>,
@@ -224,12 +224,12 @@ struct ControllerParts {
 /// The controller of a kind, and what its reconciles have.
 fn controller<K: Reconcile>(
     watches: &Watches,
-    shared: &ControllerParts,
+    shared: &SharedParts,
     stop: &CancellationToken,
     is_read: fn(&str) -> bool,
     own: K::Own,
 ) -> (impl Future<Output = ()> + use<K>, Arc<Context<K>>) {
-    let ControllerParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
+    let SharedParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
     let forget = states.clone();
@@ -287,7 +287,7 @@ fn no_lease(error: CallError) -> anyhow::Error {
 async fn clients(
     config: &Config,
     fence: &Fence,
-    seen: impl Fn(Identity) -> Counted,
+    seen: impl Fn(RequestIdentity) -> Counted,
 ) -> anyhow::Result<[Client; 3]> {
     let tenants = connection::without_credentials(config);
     let connector = |config| Connector::new(config).map_err(|error| unusable(error.into()));
@@ -307,9 +307,9 @@ async fn clients(
         transport::client(config, connector.as_ref(), &layer).map_err(|error| unusable(error.into()))
     };
     Ok([
-        client(config, own, Identity::Operator, fence)?,
-        client(&tenants, shared, Identity::Tenant, fence)?,
-        client(config, own, Identity::Lease, &Fence::opened(LEASE_ANSWER))?,
+        client(config, own, RequestIdentity::Operator, fence)?,
+        client(&tenants, shared, RequestIdentity::Tenant, fence)?,
+        client(config, own, RequestIdentity::Lease, &Fence::opened(LEASE_ANSWER))?,
     ])
 }
 

@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_api::ownership::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::{World, eventually, eventually_within, weaver};
 
@@ -158,7 +158,7 @@ async fn how_long_a_deletion_takes_tells_nothing_of_a_namespace() {
 async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_without_a_right_own_server() {
     // Failures in a row, and a time that the retry after them is longer than: that one doubles from a second on.
     const PAUSES: [(usize, u64); 3] = [(6, 20), (7, 40), (8, 80)];
-    let alone = Alone::start_with(|_| Hooks::none(), &["--retry", "3600", "--watch", "300"]).await;
+    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--retry", "3600", "--watch", "300"]).await;
     let audit = alone.own.audit();
     let world = alone.world("appears");
     let mut teams = Vec::new();
@@ -215,7 +215,7 @@ async fn a_pattern_that_matches_a_neighbours_namespace_causes_no_request_more_ow
         count.fetch_add(usize::from(is_question), Ordering::SeqCst);
         Box::pin(std::future::ready(()))
     });
-    let alone = Alone::start_with(|_| before, &["--retry", "3600", "--watch", "300"]).await;
+    let alone = OwnOperator::start_with(|_| before, &["--retry", "3600", "--watch", "300"]).await;
     let world = alone.world("letters");
     // An answer is kept for the account, so each pattern is another tenant's.
     let patterns = ["mer*", "merg?r", "*", "mes*", "zzz-*"];

@@ -6,7 +6,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use weaver_api::convert::ANNOTATION;
-use weaver_tests::person::{Person, refusal};
+use weaver_tests::person::{User, refusal};
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually};
 
@@ -40,7 +40,7 @@ struct Attack {
 
 impl Attack {
     async fn on(world: &World, team: &str, kind: &str, name: &'static str) -> Self {
-        let mallory = Person::new(world, team, "mallory").await;
+        let mallory = User::new(world, team, "mallory").await;
         let status = json!([{"apiGroups": [weaver_api::GROUP], "resources": ["configmapsyncs/status"], "verbs": ["*"]}]);
         mallory.granted(world, team, "status", status).await;
         let attack = Self {

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit::Audit;
 use weaver_tests::memory::Memory;
 use weaver_tests::tenant::TARGET;
@@ -143,7 +143,7 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
     const GIANTS: usize = 120;
     /// In MiB. What is kept of them is less than one; of a list, 8 are read.
     const SLACK: f64 = 20.0;
-    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("greedy-giants");
     let (team, foo) = world.synced().await;
     let before = Memory::of(alone.operator.pid()).now;
@@ -177,7 +177,7 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
 #[tokio::test]
 async fn a_hundred_resources_that_name_what_they_may_not_list_do_not_delay_another_tenant_own_server() {
     const LATE: Duration = Duration::from_secs(10);
-    let (alone, _wire) = Alone::behind_wire(&[]).await;
+    let (alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("greedy-many");
     let (honest, foo) = world.synced().await;
     let greedy = world.tenant_called("greedy").await;

@@ -10,7 +10,7 @@ use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::finding_text::is_unprintable;
 use weaver_tests::cli::{Said, done, ended, weaver_on};
 use weaver_tests::kubelet;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::World;
 
 /// Clears the screen, sets the title, rings, begins lines of its own, turns text around, hides some.
@@ -29,7 +29,7 @@ fn is_harmless(said: &Said) {
     }
 }
 
-async fn node(own: &Own, name: &str) -> Api<NodeReport> {
+async fn node(own: &OwnServer, name: &str) -> Api<NodeReport> {
     let kubeconfig = kubelet::kubeconfig(&own.server, &own.client, name).await;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Api::all(Client::try_from(config).unwrap())
@@ -56,7 +56,7 @@ fn finding(code: &str, severity: &str) -> Value {
 }
 
 /// What `weaver doctor` says, and its exit status.
-async fn doctor(own: &Own, arguments: &[&str]) -> (Said, Option<i32>) {
+async fn doctor(own: &OwnServer, arguments: &[&str]) -> (Said, Option<i32>) {
     let mut command = weaver_on(own, &[&["doctor"], arguments].concat());
     command.env("DOCKER_HOST", "unix:///nonexistent").env_remove("WEAVER_REPORT");
     let code = command.status().await.unwrap().code();
@@ -70,7 +70,7 @@ async fn doctor(own: &Own, arguments: &[&str]) -> (Said, Option<i32>) {
 
 #[tokio::test]
 async fn a_node_gives_the_administrator_neither_commands_nor_findings_of_others_own_server() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let evil = node(&own, "evil").await;
 
@@ -138,7 +138,7 @@ async fn a_node_gives_the_administrator_neither_commands_nor_findings_of_others_
 #[tokio::test]
 async fn a_status_is_not_obeyed_by_the_terminal_that_shows_it_own_server() {
     // No operator runs here that would write another one.
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let (home, name) = ("default", "poisoned");
     let syncs: Api<ConfigMapSync> = Api::namespaced(own.client.clone(), home);

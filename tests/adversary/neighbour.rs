@@ -18,8 +18,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use weaver_host::open_files;
 use weaver_installer as installer;
 use weaver_tests::agent::Scene;
-use weaver_tests::alone::Alone;
-use weaver_tests::own::Own;
+use weaver_tests::alone::OwnOperator;
+use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
@@ -125,7 +125,7 @@ async fn attack(address: SocketAddr, path: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_files_leave_the_operator_alive_to_its_probes_own_server() {
-    let alone = Alone::start(|_: Client| Hooks::none()).await;
+    let alone = OwnOperator::start(|_: Client| Hooks::none()).await;
     let world = alone.world("neighbour-pages");
     let address = pages(&alone.own.dir().join("operator.log")).await;
     few_files(alone.operator.pid());
@@ -212,15 +212,15 @@ async fn is_occupied(port: &Port) {
 }
 
 /// A server of the test's own, and the port of its webhook, which no one has asked anything yet.
-async fn begin(protocol: &str) -> (Own, Arc<Port>) {
+async fn begin(protocol: &str) -> (OwnServer, Arc<Port>) {
     open_files::raise_limit();
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     let port = Arc::new(Port::of(&own.webhook.address(), protocol));
     (own, port)
 }
 
 /// The definitions installed, and a namespace of a team that writes at the version that is converted.
-async fn a_team(own: &Own, name: &str) -> (World, String) {
+async fn a_team(own: &OwnServer, name: &str) -> (World, String) {
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), name, own.logs());
     let team = world.namespace("team").await;

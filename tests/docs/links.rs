@@ -163,8 +163,7 @@ fn each_guide_says_what_its_reader_has_and_ends_with_how_to_see_that_it_worked()
 }
 
 /// For each row of the README's table of paths, what is typed on the page that it links.
-const PATHS: [&str; 4] =
-    ["| sudo dd of=", "sudo apt install ./", "| weaver explain", "kubectl apply -k deploy/kubernetes"];
+const PATHS: [&str; 3] = ["| sudo dd of=", "sudo apt install ./", "kubectl apply -k deploy/kubernetes"];
 
 #[test]
 fn each_path_of_the_readme_leads_to_a_page_with_its_command() {

@@ -8,7 +8,7 @@ mod own_server {
     use weaver_devstack::ports;
     use weaver_devstack::server::ServerBinary;
     use weaver_tests::helm;
-    use weaver_tests::own::Own;
+    use weaver_tests::own::OwnServer;
     use weaver_tests::world::given;
 
     use crate::page::page_works_on;
@@ -18,11 +18,12 @@ mod own_server {
     }
 
     /// A server whose Services may lead to this machine.
-    async fn cluster() -> Own {
+    async fn cluster() -> OwnServer {
         let binary = ServerBinary::from_environment().unwrap();
         // With it, the API server would look for pods behind a Service.
         let direct = ["--kube-apiserver-arg=enable-aggregator-routing=false"];
-        Own::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), |options| options.extra_args(direct)).await
+        OwnServer::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), |options| options.extra_args(direct))
+            .await
     }
 
     /// `weaver crd install --service`, while the webhook of that Service runs on this machine with the
@@ -68,7 +69,7 @@ mod own_server {
 
     #[tokio::test]
     async fn install_definitions() {
-        let own = Own::start().await;
+        let own = OwnServer::start().await;
         let webhook = own.webhook.address().url;
         let certificates = own.dir().join("webhook");
         let before = format!(
@@ -103,7 +104,7 @@ mod own_server {
 
     #[tokio::test]
     async fn limit_to_namespaces() {
-        let own = Own::start().await;
+        let own = OwnServer::start().await;
         own.install().await.unwrap();
         let before = manifests() + "for name in team-a team-b; do kubectl create namespace $name; done\n";
         page_works_on(&own.server.kubeconfig(), "docs/how-to/limit-to-namespaces.md", &[], &before);

@@ -5,7 +5,7 @@ mod own_server {
 
     use serde_json::Value;
     use weaver_tests::agent::{Scene, finding};
-    use weaver_tests::wire::Wire;
+    use weaver_tests::wire::Link;
 
     fn has(report: &Value, test: impl Fn(&Value) -> bool) -> bool {
         report["findings"].as_array().is_some_and(|findings| findings.iter().any(test))
@@ -23,7 +23,7 @@ mod own_server {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_slow_api_server_is_a_warning_and_its_names_are_proven_all_the_same() {
         let mut scene = Scene::start();
-        let wire = Wire::start(scene.server.port()).await;
+        let wire = Link::start(scene.server.port()).await;
         scene.lead_through(wire.address);
         // Each piece of data: a handshake takes two of them, more than the agent waits at first.
         wire.slow_down(Duration::from_secs(3));

@@ -1,6 +1,6 @@
 //! Copies that outlive whatever befalls the operator or the API server.
 
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::world::World;
 
 /// A tenant's copies, none of which may be deleted on the way.
@@ -61,7 +61,7 @@ impl<'a> Copies<'a> {
     }
 
     /// What holds after each fault.
-    pub async fn survive(&self, alone: &mut Alone) {
+    pub async fn survive(&self, alone: &mut OwnOperator) {
         assert_eq!(self.uids().await, self.uids, "a copy was deleted on the way");
         assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
     }

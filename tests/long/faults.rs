@@ -11,7 +11,7 @@ use http::request::Parts;
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::watch;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::TARGET;
@@ -22,7 +22,7 @@ use super::copies::Copies;
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
-    let (mut alone, wire) = Alone::behind_wire(&["--watch", "5"]).await;
+    let (mut alone, wire) = OwnOperator::behind_wire(&["--watch", "5"]).await;
     let world = alone.world("wire");
     let copies = Copies::in_granted(&world, 20).await;
 
@@ -110,7 +110,7 @@ fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
 async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
     let faults = Faults { now: watch::Sender::new(Fault::None), met: Arc::default() };
     // As long as a user has it, but for the pause between two tries.
-    let mut alone = Alone::start_with(|_| faults.hooks(), &["--watch", "5", "--retry", "15"]).await;
+    let mut alone = OwnOperator::start_with(|_| faults.hooks(), &["--watch", "5", "--retry", "15"]).await;
     let world = alone.world("faults");
     let copies = Copies::in_granted(&world, 5).await;
     for (fault, seconds, most) in [
@@ -141,7 +141,7 @@ async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_when_it_is_back() {
     const TARGETS: usize = 200;
-    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("killed");
     let team = world.tenant().await;
     world.grant_everywhere(&team, &TARGET).await;
@@ -177,7 +177,7 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_an_api_server_that_is_away_for_three_minutes_finds_everything_going_on() {
     const AWAY: Duration = Duration::from_mins(3);
-    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("away");
     let copies = Copies::in_granted(&world, 5).await;
     let mut second = alone.another_operator("second", &[]).await;
@@ -213,7 +213,7 @@ async fn own_server_an_api_server_that_is_away_for_three_minutes_finds_everythin
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_a_selector_may_match_five_thousand_namespaces() {
     const SELECTED: usize = 5_000;
-    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("many");
     let team = world.tenant().await;
     world.grant_everywhere(&team, &TARGET).await;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use http::request::Parts;
 use kube::api::DeleteParams;
 use serde_json::json;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::tokens::Tokens;
 use weaver_tests::world::World;
@@ -100,7 +100,7 @@ fn renamed(mut spec: serde_json::Value, name: &str) -> serde_json::Value {
 async fn own_server_each_watch_that_falls_silent_is_opened_again() {
     let streams = Streams::default();
     let hooks = streams.hooks();
-    let mut alone = Alone::start_with(|_| hooks, &["--watch", "5"]).await;
+    let mut alone = OwnOperator::start_with(|_| hooks, &["--watch", "5"]).await;
     let world = alone.world("frozen");
     let (team, foo) = world.synced().await;
     world.robot(&team, "robot").await;

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use http::Method;
 use kube::api::ListParams;
 use weaver_api::ownership::SYNC_UID_LABEL;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;
 
@@ -102,7 +102,7 @@ async fn story(world: &World) {
 }
 
 /// Starts the operator again whenever it has ended, as systemd does.
-async fn supervise(alone: &mut Alone, reaper: &Reaper) {
+async fn supervise(alone: &mut OwnOperator, reaper: &Reaper) {
     loop {
         if alone.operator.has_ended() {
             alone.restart_operator();
@@ -118,7 +118,7 @@ async fn own_server_a_kill_at_any_write_loses_no_copy_and_leaves_none() {
     for moment in [Moment::Before, Moment::After] {
         let reaper = Arc::new(Reaper::default());
         reaper.moment.set(moment).unwrap();
-        let mut alone = Alone::start(|_| reaper.hooks()).await;
+        let mut alone = OwnOperator::start(|_| reaper.hooks()).await;
         reaper.pid.store(alone.operator.pid(), Ordering::SeqCst);
         let mut kills = 0;
         for write in 1.. {

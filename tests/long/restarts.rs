@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit;
 
 use super::copies::Copies;
@@ -15,7 +15,7 @@ const TARGETS: usize = 5;
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_a_hundred_rolling_restarts_lose_no_edit_and_write_none_twice() {
     const FLAGS: [&str; 2] = ["--lease", "12"];
-    let (mut alone, _wire) = Alone::behind_wire(&FLAGS).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&FLAGS).await;
     let world = alone.world("rolling");
     let copies = Copies::in_granted(&world, TARGETS).await;
     for round in 0..ROUNDS {

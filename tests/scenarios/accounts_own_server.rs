@@ -15,27 +15,27 @@ use weaver_api::v1beta1::{
 };
 use weaver_installer::accounts::NAME;
 use weaver_installer::deletions;
-use weaver_tests::alone::Alone;
-use weaver_tests::own::Own;
-use weaver_tests::person::{Person, refusal};
+use weaver_tests::alone::OwnOperator;
+use weaver_tests::own::OwnServer;
+use weaver_tests::person::{User, refusal};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, given};
 
 /// A server with the policy, and someone there who may not impersonate anyone.
 struct Scene {
-    own: Own,
+    own: OwnServer,
     world: World,
     team: String,
-    person: Person,
+    person: User,
 }
 
 impl Scene {
     async fn start(name: &str) -> Self {
-        let own = Own::start().await;
+        let own = OwnServer::start().await;
         own.install().await.unwrap();
         let world = World::on(own.client.clone(), name, own.logs());
         let team = world.tenant().await;
-        let person = Person::by(&own.server.kubeconfig(), &world, &team, "alice").await;
+        let person = User::by(&own.server.kubeconfig(), &world, &team, "alice").await;
         Self { own, world, team, person }
     }
 
@@ -239,7 +239,7 @@ async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anyone
     })
     .await;
 
-    let _alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
     world.holds(&foo, "settings", &[("a", "1")]).await;
     raw.delete("odd", &DeleteParams::default()).await.unwrap();

@@ -13,7 +13,7 @@ use kube::client::Body;
 use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::ownership::PAUSED_ANNOTATION;
-use weaver_tests::alone::{Alone, Operator};
+use weaver_tests::alone::{Operator, OwnOperator};
 use weaver_tests::observer::{API_SERVER, LEADING, Observer, TENANTS, reported};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
@@ -28,7 +28,7 @@ async fn leads(operator: &Operator) {
 
 #[tokio::test]
 async fn no_one_leads_two_lead_everything_is_paused() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
     let mut observer = Observer::new(&LEADING);
     let world = alone.world("alerts-leading");
     world.synced().await;
@@ -53,7 +53,7 @@ async fn no_one_leads_two_lead_everything_is_paused() {
 
 #[tokio::test]
 async fn what_tenants_lack_or_fight_over() {
-    let alone = Alone::start(|_| Hooks::none()).await;
+    let alone = OwnOperator::start(|_| Hooks::none()).await;
     let mut observer = Observer::new(&TENANTS);
     let world = alone.world("alerts-tenants");
     let (team, foo) = world.synced().await;
@@ -139,7 +139,7 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
         before: slow,
         ..Hooks::none()
     };
-    let alone = Alone::start(|_| hooks).await;
+    let alone = OwnOperator::start(|_| hooks).await;
     let mut observer = Observer::new(&API_SERVER);
     let world = alone.world("alerts-server");
     let (team, _) = world.synced().await;

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::terminal::Terminal;
 use weaver_tests::world::{eventually, given};
@@ -20,7 +20,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
     let world = alone.world("backup");
     let (team, foo) = world.synced().await;
     let (bar, later) = (world.target(&team, "bar").await, world.target(&team, "later").await);
@@ -93,7 +93,7 @@ struct Node {
 }
 
 impl Node {
-    fn of(alone: &Alone) -> Self {
+    fn of(alone: &OwnOperator) -> Self {
         let node = Self { root: alone.own.dir().to_owned() };
         for (path, text) in [
             ("proc/sys/kernel/hostname", "raspi\n"),
@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// The agent's program with the paths of this node.
-    fn agent(&self, alone: &Alone, words: &[&str]) -> Command {
+    fn agent(&self, alone: &OwnOperator, words: &[&str]) -> Command {
         let below = |path: PathBuf| Path::new("/").join(path.strip_prefix(&self.root).unwrap());
         let mut agent = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
         agent.args(words).arg("--root").arg(&self.root);
@@ -137,7 +137,7 @@ fn said(output: &Output) -> String {
 /// The datastore is copied while the server runs and is written to; then the server's data is lost.
 #[tokio::test]
 async fn a_backup_of_a_running_server_brings_back_its_ca_its_objects_and_its_operator() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
     let world = alone.world("restored");
     let (team, foo) = world.synced().await;
     let node = Node::of(&alone);

@@ -185,7 +185,7 @@ async fn a_page_that_is_left_open_shows_nothing_of_the_next_program_at_its_port(
          <p>Type your password</p></main><footer><time>x</time><span id=live></span></footer>"
     );
     another_page_at(&host, evil).await;
-    let text = browser.shows("Not shown any more (200)").await;
+    let text = browser.shows("No longer served (200)").await;
     assert!(text.contains("Overview") && !text.contains("password"), "{text}");
 }
 

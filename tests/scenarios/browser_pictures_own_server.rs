@@ -1,7 +1,7 @@
 //! The pictures of `weaver ui` in the documentation: taken here, and of this build as long as the pages say the same.
 
 use serde_json::json;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::browser::{Browser, LOOKS};
 use weaver_tests::cli::weaver_on;
 use weaver_tests::proxy::Hooks;
@@ -9,7 +9,7 @@ use weaver_tests::ui::Ui;
 
 #[tokio::test]
 async fn the_pictures_in_the_documentation_are_of_this_build() {
-    let alone = Alone::start(|_| Hooks::none()).await;
+    let alone = OwnOperator::start(|_| Hooks::none()).await;
     let world = alone.world("pictures");
     let (team, foo) = world.synced().await;
     let (bar, baz, new) =

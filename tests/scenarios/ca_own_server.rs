@@ -9,14 +9,14 @@ use kube::api::{Api, DeleteParams};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::json;
 use weaver_devstack::server::Origin;
-use weaver_tests::alone::Alone;
-use weaver_tests::own::Own;
+use weaver_tests::alone::OwnOperator;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::{client_of, eventually};
 
 const SERVER_CA: [&str; 2] = ["server-ca.crt", "server-ca.key"];
 
 /// Gives k3s a new CA of its servers' certificates, which it uses from its next start on.
-fn rotate_ca(own: &Own, tls: &Path) {
+fn rotate_ca(own: &OwnServer, tls: &Path) {
     let staged = own.dir().join("staged/tls");
     fs::create_dir_all(staged.join("etcd")).unwrap();
     for name in ["client-ca", "request-header-ca", "etcd/peer-ca", "etcd/server-ca"] {
@@ -45,7 +45,7 @@ fn rotate_ca(own: &Own, tls: &Path) {
 
 #[tokio::test]
 async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_why() {
-    let (mut alone, wire) = Alone::behind_wire(&["--lease", "12"]).await;
+    let (mut alone, wire) = OwnOperator::behind_wire(&["--lease", "12"]).await;
     let mut world = alone.world("ca");
     let (team, foo) = world.synced().await;
     let kept: Api<Secret> = Api::namespaced(world.client.clone(), "kube-system");

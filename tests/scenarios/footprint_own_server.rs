@@ -1,6 +1,6 @@
 //! What no one copies costs the operator nothing.
 
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::memory::Memory;
 use weaver_tests::tenant::TARGET;
 
@@ -12,7 +12,7 @@ const SLACK: f64 = 8.0;
 #[tokio::test]
 async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     const OTHERS: usize = 500;
-    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("footprint");
     let team = world.tenant().await;
     // So it watches all namespaces, those with much in them too.

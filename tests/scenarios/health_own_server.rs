@@ -9,7 +9,7 @@ use http::{Method, Response};
 use kube::client::Body;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use weaver_tests::alone::{Alone, Operator};
+use weaver_tests::alone::{Operator, OwnOperator};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
 
@@ -24,7 +24,7 @@ async fn becomes(operator: &Operator, ready: bool, words: &str) -> Value {
 
 #[tokio::test]
 async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
-    let alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
     let world = alone.world("health");
     world.synced().await;
     let report = becomes(&alone.operator, true, "leading").await;
@@ -69,7 +69,7 @@ async fn it_is_ready_when_each_watch_has_a_verdict_and_a_tenant_without_rights_h
         }
         .boxed()
     });
-    let alone = Alone::start(|_| hook).await;
+    let alone = OwnOperator::start(|_| hook).await;
     let world = alone.world("health-ready");
     // No right at all next to that of being acted as: its watches are refused, which is a verdict.
     let poor = world.namespace("poor").await;
@@ -104,7 +104,7 @@ async fn an_api_server_that_answers_nothing_but_errors_is_no_reason_to_be_restar
         ..Hooks::none()
     };
     // The loop that keeps the lease is late after 12 s.
-    let alone = Alone::start_with(|_| hooks, &["--lease", "12"]).await;
+    let alone = OwnOperator::start_with(|_| hooks, &["--lease", "12"]).await;
     let world = alone.world("health-away");
     let (team, foo) = world.synced().await;
     away.store(true, Ordering::SeqCst);

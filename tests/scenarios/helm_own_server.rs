@@ -21,7 +21,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_devstack::ports;
 use weaver_tests::helm::{chart, command, fixtures, objects, said};
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::pod;
 use weaver_tests::world::{World, eventually};
 
@@ -32,7 +32,7 @@ const JOB: &str = "weaver-installer";
 /// Labels by which Helm and kustomize say what an object is part of.
 const PART_OF: [&str; 3] = ["app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "helm.sh/chart"];
 
-fn kustomized(own: &Own, directory: &str) -> Vec<Value> {
+fn kustomized(own: &OwnServer, directory: &str) -> Vec<Value> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(directory);
     serde_saphyr::from_multiple(&own.kubectl(&["kustomize", directory.to_str().unwrap()])).unwrap()
 }
@@ -64,7 +64,7 @@ fn compared(objects: Vec<Value>) -> BTreeMap<String, Value> {
 
 #[tokio::test]
 async fn the_chart_is_what_the_manifests_are_with_the_same_rights() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     let mut made = compared(objects(own.dir(), &[]));
     // A hook, for ports that are corrected by an upgrade; else it is the policy of the release.
     let id = |name: &str| format!("\"NetworkPolicy\" \"config-weaver\" \"{name}\"");
@@ -84,7 +84,7 @@ async fn the_chart_is_what_the_manifests_are_with_the_same_rights() {
 
 #[tokio::test]
 async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is_wrong() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     for namespace in [NAMESPACE, "team-a", "123"] {
         own.kubectl(&["create", "namespace", namespace]);
     }
@@ -140,7 +140,7 @@ async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is
 
 /// A release of the chart on a server of this test's own.
 struct Release {
-    own: Own,
+    own: OwnServer,
 }
 
 impl Release {
@@ -247,7 +247,7 @@ impl Release {
 }
 
 /// The chart as the next release has it.
-fn next_chart(own: &Own) -> PathBuf {
+fn next_chart(own: &OwnServer) -> PathBuf {
     let next = own.dir().join("next");
     let copied = Command::new("cp").arg("-r").arg(chart()).arg(&next).status().unwrap();
     assert!(copied.success());
@@ -260,7 +260,7 @@ fn next_chart(own: &Own) -> PathBuf {
 
 #[tokio::test]
 async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
-    let release = Release { own: Own::start().await };
+    let release = Release { own: OwnServer::start().await };
     let (own, chart) = (&release.own, chart());
     let install = ["install", "config-weaver", chart.to_str().unwrap(), "--create-namespace"];
     let notes = release.with_job("install", &install).await;
@@ -329,7 +329,7 @@ async fn a_release_is_installed_upgraded_and_removed_and_the_copies_stay() {
 
 #[tokio::test]
 async fn a_refused_installation_keeps_its_log_and_no_right_and_is_repeated() {
-    let release = Release { own: Own::start().await };
+    let release = Release { own: OwnServer::start().await };
     let (own, chart) = (&release.own, chart());
     // Another program's, of the same name.
     let mut theirs = json!(weaver_api::crds::all().remove(0));

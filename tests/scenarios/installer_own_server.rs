@@ -10,16 +10,16 @@ use serde_json::json;
 use weaver_api::{crds, v1alpha1, v1beta1};
 use weaver_installer::{self as installer, accounts};
 use weaver_tests::cli::{drawn, ended, weaver_on};
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::{eventually, given};
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 
-fn definitions(own: &Own) -> Api<CustomResourceDefinition> {
+fn definitions(own: &OwnServer) -> Api<CustomResourceDefinition> {
     Api::all(own.client.clone())
 }
 
-async fn definition(own: &Own, name: &str) -> CustomResourceDefinition {
+async fn definition(own: &OwnServer, name: &str) -> CustomResourceDefinition {
     definitions(own).get(name).await.unwrap()
 }
 
@@ -32,11 +32,11 @@ fn stored_versions(crd: &CustomResourceDefinition) -> Vec<String> {
     crd.status.clone().unwrap_or_default().stored_versions.unwrap_or_default()
 }
 
-fn old_syncs(own: &Own) -> Api<DynamicObject> {
+fn old_syncs(own: &OwnServer) -> Api<DynamicObject> {
     Api::namespaced_with(own.client.clone(), "default", &ApiResource::erase::<v1alpha1::ConfigMapSync>(&()))
 }
 
-async fn create_old(own: &Own, name: &str) {
+async fn create_old(own: &OwnServer, name: &str) {
     let object = json!({
         "apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync", "metadata": {"name": name},
         "spec": {"source": {"name": "s", "namespace": "default"}, "syncToNamespaces": ["foo", "foo"], "testNum": 5},
@@ -50,7 +50,7 @@ async fn create_old(own: &Own, name: &str) {
 
 #[tokio::test]
 async fn a_second_install_writes_nothing_and_a_drifted_ca_bundle_is_repaired() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let names: Vec<String> = crds::all().into_iter().filter_map(|crd| crd.metadata.name).collect();
     assert_eq!(names.len(), 4);
@@ -80,7 +80,7 @@ async fn a_second_install_writes_nothing_and_a_drifted_ca_bundle_is_repaired() {
 
 #[tokio::test]
 async fn a_definition_applied_by_hand_fails_closed_until_the_installer_has_run() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.apply("deploy/crds/configmapsyncs.yaml");
     let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync", "metadata": {"name": "a"}});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -98,7 +98,7 @@ async fn a_definition_applied_by_hand_fails_closed_until_the_installer_has_run()
 
 #[tokio::test]
 async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_policy_is() {
-    let mut own = Own::start().await;
+    let mut own = OwnServer::start().await;
     own.webhook.kill();
     let address = own.webhook.address();
     let error = format!("{:#}", anyhow(own.install().await.unwrap_err()));
@@ -130,7 +130,7 @@ fn anyhow(error: impl std::error::Error) -> String {
 }
 
 /// A definition of someone else under one of our names, changed by `edit` from a plain one.
-async fn foreign(own: &Own, edit: serde_json::Value) {
+async fn foreign(own: &OwnServer, edit: serde_json::Value) {
     let mut crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "servicetokens.weaver.example.com"},
@@ -158,7 +158,7 @@ fn json_merge(into: &mut serde_json::Value, patch: serde_json::Value) {
     }
 }
 
-async fn refused(own: &Own) -> String {
+async fn refused(own: &OwnServer) -> String {
     let before = definition(own, "servicetokens.weaver.example.com").await;
     let error = anyhow(own.install().await.unwrap_err());
     let after = definition(own, "servicetokens.weaver.example.com").await;
@@ -172,7 +172,7 @@ async fn refused(own: &Own) -> String {
 
 #[tokio::test]
 async fn another_scope_is_refused_with_the_number_of_objects_and_the_way_out() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     foreign(&own, json!({"spec": {"scope": "Cluster"}})).await;
     let tokens: Api<DynamicObject> =
         Api::all_with(own.client.clone(), &ApiResource::erase::<v1alpha1::ServiceToken>(&()));
@@ -191,7 +191,7 @@ async fn another_scope_is_refused_with_the_number_of_objects_and_the_way_out() {
 
 #[tokio::test]
 async fn someone_elses_definition_of_the_same_name_is_left_alone() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     for (what, edit, words) in [
         (
             "kind",
@@ -224,7 +224,7 @@ async fn someone_elses_definition_of_the_same_name_is_left_alone() {
 
 #[tokio::test]
 async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() {
-    let mut own = Own::start().await;
+    let mut own = OwnServer::start().await;
     own.apply("tests/fixtures/upstream-crd.yaml");
     for number in 0..20 {
         create_old(&own, &format!("sync-{number}")).await;
@@ -274,7 +274,7 @@ async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() 
 /// Two pages of objects: how many are done is counted on a terminal, and nowhere else.
 #[tokio::test]
 async fn a_migration_counts_the_objects_on_a_terminal() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.apply("tests/fixtures/upstream-crd.yaml");
     for number in 0..60 {
         create_old(&own, &format!("sync-{number}")).await;
@@ -289,7 +289,7 @@ async fn a_migration_counts_the_objects_on_a_terminal() {
 
 #[tokio::test]
 async fn an_install_that_was_killed_at_any_moment_is_done_by_the_next_one() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.apply("tests/fixtures/upstream-crd.yaml");
     create_old(&own, "kept").await;
     let address = own.webhook.address();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use weaver_api::v1beta1::NodeReport;
 use weaver_devstack::server::ServerOptions;
 use weaver_tests::kubelet;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::{eventually, given};
 
 /// What this node is called.
@@ -19,7 +19,7 @@ const NODE: &str = "worker";
 
 /// A server with a certificate for `raspi.lan`, and the files of a node that joins it.
 struct Scene {
-    own: Own,
+    own: OwnServer,
     root: PathBuf,
 }
 
@@ -27,7 +27,7 @@ impl Scene {
     async fn start() -> Self {
         let options = |options: ServerOptions| options.tls_sans(["raspi.lan", NODE]);
         let binary = weaver_devstack::server::ServerBinary::from_environment().unwrap();
-        let own = Own::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), options).await;
+        let own = OwnServer::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), options).await;
         let root = own.dir().join("node");
         let scene = Self { own, root };
         scene.file("etc/weaver/k3s-agent", "");

@@ -19,7 +19,7 @@ use weaver_devstack::ports;
 use weaver_tests::alone::Operator;
 use weaver_tests::audit;
 use weaver_tests::metrics::Metrics;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::pod;
 use weaver_tests::world::{World, eventually};
 
@@ -30,13 +30,13 @@ fn deploy() -> PathBuf {
 }
 
 /// `kubectl VERB -k deploy/kubernetes FLAGS`, as the administrator.
-fn kustomized(own: &Own, verb: &str, flags: &[&str]) -> String {
+fn kustomized(own: &OwnServer, verb: &str, flags: &[&str]) -> String {
     let directory = deploy().join("kubernetes");
     own.kubectl(&[&[verb, "-k", directory.to_str().unwrap()], flags].concat())
 }
 
 /// Each object of the manifests, and the version at which the API server has it.
-fn versions(own: &Own) -> BTreeMap<String, String> {
+fn versions(own: &OwnServer) -> BTreeMap<String, String> {
     let list: Value = serde_json::from_str(&kustomized(own, "get", &["-o", "json"])).unwrap();
     let version = |object: &Value| {
         let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
@@ -46,14 +46,14 @@ fn versions(own: &Own) -> BTreeMap<String, String> {
 }
 
 /// What a pod of this Deployment is to be.
-async fn template(own: &Own, name: &str) -> PodSpec {
+async fn template(own: &OwnServer, name: &str) -> PodSpec {
     let deployments: Api<Deployment> = Api::namespaced(own.client.clone(), NAMESPACE);
     deployments.get(name).await.unwrap().spec.unwrap().template.spec.unwrap()
 }
 
 #[tokio::test]
 async fn the_manifests_apply_and_a_second_time_nothing_changes() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     let made = kustomized(&own, "apply", &[]);
     assert!(made.lines().all(|line| line.ends_with(" created")), "{made}");
     assert_eq!(versions(&own).len(), made.lines().count());
@@ -69,7 +69,7 @@ async fn the_manifests_apply_and_a_second_time_nothing_changes() {
     .await;
 }
 
-fn unchanged(own: &Own) {
+fn unchanged(own: &OwnServer) {
     let again = kustomized(own, "apply", &[]);
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
 }
@@ -81,7 +81,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn every_file_below_deploy_is_yaml_of_kinds_that_the_api_server_knows() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let mut seen = 0;
     // `monitoring.rs` and `helm_own_server.rs` judge what is not for the API server as it is.
@@ -108,7 +108,7 @@ async fn every_file_below_deploy_is_yaml_of_kinds_that_the_api_server_knows() {
 
 #[tokio::test]
 async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     kustomized(&own, "apply", &[]);
     let pods: Api<Pod> = Api::namespaced(own.client.clone(), NAMESPACE);
     let trial = PostParams { dry_run: true, ..PostParams::default() };
@@ -141,7 +141,7 @@ async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
 
 #[tokio::test]
 async fn the_containers_command_with_the_accounts_own_rights_syncs() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     kustomized(&own, "apply", &[]);
     let InAPod { operator, container, metrics } = in_a_pod(&own).await;
@@ -174,7 +174,7 @@ struct InAPod {
 }
 
 /// Runs the operator as the Deployment on this server has it.
-async fn in_a_pod(own: &Own) -> InAPod {
+async fn in_a_pod(own: &OwnServer) -> InAPod {
     let spec = template(own, "weaver-operator").await;
     let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
     let operator = pod::start(own, "operator", &spec, &[("--metrics", &metrics)]).await;
@@ -184,7 +184,7 @@ async fn in_a_pod(own: &Own) -> InAPod {
 
 #[tokio::test]
 async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_any_other() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "namespaced", own.logs());
     let team = world.writer("team", "tokens").await;

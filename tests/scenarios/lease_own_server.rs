@@ -10,7 +10,7 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
 use weaver_api::lease::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
-use weaver_tests::alone::{Alone, Operator};
+use weaver_tests::alone::{Operator, OwnOperator};
 use weaver_tests::audit;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::tenant::TARGET;
@@ -68,7 +68,7 @@ async fn edit(world: &World, (team, foo): &(String, String), value: &str) {
 
 #[tokio::test]
 async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("lease");
     let place = copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
@@ -101,7 +101,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
 
 #[tokio::test]
 async fn two_that_are_started_at_once_do_not_both_write() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     alone.operator.kill();
     let world = alone.world("lease-at-once");
     alone.restart_operator();
@@ -141,7 +141,7 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     const UNDER_WAY: usize = 16;
     let pid = Arc::<AtomicU32>::default();
     let hook = stopper(&pid);
-    let mut alone = Alone::start_with(|_| hook, &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     pid.store(alone.operator.pid(), Ordering::SeqCst);
     let world = alone.world("lease-fan-out");
     let team = world.tenant().await;
@@ -173,7 +173,7 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
 async fn one_that_was_stopped_and_wakes_writes_nothing() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let hook = recorded(&log);
-    let mut alone = Alone::start_with(|_| hook, &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-stopped");
     let place = copied(&world).await;
     let second = alone.another_operator("second", &SHORT).await;
@@ -199,7 +199,7 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
 async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let hook = recorded(&log);
-    let mut alone = Alone::start_with(|_| hook, &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-priority");
     let place = copied(&world).await;
     let developer = alone.another_operator("developer", &["--lease", "12", "--priority", "10"]).await;
@@ -252,7 +252,7 @@ async fn it_is_renewed_after_two_thirds_of_its_time_and_by_one_write_each() {
         }
         std::future::ready(()).boxed()
     });
-    let alone = Alone::start_with(|_| hook, &SHORT).await;
+    let alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-writes");
     copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
@@ -279,7 +279,7 @@ async fn it_is_renewed_after_two_thirds_of_its_time_and_by_one_write_each() {
 
 #[tokio::test]
 async fn standalone_takes_no_lease_and_says_so() {
-    let alone = Alone::start_with(|_| Hooks::none(), &["--standalone"]).await;
+    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--standalone"]).await;
     let world = alone.world("lease-standalone");
     copied(&world).await;
     assert!(alone.operator.log().contains("running without leader election"), "{}", alone.operator.log());

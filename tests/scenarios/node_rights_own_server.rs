@@ -7,10 +7,10 @@ use serde_json::json;
 use weaver_api::v1beta1::{NodeReport, NodeReportFields};
 use weaver_installer::InstallOutcome;
 use weaver_tests::kubelet;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::eventually;
 
-async fn node(own: &Own, name: &str) -> Client {
+async fn node(own: &OwnServer, name: &str) -> Client {
     let kubeconfig = kubelet::kubeconfig(&own.server, &own.client, name).await;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
@@ -39,7 +39,7 @@ fn by_policy<T>(answer: kube::Result<T>) -> Result<String, String> {
 
 #[tokio::test]
 async fn a_node_writes_the_report_of_its_own_name_and_no_other() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let ours: Api<NodeReport> = Api::all(own.client.clone());
     let reports: Api<NodeReport> = Api::all(node(&own, "worker").await);
@@ -79,7 +79,7 @@ async fn a_node_writes_the_report_of_its_own_name_and_no_other() {
 
 #[tokio::test]
 async fn what_someone_changed_of_the_rights_of_nodes_comes_back() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     assert!(own.install().await.unwrap().changed());
     assert!(!own.install().await.unwrap().changed(), "the API server keeps them as they were written");
     let wide = r#"[{"op": "replace", "path": "/rules/0/verbs", "value": ["*"]}]"#;

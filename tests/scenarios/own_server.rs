@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use weaver_api::ownership::SYNC_UID_LABEL;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;
 
@@ -38,7 +38,7 @@ fn intruder(client: Client, method: Method, target: Arc<OnceLock<String>>, done:
 }
 
 struct Scene {
-    alone: Alone,
+    alone: OwnOperator,
     world: World,
     team: String,
     foo: String,
@@ -48,7 +48,7 @@ struct Scene {
 
 async fn scene(name: &str, method: Method) -> Scene {
     let (target, intruded) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
-    let alone = Alone::start(|client| intruder(client, method, target.clone(), intruded.clone())).await;
+    let alone = OwnOperator::start(|client| intruder(client, method, target.clone(), intruded.clone())).await;
     let world = alone.world(name);
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -112,7 +112,7 @@ fn bystander(_: Client) -> Hooks {
 
 #[tokio::test]
 async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_copy() {
-    let mut alone = Alone::start(bystander).await;
+    let mut alone = OwnOperator::start(bystander).await;
     let world = alone.world("down");
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
@@ -131,7 +131,7 @@ async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_co
 
 #[tokio::test]
 async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
-    let mut alone = Alone::start(bystander).await;
+    let mut alone = OwnOperator::start(bystander).await;
     let world = alone.world("restart");
     let (team, foo) = world.synced().await;
     alone.own.server.restart().unwrap();
@@ -146,7 +146,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
 
 #[tokio::test]
 async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience() {
-    let alone = Alone::start_with(bystander, &["--cleanup-patience", "3600"]).await;
+    let alone = OwnOperator::start_with(bystander, &["--cleanup-patience", "3600"]).await;
     let world = alone.world("going");
     let (team, foo) = world.synced().await;
     world.revoke(&foo).await;
@@ -163,7 +163,7 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
 
 #[tokio::test]
 async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and_is_then_released() {
-    let alone = Alone::start(bystander).await;
+    let alone = OwnOperator::start(bystander).await;
     let world = alone.world("patience");
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);

@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::ownership::PAUSED_ANNOTATION;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{Said, ended, weaver_on};
 use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
@@ -37,7 +37,7 @@ async fn pause(client: &kube::Client, reason: Value) {
 }
 
 /// Runs `weaver` as the administrator of that server.
-async fn weaver(alone: &Alone, arguments: &[&str]) -> Said {
+async fn weaver(alone: &OwnOperator, arguments: &[&str]) -> Said {
     ended(weaver_on(&alone.own, arguments)).await
 }
 
@@ -51,7 +51,7 @@ async fn is_paused(world: &World, team: &str, name: &str) {
 async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     let writes = Writes::default();
     let hook = recorded(&writes);
-    let mut alone = Alone::start(|_| hook).await;
+    let mut alone = OwnOperator::start(|_| hook).await;
     let world = alone.world("paused-all");
     let (team, foo) = world.synced().await;
     let (bar, baz) = (world.target(&team, "bar").await, world.target(&team, "baz").await);
@@ -120,7 +120,7 @@ async fn a_pause_in_the_middle_of_a_fan_out_ends_it_there() {
     const TARGETS: usize = 80;
     let writes = Writes::default();
     let count = writes.clone();
-    let mut alone = Alone::start(|client| {
+    let mut alone = OwnOperator::start(|client| {
         let record = recorded(&count);
         let hook: Hook = Arc::new(move |method, path| {
             let (recorded, client) = (record(method.clone(), path.clone()), client.clone());

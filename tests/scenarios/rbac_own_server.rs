@@ -8,10 +8,10 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 use weaver_api::GROUP;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit;
 use weaver_tests::operator_rights::grant_all_but;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::rbac::{Right, granted};
 use weaver_tests::resources;
@@ -29,7 +29,7 @@ struct Place {
 }
 
 impl Place {
-    async fn made(own: &Own, world: &World) -> Self {
+    async fn made(own: &OwnServer, world: &World) -> Self {
         let (team, foo) = world.synced().await;
         world.grant_writer(&team, "tokens").await;
         world.robot(&team, "robot").await;
@@ -103,7 +103,7 @@ impl Cause {
 }
 
 /// An object of each kind that a newer release, which the definitions are of from here on, has accepted.
-async fn odd(own: &Own, world: &World, team: &str) {
+async fn odd(own: &OwnServer, world: &World, team: &str) {
     const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     let later = json!({"type": "string"});
     for (plural, field, mut object) in [
@@ -141,7 +141,7 @@ async fn odd(own: &Own, world: &World, team: &str) {
 
 #[tokio::test]
 async fn every_right_is_used_and_nothing_else_is_asked_for() {
-    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-used");
     let place = Place::made(&alone.own, &world).await;
     // Its lease is its predecessor's now.
@@ -219,7 +219,7 @@ async fn each_right_that_is_missing_is_named() {
         rights.iter().map(|right| (right.resource.as_str(), right.verb.as_str())).collect();
     assert_eq!(in_table, in_manifest);
 
-    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-missing");
     let place = Place::made(&alone.own, &world).await;
     for (number, (resource, verb, cause, words)) in MISSING.into_iter().enumerate() {
@@ -252,7 +252,7 @@ async fn each_right_that_is_missing_is_named() {
 }
 
 /// The operator's log from there on, and what the conditions of `ServiceToken`s say.
-fn said(alone: &Alone, place: &Place, from: usize) -> String {
+fn said(alone: &OwnOperator, place: &Place, from: usize) -> String {
     const MESSAGES: &str = r#"jsonpath={range .items[*].status.conditions[*]}{.message}{"\n"}{end}"#;
     let log = alone.operator.log().split_off(from);
     log + &alone.own.kubectl(&["get", "servicetokens", "-n", &place.team, "-o", MESSAGES])

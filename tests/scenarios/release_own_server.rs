@@ -3,16 +3,16 @@
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_api::v1alpha1;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{ended, weaver_on};
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::eventually;
 
 const RELEASED: [&str; 3] = ["configmapsyncs", "servicetokens", "nodereports"];
 
 /// Installs the definitions of the last release as its installer did: with the webhook and the CA to trust.
-fn install_released(own: &Own) {
+fn install_released(own: &OwnServer) {
     let address = own.webhook.address();
     let webhook = json!([
         {"op": "replace", "path": "/spec/conversion/webhook/clientConfig",
@@ -26,7 +26,7 @@ fn install_released(own: &Own) {
     }
 }
 
-async fn create_old(own: &Own, resource: &ApiResource, namespace: &str, name: &str, spec: Value) {
+async fn create_old(own: &OwnServer, resource: &ApiResource, namespace: &str, name: &str, spec: Value) {
     let api: Api<DynamicObject> = Api::namespaced_with(own.client.clone(), namespace, resource);
     let object = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -34,7 +34,7 @@ async fn create_old(own: &Own, resource: &ApiResource, namespace: &str, name: &s
 }
 
 /// What is stored of our resources: spec, finalizers and uid at both versions, in the order of their names.
-fn resources(own: &Own) -> Vec<Value> {
+fn resources(own: &OwnServer) -> Vec<Value> {
     let mut all = Vec::new();
     for kind in ["configmapsyncs", "servicetokens"] {
         for version in ["v1alpha1", "v1beta1"] {
@@ -59,9 +59,9 @@ fn resources(own: &Own) -> Vec<Value> {
 
 #[tokio::test]
 async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     install_released(&own);
-    let mut alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let mut alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
     let world = alone.world("last-release");
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;
@@ -138,9 +138,9 @@ async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
 /// An upgrade that has come as far as operator and `weaver`, and not to the definitions.
 #[tokio::test]
 async fn operator_and_weaver_of_today_work_on_the_definitions_of_the_last_release() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     install_released(&own);
-    let alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
     let world = alone.world("skew");
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
 use weaver_tenant::claims::Claims;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks, Instead};
 use weaver_tests::tokens::user;
 use weaver_tests::world::{World, eventually};
@@ -54,7 +54,7 @@ async fn team_with_robot(world: &World) -> String {
 async fn killed_between_minting_and_writing_the_next_one_finishes() {
     let [before, after] = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
     let hooks = Hooks { before: killer(&before), after: killer(&after), ..Hooks::none() };
-    let mut alone = Alone::start(|_| hooks).await;
+    let mut alone = OwnOperator::start(|_| hooks).await;
     let world = alone.world("token-killed");
     let team = team_with_robot(&world).await;
     // The first tokens are minted and never written.
@@ -86,7 +86,7 @@ async fn killed_between_minting_and_writing_the_next_one_finishes() {
 async fn renewals_leave_no_gap_and_make_no_storm() {
     // Eight of them are more than an hour of the shortest tokens has.
     const RENEWALS: u64 = 8;
-    let alone = Alone::start_with(|_| Hooks::none(), &["--service-token-age", "6"]).await;
+    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--service-token-age", "6"]).await;
     let world = alone.world("token-renewal");
     let team = team_with_robot(&world).await;
     world.service_token(&team, "tokens", &[("a", "robot"), ("b", "robot")]).await;
@@ -154,7 +154,7 @@ async fn what_is_put_there_between_the_look_and_the_write_stays() {
     let place = Arc::new(OnceLock::<String>::new());
     let put = place.clone();
     let mut armed = None;
-    let alone = Alone::start(|client| {
+    let alone = OwnOperator::start(|client| {
         let (is_armed, hook) = once(&Method::POST, move || {
             let (client, namespace) = (client.clone(), put.get().cloned().unwrap_or_default());
             async move {
@@ -185,7 +185,7 @@ async fn someone_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_
     let place = Arc::new(OnceLock::<String>::new());
     let (put, failing) = (place.clone(), Arc::new(AtomicBool::new(false)));
     let (fails, mut armed) = (failing.clone(), None);
-    let alone = Alone::start(|client| {
+    let alone = OwnOperator::start(|client| {
         let (is_armed, before) = once(&Method::PUT, move || {
             let (client, namespace) = (client.clone(), put.get().cloned().unwrap_or_default());
             async move {
@@ -257,7 +257,7 @@ fn late_news() -> (Arc<AtomicBool>, Arc<AtomicU32>, Hooks) {
 #[tokio::test]
 async fn a_secret_that_is_to_stay_stays_where_the_operator_hears_late_of_the_deletion() {
     let (is_late, looks, hooks) = late_news();
-    let alone = Alone::start(|_| hooks).await;
+    let alone = OwnOperator::start(|_| hooks).await;
     let world = alone.world("token-late");
     let team = team_with_robot(&world).await;
     world.service_token(&team, "tokens", &[("a", "robot")]).await;

@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::v1beta1::NodeReport;
-use weaver_tests::alone::Alone;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{Said, drawn, ended, weaver_on};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
@@ -21,7 +21,7 @@ const LEFT: &str = "nothing of Config Weaver is left in this cluster";
 
 /// A cluster with everything: copies in two namespaces, a Secret with a token, a grant, and what others have made.
 struct Cluster {
-    alone: Alone,
+    alone: OwnOperator,
     world: World,
     team: String,
     foo: String,
@@ -29,7 +29,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(name: &str) -> Self {
-        let alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+        let alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
         let world = alone.world(name);
         let (team, foo) = world.synced().await;
         world.grant_writer(&team, "tokens").await;

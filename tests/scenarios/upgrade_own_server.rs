@@ -4,8 +4,8 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use serde_json::{Value, json};
 use weaver_api::ownership::{FINALIZER, SYNC_UID_LABEL};
 use weaver_api::{v1alpha1, v1beta1};
-use weaver_tests::alone::Alone;
-use weaver_tests::own::Own;
+use weaver_tests::alone::OwnOperator;
+use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
@@ -13,7 +13,7 @@ const UPSTREAM: &str = "configmapsync.io/finalizer";
 
 /// What upstream has left: its definition, a resource with its finalizer, and its marks on source and copies.
 struct Upstream {
-    alone: Alone,
+    alone: OwnOperator,
     world: World,
     team: String,
     foo: String,
@@ -22,7 +22,7 @@ struct Upstream {
 
 impl Upstream {
     async fn start(name: &str) -> Self {
-        let own = Own::start().await;
+        let own = OwnServer::start().await;
         own.apply("tests/fixtures/upstream-crd.yaml");
         // The world is made before ours is installed, so that everything is stored as upstream stored it.
         let world = World::on(own.client.clone(), name, own.logs());
@@ -53,12 +53,12 @@ impl Upstream {
         let status = json!({"status": {"test": "kept"}});
         old.patch_status("sync", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
         own.install().await.unwrap();
-        let alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+        let alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
         Self { alone, world, team, foo, bar }
     }
 }
 
-fn old(own: &Own, namespace: &str) -> Api<DynamicObject> {
+fn old(own: &OwnServer, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(own.client.clone(), namespace, &ApiResource::erase::<v1alpha1::ConfigMapSync>(&()))
 }
 
@@ -146,12 +146,12 @@ async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_nothing_con
 }
 
 /// Changes the schema of v1beta1 below `spec` as another release would have it.
-fn other_release(own: &Own, patch: &Value) {
+fn other_release(own: &OwnServer, patch: &Value) {
     let patch = patch.to_string();
     own.kubectl(&["patch", "crd", "configmapsyncs.weaver.example.com", "--type=json", "-p", &patch]);
 }
 
-async fn create_when_accepted(own: &Own, namespace: &str, name: &str, spec: Value) {
+async fn create_when_accepted(own: &OwnServer, namespace: &str, name: &str, spec: Value) {
     let api: Api<DynamicObject> = Api::namespaced_with(
         own.client.clone(),
         namespace,
@@ -170,7 +170,7 @@ const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/prop
 
 #[tokio::test]
 async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "newer-release", own.logs());
     let team = world.tenant().await;
@@ -188,7 +188,7 @@ async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
             .iter()
             .any(|one| one.warnings.iter().any(|words| words.contains("conflictPolicy")))
     );
-    let _alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
 
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
@@ -214,7 +214,7 @@ async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
 
 #[tokio::test]
 async fn an_object_that_an_older_release_accepted_is_reported_and_can_still_be_written_to() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "older-release", own.logs());
     let team = world.tenant().await;
@@ -230,7 +230,7 @@ async fn an_object_that_an_older_release_accepted_is_reported_and_can_still_be_w
     spec["resyncSeconds"] = json!(10);
     create_when_accepted(&own, &team, "large", spec).await;
     own.install().await.unwrap();
-    let _alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
     let ready = world.condition(&team, "large", "Ready", "False", "InvalidSpec").await;
     for words in ["spec.targets.namespaces", "1001", "spec.resyncSeconds"] {
         assert!(ready.message.contains(words), "{words:?} is not in: {}", ready.message);

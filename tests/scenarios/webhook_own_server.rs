@@ -11,8 +11,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use weaver_installer as installer;
-use weaver_tests::alone::Alone;
-use weaver_tests::own::Own;
+use weaver_tests::alone::OwnOperator;
+use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
@@ -21,7 +21,7 @@ fn bystander(_: Client) -> Hooks {
 }
 
 /// A world with one sync created at v1alpha1 and one at v1beta1, both done.
-async fn two_syncs(alone: &Alone, name: &str) -> (World, String, String, String) {
+async fn two_syncs(alone: &OwnOperator, name: &str) -> (World, String, String, String) {
     let world = alone.world(name);
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;
@@ -32,7 +32,7 @@ async fn two_syncs(alone: &Alone, name: &str) -> (World, String, String, String)
 
 #[tokio::test]
 async fn without_the_webhook_what_is_stored_at_v1beta1_continues_and_v1alpha1_says_why_not() {
-    let mut alone = Alone::start(bystander).await;
+    let mut alone = OwnOperator::start(bystander).await;
     let (world, team, foo, bar) = two_syncs(&alone, "webhook-down").await;
     alone.own.webhook.kill();
 
@@ -78,7 +78,7 @@ async fn without_the_webhook_what_is_stored_at_v1beta1_continues_and_v1alpha1_sa
 
 #[tokio::test]
 async fn a_namespace_with_syncs_can_be_deleted_without_the_webhook() {
-    let mut alone = Alone::start(bystander).await;
+    let mut alone = OwnOperator::start(bystander).await;
     let (world, team, ..) = two_syncs(&alone, "namespace-goes").await;
     alone.own.webhook.kill();
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
@@ -101,7 +101,7 @@ async fn newcomer(webhook: &installer::Webhook) -> Result<String, kube::Error> {
 
 #[tokio::test]
 async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fails() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "renewal", own.logs());
     let team = world.namespace("team").await;
@@ -157,7 +157,7 @@ async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fai
 #[tokio::test]
 #[ignore = "a measurement, not a check"]
 async fn measure_a_list_of_1000_at_v1alpha1_after_a_restart_of_the_api_server() {
-    let mut own = Own::start().await;
+    let mut own = OwnServer::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "thousand", own.logs());
     let team = world.namespace("team").await;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use weaver_devstack::ports;
 use weaver_devstack::server::ServerBinary;
 use weaver_tests::alone::Operator;
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::world::{eventually, given};
 
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
@@ -23,7 +23,7 @@ const NAME: &str = "weaver-webhook";
 
 /// What is done with the definitions on a server whose webhook is behind its Service, at this port.
 struct Cluster {
-    own: Own,
+    own: OwnServer,
     port: u16,
 }
 
@@ -32,7 +32,7 @@ impl Cluster {
         let binary = ServerBinary::from_environment().unwrap();
         // With it, the API server would look for pods behind a Service.
         let direct = ["--kube-apiserver-arg=enable-aggregator-routing=false"];
-        let own = Own::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), |options| {
+        let own = OwnServer::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), |options| {
             options.audit().extra_args(direct)
         })
         .await;

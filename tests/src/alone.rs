@@ -9,15 +9,15 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::metrics::{Metrics, health};
-use crate::own::Own;
+use crate::own::OwnServer;
 use crate::proxy::{Hooks, Proxy};
-use crate::wire::Wire;
+use crate::wire::Link;
 use crate::world::{World, eventually, given};
 
 /// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy or over a wire.
-pub struct Alone {
+pub struct OwnOperator {
     /// The server, not through the proxy.
-    pub own: Own,
+    pub own: OwnServer,
     pub operator: Operator,
     _proxy: Option<Proxy>,
 }
@@ -135,7 +135,7 @@ impl Drop for Operator {
     }
 }
 
-impl Alone {
+impl OwnOperator {
     /// Starts everything; each request of the operator passes `hook` first.
     pub async fn start<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H) -> Self {
         Self::start_with(hook, &[]).await
@@ -147,7 +147,7 @@ impl Alone {
     }
 
     /// An operator on a server where the definitions are installed already.
-    pub async fn on<H: Into<Hooks>>(own: Own, hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
+    pub async fn on<H: Into<Hooks>>(own: OwnServer, hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
         let config = Config::from_custom_kubeconfig(
             Kubeconfig::read_from(own.server.kubeconfig()).unwrap(),
             &KubeConfigOptions::default(),
@@ -159,13 +159,13 @@ impl Alone {
     }
 
     /// Starts everything, with an operator that reaches the server, TLS and all, over a wire.
-    pub async fn behind_wire(flags: &[&str]) -> (Self, Wire) {
+    pub async fn behind_wire(flags: &[&str]) -> (Self, Link) {
         let own = installed().await;
-        let wire = Wire::start(own.server.port()).await;
+        let wire = Link::start(own.server.port()).await;
         (Self::by(own.cluster_at(wire.address), own, flags, None).await, wire)
     }
 
-    async fn by(way: Cluster, own: Own, flags: &[&str], proxy: Option<Proxy>) -> Self {
+    async fn by(way: Cluster, own: OwnServer, flags: &[&str], proxy: Option<Proxy>) -> Self {
         own.apply("deploy/rbac/operator.yaml");
         let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
@@ -202,8 +202,8 @@ fn owned(flags: &[&str]) -> Vec<String> {
 }
 
 /// A server with our definitions.
-async fn installed() -> Own {
-    let own = Own::start().await;
+async fn installed() -> OwnServer {
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     own
 }

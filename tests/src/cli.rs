@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use weaver_devstack::server::ServerBinary;
 
-use crate::own::Own;
+use crate::own::OwnServer;
 use crate::terminal::Terminal;
 use crate::world::given;
 
@@ -63,7 +63,7 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
 
 /// `weaver` as the administrator of a server of the test's own.
 #[must_use]
-pub fn weaver_on(own: &Own, arguments: &[&str]) -> Command {
+pub fn weaver_on(own: &OwnServer, arguments: &[&str]) -> Command {
     let mut command = program("weaver", arguments);
     command.env("KUBECONFIG", own.server.kubeconfig());
     command

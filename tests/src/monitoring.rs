@@ -6,7 +6,7 @@ use serde_json::Value;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
-use weaver_operator::metrics::{self, Identity, Metrics, Snapshot};
+use weaver_operator::metrics::{self, Metrics, RequestIdentity, Snapshot};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,7 +86,7 @@ pub fn operator_page() -> String {
     let metrics = Metrics::default();
     let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD];
     let codes = [200, 400, 401, 403, 404, 409, 429, 500].map(|code| StatusCode::from_u16(code).ok());
-    for identity in [Identity::Operator, Identity::Tenant, Identity::Lease] {
+    for identity in [RequestIdentity::Operator, RequestIdentity::Tenant, RequestIdentity::Lease] {
         for code in codes.into_iter().chain([None]) {
             for method in &methods {
                 metrics.asked(identity, method, false, code);

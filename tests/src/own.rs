@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TOKEN_SECONDS: i64 = 12 * 3_600;
 
 /// A disposable server and a webhook; nothing is installed.
-pub struct Own {
+pub struct OwnServer {
     pub client: Client,
     pub server: Server,
     pub webhook: Webhook,
@@ -43,7 +43,7 @@ pub struct Webhook {
     log: PathBuf,
 }
 
-impl Own {
+impl OwnServer {
     /// Starts both, the server with its audit log.
     pub async fn start() -> Self {
         let binary = ServerBinary::from_environment().unwrap();

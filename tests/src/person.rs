@@ -16,7 +16,7 @@ use crate::proxy::{Hooks, Proxy};
 use crate::world::{World, given};
 
 /// Someone whom the cluster knows by name and by one group.
-pub struct Person {
+pub struct User {
     /// The name, which no one else has.
     pub name: String,
     /// The group, of which no one else is.
@@ -24,7 +24,7 @@ pub struct Person {
     pub client: Client,
 }
 
-impl Person {
+impl User {
     /// Someone on the shared server who may do everything with objects of our kinds in `namespace`, and nothing else.
     pub async fn new(world: &World, namespace: &str, name: &str) -> Self {
         Self::by(&given("WEAVER_TEST_KUBECONFIG"), world, namespace, name).await

@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::json;
 
 use crate::alone::Operator;
-use crate::own::Own;
+use crate::own::OwnServer;
 
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
 
 /// The files that the kubelet mounts for this account, in a new directory.
-async fn mounted(own: &Own, name: &str, account: &str) -> PathBuf {
+async fn mounted(own: &OwnServer, name: &str, account: &str) -> PathBuf {
     let kubeconfig = json!(own.kubeconfig_of(NAMESPACE, account).await);
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
     let ca = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"].clone();
@@ -29,7 +29,7 @@ async fn mounted(own: &Own, name: &str, account: &str) -> PathBuf {
 }
 
 /// Runs the one container of the pod; its log is `NAME.log`. The values of these flags are others here.
-pub async fn start(own: &Own, name: &str, pod: &PodSpec, instead: &[(&str, &str)]) -> Operator {
+pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str, &str)]) -> Operator {
     assert_eq!(pod.automount_service_account_token, Some(true));
     let account = mounted(own, name, pod.service_account_name.as_deref().unwrap()).await;
     let container = container(pod);

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// A running wire; ends when dropped.
-pub struct Wire {
+pub struct Link {
     pub address: SocketAddr,
     state: Arc<State>,
     _task: JoinSet<()>,
@@ -33,7 +33,7 @@ struct State {
     delay: AtomicU64,
 }
 
-impl Wire {
+impl Link {
     /// To the API server on this port of the loopback address.
     pub async fn start(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

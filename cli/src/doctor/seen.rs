@@ -29,7 +29,7 @@ impl Location {
     }
 }
 
-/// A finding and its side.
+/// A finding and where it was seen.
 #[derive(Clone, Debug, Serialize)]
 pub struct LocatedFinding {
     pub location: Location,

@@ -68,12 +68,12 @@ fn verdict(seen: &[LocatedFinding]) -> String {
 pub fn json(seen: &[LocatedFinding]) -> anyhow::Result<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Report<'a> {
+    struct JsonReport<'a> {
         exit_code: u8,
         findings: &'a [LocatedFinding],
     }
     let findings: Vec<_> = seen.iter().map(|seen| seen.finding.clone()).collect();
-    let report = Report { exit_code: exit_code::of(&findings), findings: seen };
+    let report = JsonReport { exit_code: exit_code::of(&findings), findings: seen };
     let text = serde_json::to_string_pretty(&report).context("writing the findings as JSON")?;
     Ok(finding_text::clean_json(&text) + "\n")
 }

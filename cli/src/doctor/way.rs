@@ -42,7 +42,7 @@ pub struct Way {
     is_overloaded: bool,
 }
 
-/// Goes it as far as it leads.
+/// Follows the path until the first failure.
 pub async fn look(is_node: bool, is_overloaded: bool) -> Way {
     let mut way = Way { seen: Vec::new(), client: None, is_node, is_overloaded };
     way.client = way.go().await;

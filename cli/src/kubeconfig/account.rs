@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use weaver_diagnostics::shell::quoted;
 use weaver_tenant::Account;
 
-use super::refusal::Refusal;
+use super::refusal::KubeconfigRefusal;
 
 /// The token, and when it ends.
 pub struct Credential {
@@ -64,7 +64,7 @@ pub async fn mint(
             "{kubectl} create clusterrolebinding {namespace}-{name}-view --clusterrole=view \
              --serviceaccount={namespace}:{name}"
         ));
-        return Err(Refusal(lines).into());
+        return Err(KubeconfigRefusal(lines).into());
     }
     let seconds = i64::from(days) * 24 * 60 * 60;
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use weaver_diagnostics::kubeconfig_export::ExportedContext;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_diagnostics::kubeconfig_export::SourceContext;
 use weaver_diagnostics::san::{ServingName, is_inner};
 use weaver_host::platform;
 use weaver_tenant::Account;
@@ -43,7 +43,7 @@ pub struct ExportAll {
 pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(&arguments.kubeconfig, denied).map_err(refused_file)?;
-    let source = ExportedContext::read(&text).map_err(refusal)?;
+    let source = SourceContext::read(&text).map_err(refusal)?;
     let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
     // Every certificate of k3s has this one.

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding::{K3S_STATUS, RESTART_K3S, Severity};
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
 use weaver_diagnostics::kubeconfig_export::lint::lint;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext, K3S_KUBECONFIG};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, K3S_KUBECONFIG, SourceContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_tenant::Account;
@@ -124,7 +124,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
 }
 
 /// What the administrator's file has to export.
-fn read(path: &Path) -> anyhow::Result<ExportedContext> {
+fn read(path: &Path) -> anyhow::Result<SourceContext> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(path, denied).map_err(refused_file)?;
     let findings = lint(&text);
@@ -133,7 +133,7 @@ fn read(path: &Path) -> anyhow::Result<ExportedContext> {
             finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
         return Err(refusal(format!("{}{remedy}", finding.message)));
     }
-    let source = ExportedContext::read(&text).map_err(refusal)?;
+    let source = SourceContext::read(&text).map_err(refusal)?;
     for finding in findings {
         // The export itself is the remedy.
         note!("note: {}", finding.message);
@@ -144,7 +144,7 @@ fn read(path: &Path) -> anyhow::Result<ExportedContext> {
 /// The address of the server that proves the name which the exported file will verify.
 async fn prove(
     arguments: &Export,
-    source: &ExportedContext,
+    source: &SourceContext,
     tls_server_name: Option<&ServingName>,
 ) -> anyhow::Result<Option<IpAddr>> {
     let file = arguments.k3d.as_ref().map_or_else(

@@ -16,7 +16,7 @@ use tokio::process::Command;
 use weaver_diagnostics::finding::RESTART_K3S;
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::HandshakeOutcome;
 use weaver_diagnostics::shell::quoted;
@@ -119,7 +119,7 @@ pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> 
     let path =
         arguments.merge.clone().or_else(default_kubeconfig).context("name a kubeconfig with --merge")?;
     let text = TextFile::new(format!("what {from} sent"), exported(arguments, from, &name).await?);
-    let source = ExportedContext::read(&text).map_err(refusal)?;
+    let source = SourceContext::read(&text).map_err(refusal)?;
     if let Some(announced) = &target.ca {
         authority::is_announced(&source.ca_data, announced, from).map_err(refusal)?;
     }
@@ -143,7 +143,7 @@ pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> 
 }
 
 /// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.
-fn is_as_asked(source: &ExportedContext, name: &ServingName) -> Result<(), String> {
+fn is_as_asked(source: &SourceContext, name: &ServingName) -> Result<(), String> {
     if source.server.host.parse().as_ref() != Ok(name) {
         return Err(format!("leads to another server than {name}: it is not used"));
     }
@@ -193,7 +193,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
 
 /// Does the name lead to that cluster from here? A note where that is not known.
 async fn reached(
-    source: &ExportedContext,
+    source: &SourceContext,
     name: &ServingName,
     k3d: Option<&str>,
 ) -> anyhow::Result<Option<String>> {

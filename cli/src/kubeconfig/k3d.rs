@@ -8,17 +8,17 @@ use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3d::cluster::Cluster;
 use weaver_diagnostics::k3d::verdict;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_host::docker::{Engine, EngineError};
 
-use super::refusal::{Refusal, refusal};
+use super::refusal::{KubeconfigRefusal, refusal};
 
 /// What can be exported of the cluster, with the address at which this machine reaches its API server.
 ///
 /// # Errors
 /// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
-pub async fn source(cluster: &str) -> anyhow::Result<ExportedContext> {
+pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
     let unread = |error: EngineError| refused_by(&verdict::unread(&error.socket, &error.why));
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
     let engine = engine.ok_or_else(|| refused_by(&verdict::no_engine()))?;
@@ -33,7 +33,7 @@ pub async fn source(cluster: &str) -> anyhow::Result<ExportedContext> {
     let file = file.ok_or_else(|| {
         refusal(format!("k3s in {} has not written its kubeconfig yet: try again in a moment", server.name))
     })?;
-    let mut source = ExportedContext::read(&file).map_err(refusal)?;
+    let mut source = SourceContext::read(&file).map_err(refusal)?;
     source.server = format!("https://{api}").parse().map_err(refusal)?;
     Ok(source)
 }
@@ -42,7 +42,7 @@ pub async fn source(cluster: &str) -> anyhow::Result<ExportedContext> {
 ///
 /// # Errors
 /// The kubeconfig cannot be used.
-pub async fn client(source: &ExportedContext) -> anyhow::Result<Client> {
+pub async fn client(source: &SourceContext) -> anyhow::Result<Client> {
     // A name that each certificate of k3s has, whatever address the engine publishes.
     let served = ServingName::Dns("kubernetes".to_owned());
     let host = source.server.host.parse().map_err(|_| refusal("the address of the API server"))?;
@@ -64,5 +64,6 @@ pub async fn client(source: &ExportedContext) -> anyhow::Result<Client> {
 fn refused_by(finding: &Finding) -> anyhow::Error {
     let Some(remedy) = &finding.remedy else { return refusal(&finding.message) };
     let first = format!("{}: {}", finding.message, remedy.explain);
-    Refusal(std::iter::once(first).chain(remedy.commands.iter().map(ToString::to_string)).collect()).into()
+    KubeconfigRefusal(std::iter::once(first).chain(remedy.commands.iter().map(ToString::to_string)).collect())
+        .into()
 }

@@ -12,7 +12,7 @@ use clap::Args;
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 
 use super::arguments::{entry_name, host};
 use super::deliver::merged;
@@ -53,7 +53,7 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
         )));
     }
     let text = file::read(&arguments.file, "run this as its owner").map_err(refused_file)?;
-    let read = ExportedContext::read(&text);
+    let read = SourceContext::read(&text);
     let is_raw = read.as_ref().is_ok_and(|source| source.context == K3S_NAME);
     let findings = lint_for_use(&text, None, false);
     let is_bad = |finding: &&Finding| finding.severity() == Severity::Fail || is_raw;

@@ -12,11 +12,11 @@ pub const REFUSED: u8 = 10;
 /// Nothing was written, and trying again does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n  "))]
-pub struct Refusal(pub Vec<String>);
+pub struct KubeconfigRefusal(pub Vec<String>);
 
 /// The error of something that must not be done.
 pub fn refusal(why: impl Display) -> anyhow::Error {
-    Refusal(vec![why.to_string()]).into()
+    KubeconfigRefusal(vec![why.to_string()]).into()
 }
 
 /// A file that was not read or written.

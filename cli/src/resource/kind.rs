@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_of_another_kind_is_refused_with_who_takes_it() {
+    fn a_manifest_of_another_kind_is_refused_naming_the_command_that_takes_it() {
         let of = |version: &str, kind: &str| Kind::of(&json!({"apiVersion": version, "kind": kind}));
         assert_eq!(of("weaver.example.com/v1beta1", "ConfigMapSync"), Ok(Kind::ConfigMapSync));
         assert_eq!(of("weaver.example.com/v1beta1", "ServiceToken"), Ok(Kind::ServiceToken));

@@ -141,7 +141,7 @@ pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
         return Ok(());
     }
     let place = kind.key(field(object, "namespace"), field(object, "name"));
-    let mut lines = vec![format!("{place} cannot be as it is written; nothing was changed:")];
+    let mut lines = vec![format!("{place} is not valid; nothing was changed:")];
     lines.extend(faults.iter().map(ToString::to_string));
     Err(Lines(lines).into())
 }
@@ -228,10 +228,7 @@ mod tests {
         broken["spec"]["resyncSeconds"] = json!(61);
         broken["spec"]["source"] = json!({});
         let said = said(broken);
-        assert!(
-            said.contains("ConfigMapSync d/a cannot be as it is written; nothing was changed:"),
-            "{said}"
-        );
+        assert!(said.contains("ConfigMapSync d/a is not valid; nothing was changed:"), "{said}");
         assert_eq!(said.matches("\n  spec.").count(), 3, "{said}");
     }
 }

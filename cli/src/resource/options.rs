@@ -48,7 +48,7 @@ pub struct Selectors {
 #[derive(Args)]
 pub struct DryRun {
     /// Validate on the API server without writing
-    #[arg(long, value_name = "server", num_args = 0..=1, require_equals = true, default_missing_value = "server")]
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<Judge>,
 }
 

@@ -114,14 +114,14 @@ const DRAW: Duration = Duration::from_millis(250);
 const AGES: u32 = 20;
 
 /// The table of a terminal.
-struct Table {
+struct DrawnTable {
     screen: Screen,
-    rows: LiveTable,
+    table: LiveTable,
     /// Times that it need not have been drawn.
     idle: u32,
 }
 
-impl Table {
+impl DrawnTable {
     /// Draws what has changed. Returns whether there still is a terminal.
     fn draw(&mut self) -> anyhow::Result<bool> {
         if self.idle > 0 && self.idle < AGES {
@@ -129,14 +129,14 @@ impl Table {
             return Ok(true);
         }
         self.idle = 1;
-        self.screen.draw(&self.rows.lines(self.screen.size(), Timestamp::now()))
+        self.screen.draw(&self.table.lines(self.screen.size(), Timestamp::now()))
     }
 }
 
 /// What a user sees of the watch. What returns a `bool` says whether someone still reads.
 struct WatchOutput {
     /// On a terminal, instead of lines.
-    table: Option<Table>,
+    drawn: Option<DrawnTable>,
     writer: Writer,
     /// The first list was complete.
     has_begun: bool,
@@ -151,9 +151,9 @@ impl WatchOutput {
     ) -> anyhow::Result<bool> {
         let is_first = !mem::replace(&mut self.has_begun, true);
         self.last_error.clear();
-        if let Some(table) = &mut self.table {
-            table.idle = 0;
-            table.rows.take(changes);
+        if let Some(drawn) = &mut self.drawn {
+            drawn.idle = 0;
+            drawn.table.take(changes);
             return Ok(true);
         }
         if is_first && changes.is_empty() {
@@ -164,9 +164,9 @@ impl WatchOutput {
 
     fn failure(&mut self, error: &watcher::Error) {
         let said = error.to_string();
-        if let Some(table) = &mut self.table {
-            table.idle = 0;
-            table.rows.fails(&said);
+        if let Some(drawn) = &mut self.drawn {
+            drawn.idle = 0;
+            drawn.table.fails(&said);
         } else if said != self.last_error {
             note!("the watch failed and is retried: {said}");
         }
@@ -174,7 +174,7 @@ impl WatchOutput {
     }
 
     fn draw(&mut self) -> anyhow::Result<bool> {
-        self.table.as_mut().map_or(Ok(true), Table::draw)
+        self.drawn.as_mut().map_or(Ok(true), DrawnTable::draw)
     }
 }
 
@@ -204,9 +204,9 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
     let screen = if output == Format::Table { Screen::of_stdout() } else { None };
-    let rows = LiveTable::new(kind, store.namespace.clone());
-    let table = screen.map(|screen| Table { screen, rows, idle: 1 });
-    let mut output = WatchOutput { table, writer, has_begun: false, last_error: String::new() };
+    let table = LiveTable::new(kind, store.namespace.clone());
+    let drawn = screen.map(|screen| DrawnTable { screen, table, idle: 1 });
+    let mut output = WatchOutput { drawn, writer, has_begun: false, last_error: String::new() };
     let mut draw = tokio::time::interval(DRAW);
     loop {
         let has_reader = tokio::select! {
@@ -223,11 +223,11 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
                 None => anyhow::bail!("the watch has ended: run it again"),
             },
             done = &mut interrupted => {
-                output.table.map_or(Ok(()), |table| table.screen.leave())?;
+                output.drawn.map_or(Ok(()), |drawn| drawn.screen.leave())?;
                 return done.map(|()| ExitCode::SUCCESS).context("cannot wait for Ctrl-C");
             }
             () = &mut no_one => false,
-            _ = draw.tick(), if output.table.is_some() => output.draw()?,
+            _ = draw.tick(), if output.drawn.is_some() => output.draw()?,
         };
         if !has_reader {
             return Ok(ExitCode::SUCCESS);

@@ -95,14 +95,14 @@ impl Tally {
 
 /// All that was read so far.
 #[derive(Default)]
-struct ClusterState {
+struct PartialStatus {
     leadership: Option<Box<Leadership>>,
     syncs: Tally,
     resources: Tally,
     tokens: Tally,
 }
 
-impl ClusterState {
+impl PartialStatus {
     fn take(&mut self, news: News) {
         match news {
             News::Leadership(leadership) => self.leadership = Some(leadership),
@@ -129,15 +129,15 @@ impl ClusterState {
 }
 
 /// Where it is shown.
-enum Display {
+enum StatusOutput {
     Terminal(Screen),
     /// In this form, again when it is not what was last printed.
     Lines(Format, Option<Value>),
 }
 
-impl Display {
+impl StatusOutput {
     /// Returns whether there still is a reader.
-    fn show(&mut self, seen: &ClusterState, now: Timestamp) -> anyhow::Result<bool> {
+    fn show(&mut self, seen: &PartialStatus, now: Timestamp) -> anyhow::Result<bool> {
         let Some(status) = seen.status(now) else { return Ok(true) };
         let trouble = seen.trouble();
         match self {
@@ -197,8 +197,8 @@ pub async fn run(format: Format) -> anyhow::Result<()> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut show = tokio::time::interval(SHOW);
     let screen = if format == Format::Table { Screen::of_stdout() } else { None };
-    let mut shown = screen.map_or(Display::Lines(format, None), Display::Terminal);
-    let mut seen = ClusterState::default();
+    let mut shown = screen.map_or(StatusOutput::Lines(format, None), StatusOutput::Terminal);
+    let mut seen = PartialStatus::default();
     loop {
         tokio::select! {
             Some(news) = news.next() => seen.take(news),
@@ -206,7 +206,7 @@ pub async fn run(format: Format) -> anyhow::Result<()> {
                 return Ok(());
             },
             done = &mut interrupted => {
-                if let Display::Terminal(screen) = shown {
+                if let StatusOutput::Terminal(screen) = shown {
                     screen.leave()?;
                 }
                 return done.context("cannot wait for Ctrl-C");
@@ -276,8 +276,8 @@ mod tests {
         format!("2026-01-01T00:00:{seconds:02}Z").parse().unwrap()
     }
 
-    fn seen() -> ClusterState {
-        let mut seen = ClusterState::default();
+    fn seen() -> PartialStatus {
+        let mut seen = PartialStatus::default();
         let renewed = "2026-01-01T00:00:00.000000Z";
         seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
         seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Added(sync("a", "False"))])));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn what_was_counted_follows_what_changes_and_stays_while_nothing_can_be_read() {
         let mut seen = seen();
-        let text = |seen: &ClusterState| table(&seen.status(at(9)).unwrap(), at(9));
+        let text = |seen: &PartialStatus| table(&seen.status(at(9)).unwrap(), at(9));
         assert!(text(&seen).contains("syncs      0 of 1 ready\n"), "{}", text(&seen));
         assert!(text(&seen).contains("tokens     unknown: forbidden\\n\\u{1b}[2J\n"), "{}", text(&seen));
         assert!(seen.trouble().is_empty(), "it is said once");

@@ -102,7 +102,7 @@ impl fmt::Display for PlannedStep {
             Self::Replace(_) => f.write_str("is a copy that can only be deleted and created again"),
             Self::Delete => f.write_str("is a copy that the spec does not ask for, and would be deleted"),
             Self::Release => f.write_str(
-                "existed before it was adopted, and is no target any more: it would become an ordinary object",
+                "existed before it was adopted, and is no longer a target: it would become an ordinary object",
             ),
             Self::Refuse(why) => write!(f, "is not touched: {why}"),
             Self::Unknown(why) => f.write_str(why),

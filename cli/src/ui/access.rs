@@ -40,12 +40,12 @@ pub enum Admission {
     Allowed,
     /// It has the token of the address, which nothing had before: it gets the cookie.
     First,
-    Refused(Refusal),
+    Refused(Denial),
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Refusal {
+pub enum Denial {
     /// It asks for another host.
     Host,
     /// It comes from another page.
@@ -56,7 +56,7 @@ pub enum Refusal {
     Credential,
 }
 
-impl Refusal {
+impl Denial {
     pub fn why(self) -> &'static str {
         match self {
             Self::Host => "this page is served to 127.0.0.1 and localhost only",
@@ -107,17 +107,15 @@ impl Access {
     pub fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admission {
         match self.judge(method, uri, headers) {
             // Of two at once, one is the first.
-            Admission::First if self.is_used.swap(true, Ordering::SeqCst) => {
-                Admission::Refused(Refusal::Used)
-            }
+            Admission::First if self.is_used.swap(true, Ordering::SeqCst) => Admission::Refused(Denial::Used),
             admission => admission,
         }
     }
 
     fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admission {
-        let Some(host) = self.host(uri, headers) else { return Admission::Refused(Refusal::Host) };
+        let Some(host) = self.host(uri, headers) else { return Admission::Refused(Denial::Host) };
         if !is_own_origin(headers, host) {
-            return Admission::Refused(Refusal::Origin);
+            return Admission::Refused(Denial::Origin);
         }
         let is_here = uri.path().starts_with(&self.prefix);
         if is_here && self.has_cookie(headers) {
@@ -127,19 +125,19 @@ impl Access {
             return if is_own_site && (says_origin || *method != Method::POST) {
                 Admission::Allowed
             } else {
-                Admission::Refused(Refusal::Origin)
+                Admission::Refused(Denial::Origin)
             };
         }
         let token = uri.query().and_then(|query| query.strip_prefix("token="));
         match token {
             Some(token) if is_here && *method == Method::GET && is_equal(token, &self.token) => {
                 if self.is_used.load(Ordering::SeqCst) {
-                    Admission::Refused(Refusal::Used)
+                    Admission::Refused(Denial::Used)
                 } else {
                     Admission::First
                 }
             }
-            _ => Admission::Refused(Refusal::Credential),
+            _ => Admission::Refused(Denial::Credential),
         }
     }
 
@@ -211,7 +209,7 @@ mod tests {
         map
     }
 
-    fn refused(why: Refusal) -> Admission {
+    fn refused(why: Denial) -> Admission {
         Admission::Refused(why)
     }
 
@@ -220,11 +218,11 @@ mod tests {
         let access = Access::new(4000).unwrap();
         let uri: Uri = access.address().strip_prefix("http://127.0.0.1:4000").unwrap().parse().unwrap();
         let first = |headers: &HeaderMap| access.admit(&Method::GET, &uri, headers);
-        assert_eq!(first(&headers(&[("host", "evil.test:4000")])), refused(Refusal::Host));
-        assert_eq!(first(&headers(&[HOST, ("origin", "http://evil.test")])), refused(Refusal::Origin));
+        assert_eq!(first(&headers(&[("host", "evil.test:4000")])), refused(Denial::Host));
+        assert_eq!(first(&headers(&[HOST, ("origin", "http://evil.test")])), refused(Denial::Origin));
         // From a file that leads here, and typed into another program.
         assert_eq!(first(&headers(&[HOST, (SITE, "cross-site")])), Admission::First);
-        assert_eq!(first(&headers(&[HOST])), refused(Refusal::Used));
+        assert_eq!(first(&headers(&[HOST])), refused(Denial::Used));
         let cookie = access.cookie();
         let cookie = cookie.split(';').next().unwrap();
         assert_eq!(first(&headers(&[HOST, ("cookie", cookie)])), Admission::Allowed, "opened again");
@@ -244,25 +242,21 @@ mod tests {
             (Method::GET, vec![HOST, ("cookie", two.as_str())], Admission::Allowed),
             (Method::GET, vec![HOST, cookie, (SITE, "same-origin")], Admission::Allowed),
             (Method::POST, vec![HOST, cookie, own], Admission::Allowed),
-            (Method::GET, vec![HOST], refused(Refusal::Credential)),
-            (Method::GET, vec![HOST, ("cookie", "weaver-ui=")], refused(Refusal::Credential)),
-            (Method::GET, vec![cookie], refused(Refusal::Host)),
-            (Method::GET, vec![("host", "127.0.0.1"), cookie], refused(Refusal::Host)),
-            (Method::GET, vec![("host", "evil.test:4000"), cookie], refused(Refusal::Host)),
-            (Method::GET, vec![("host", "127.0.0.1:4000.evil.test"), cookie], refused(Refusal::Host)),
-            (Method::GET, vec![HOST, HOST, cookie], refused(Refusal::Host)),
-            (Method::GET, vec![HOST, cookie, (SITE, "same-site")], refused(Refusal::Origin)),
-            (Method::GET, vec![HOST, cookie, (SITE, "cross-site")], refused(Refusal::Origin)),
-            (Method::POST, vec![HOST, cookie], refused(Refusal::Origin)),
-            (Method::POST, vec![HOST, cookie, ("origin", "null")], refused(Refusal::Origin)),
-            (
-                Method::POST,
-                vec![HOST, cookie, ("origin", "https://127.0.0.1:4000")],
-                refused(Refusal::Origin),
-            ),
-            (Method::POST, vec![HOST, cookie, ("origin", "http://127.0.0.1:4001")], refused(Refusal::Origin)),
-            (Method::POST, vec![HOST, cookie, ("origin", "http://localhost:4000")], refused(Refusal::Origin)),
-            (Method::POST, vec![HOST, cookie, own, own], refused(Refusal::Origin)),
+            (Method::GET, vec![HOST], refused(Denial::Credential)),
+            (Method::GET, vec![HOST, ("cookie", "weaver-ui=")], refused(Denial::Credential)),
+            (Method::GET, vec![cookie], refused(Denial::Host)),
+            (Method::GET, vec![("host", "127.0.0.1"), cookie], refused(Denial::Host)),
+            (Method::GET, vec![("host", "evil.test:4000"), cookie], refused(Denial::Host)),
+            (Method::GET, vec![("host", "127.0.0.1:4000.evil.test"), cookie], refused(Denial::Host)),
+            (Method::GET, vec![HOST, HOST, cookie], refused(Denial::Host)),
+            (Method::GET, vec![HOST, cookie, (SITE, "same-site")], refused(Denial::Origin)),
+            (Method::GET, vec![HOST, cookie, (SITE, "cross-site")], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie, ("origin", "null")], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie, ("origin", "https://127.0.0.1:4000")], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie, ("origin", "http://127.0.0.1:4001")], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie, ("origin", "http://localhost:4000")], refused(Denial::Origin)),
+            (Method::POST, vec![HOST, cookie, own, own], refused(Denial::Origin)),
         ] {
             let uri: Uri = access.prefix.parse().unwrap();
             assert_eq!(access.admit(&method, &uri, &twice(&pairs)), expected, "{method} {pairs:?}");
@@ -277,10 +271,10 @@ mod tests {
         let of = |uri: &str| {
             access.admit(&Method::GET, &uri.parse().unwrap(), &headers(&[HOST, ("cookie", &secret)]))
         };
-        assert_eq!(of("/"), refused(Refusal::Credential));
-        assert_eq!(of(&token), refused(Refusal::Credential));
-        assert_eq!(of("/favicon.ico"), refused(Refusal::Credential));
-        assert_eq!(of(&format!("http://evil.test{}", access.prefix)), refused(Refusal::Host));
+        assert_eq!(of("/"), refused(Denial::Credential));
+        assert_eq!(of(&token), refused(Denial::Credential));
+        assert_eq!(of("/favicon.ico"), refused(Denial::Credential));
+        assert_eq!(of(&format!("http://evil.test{}", access.prefix)), refused(Denial::Host));
         assert_eq!(of(&format!("http://127.0.0.1:4000{}", access.prefix)), Admission::Allowed);
     }
 

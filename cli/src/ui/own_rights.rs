@@ -174,19 +174,19 @@ mod tests {
         let missing: BTreeSet<_> =
             for_source(ObjectKind::SECRET, "foo", Some("registry")).into_iter().collect();
         let (role, binding) = roles(&account, &missing).remove(0);
-        let label =
+        let rights =
             |part: &GrantObject| needed(part).iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
         let rbac = "rbac.authorization.k8s.io";
         let name = role.name_any();
         assert_eq!(
-            label(&GrantObject::Binding(binding)),
+            rights(&GrantObject::Binding(binding)),
             [
                 format!("create rolebindings.{rbac} in namespace foo"),
                 format!("patch rolebindings.{rbac} \"{name}\" in namespace foo"),
             ]
         );
         assert_eq!(
-            label(&GrantObject::Role(role)),
+            rights(&GrantObject::Role(role)),
             [
                 format!("create roles.{rbac} in namespace foo"),
                 format!("patch roles.{rbac} \"{name}\" in namespace foo"),
@@ -211,7 +211,7 @@ mod tests {
             let all = parts.iter().copied().flat_map(needed);
             all.filter(|needed| needed.0.verb == verb).collect::<BTreeSet<_>>()
         };
-        let label =
+        let rights =
             |found: BTreeSet<Needed>| found.iter().map(|needed| needed.0.to_string()).collect::<Vec<_>>();
         let asked: BTreeSet<Needed> =
             parts.iter().copied().flat_map(|part| instead(part, &held("get"))).collect();
@@ -222,15 +222,15 @@ mod tests {
             asked.iter().find(is_it).cloned().into_iter().collect::<BTreeSet<_>>()
         };
         let none = BTreeSet::new();
-        assert_eq!(label(left(&parts, held("get"), &none)), [""; 0]);
+        assert_eq!(rights(left(&parts, held("get"), &none)), [""; 0]);
         // One of the two is not enough, and those of one namespace say nothing of another.
         for verb in ["escalate", "bind"] {
-            let left = label(left(&parts, held("get"), &of(verb, "foo")));
+            let left = rights(left(&parts, held("get"), &of(verb, "foo")));
             assert_eq!(left, ["get secrets \"registry\" in namespace foo"], "{verb}");
         }
         // To write the Role nothing stands in for.
         let create: BTreeSet<Needed> = held("create").into_iter().chain(held("get")).collect();
-        let left = label(left(&parts, create, &none));
+        let left = rights(left(&parts, create, &none));
         assert!(left.len() == 4 && left.iter().all(|right| right.starts_with("create role")), "{left:?}");
         assert!(
             parts.iter().copied().all(|part| instead(part, &none).is_empty()),

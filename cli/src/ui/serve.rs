@@ -160,7 +160,7 @@ async fn overview_page(State(app): State<App>) -> Response {
 
 async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, QueryRejection>) -> Response {
     let Ok(Query(selection)) = selection else {
-        let why = html! { p { "The address of this page has a part that is no number or no text." } };
+        let why = html! { p { "The address of this page has an invalid part." } };
         return app.failed(StatusCode::BAD_REQUEST, Tab::Syncs, "Not understood", &why);
     };
     let (unknown, is_known) = app.unknown(false);

@@ -55,7 +55,7 @@ pub struct Provenance {
 impl Provenance {
     pub fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
         let statement: Statement = serde_json::from_slice(bytes)
-            .context("it is no in-toto statement in JSON, or it is cut off; download it again")?;
+            .context("it is not an in-toto statement in JSON, or it is truncated; download it again")?;
         let Statement { kind, predicate_type, subject, predicate } = statement;
         ensure!(kind == STATEMENT, "it is `{kind}`, and {STATEMENT} is known here");
         ensure!(predicate_type == PREDICATE, "it says `{predicate_type}`, and {PREDICATE} is known here");
@@ -64,7 +64,7 @@ impl Provenance {
             let Some(sha256) = digest.remove("sha256") else { bail!("its subject {name} has no sha256") };
             ensure!(
                 subjects.insert(name.clone(), sha256.to_ascii_lowercase()).is_none(),
-                "its subject {name} is there twice"
+                "its subject {name} is listed twice"
             );
         }
         let materials = predicate.build_definition.resolved_dependencies;

@@ -38,7 +38,7 @@ pub fn key(text: &str) -> anyhow::Result<MinisignKey> {
         bail!("a public key of minisign has two lines, this file has {}", lines.len());
     };
     let (Ok(key), Some(id)) = (PublicKey::from_base64(line), id(line, KEY)) else {
-        bail!("`{line}` is no public key of minisign: 56 characters that begin with RW; copy it again");
+        bail!("`{line}` is not a minisign public key: 56 characters that begin with RW; copy it again");
     };
     Ok(MinisignKey { key, id })
 }
@@ -58,7 +58,7 @@ pub fn check(key: &MinisignKey, signature: &str, signed: &[u8]) -> anyhow::Resul
     let decoded = match Signature::decode(signature) {
         Ok(decoded) => decoded,
         Err(Error::UnsupportedAlgorithm) => bail!("it is of an algorithm that minisign does not have"),
-        Err(_) => bail!("it is no signature of minisign, or it was changed on its way; download it again"),
+        Err(_) => bail!("it is not a minisign signature, or was changed in transfer; download it again"),
     };
     match key.key.verify(signed, &decoded, false) {
         Ok(()) => Ok(decoded.trusted_comment().to_owned()),

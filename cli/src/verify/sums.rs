@@ -14,11 +14,11 @@ const DIGITS: usize = 64;
 pub fn parse(bytes: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
     ensure!(!bytes.is_empty(), "it is empty: download it again");
     let Ok(text) = std::str::from_utf8(bytes) else {
-        bail!("it is no text in UTF-8: download it again");
+        bail!("it is not UTF-8 text in UTF-8: download it again");
     };
     ensure!(
         !text.contains('\r'),
-        "its lines end with CR LF: it was changed on its way, by an editor or a transfer as text; download it again as it is"
+        "its lines end with CR LF: they were changed by an editor or a transfer in text mode; download it again in binary mode"
     );
     ensure!(text.ends_with('\n'), "it is cut off: its last line has no end; download it again");
     let mut sums = BTreeMap::new();
@@ -44,7 +44,7 @@ fn entry(line: &str) -> anyhow::Result<(String, &str)> {
     let Some(name) = name.strip_prefix([' ', '*']) else {
         bail!("between SHA-256 and name there are two blanks, or a blank and `*`");
     };
-    ensure!(is_below(name), "`{name}` is no name below the directory of the list: do not use this release");
+    ensure!(is_below(name), "`{name}` points outside the directory of SHA256SUMS: do not use this release");
     Ok((hash.to_ascii_lowercase(), name))
 }
 
@@ -87,7 +87,7 @@ mod tests {
             (format!("{HASH} a\n"), "two blanks"),
             (format!("{HASH}  a\n{HASH}  a\n"), "line 2: a is listed twice"),
             (name(""), "no name below"),
-            (name("../a"), "`../a` is no name below"),
+            (name("../a"), "`../a` points outside"),
             (name("a/../../b"), "no name below"),
             (name("/etc/passwd"), "no name below"),
             (name("a//b"), "no name below"),

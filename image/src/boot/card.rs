@@ -37,7 +37,7 @@ pub struct Edits {
 /// A card that is ready to be started from.
 #[derive(Debug)]
 pub struct Card {
-    place: Place,
+    place: CardSlot,
     overlay: Overlay,
     boot: Partition,
     key: SshKey,
@@ -46,12 +46,12 @@ pub struct Card {
 
 /// Where a card lies, and for how long.
 #[derive(Debug)]
-enum Place {
+enum CardSlot {
     Temporary(TempDir),
     Kept(PathBuf),
 }
 
-impl Place {
+impl CardSlot {
     fn path(&self) -> &Path {
         match self {
             Self::Temporary(dir) => dir.path(),
@@ -66,7 +66,7 @@ impl Card {
     /// # Errors
     /// When the image is none, the card too small, or `edits` cannot be made.
     pub fn new(image: &Path, size: u64, edits: &Edits) -> Result<Self> {
-        Self::at(Place::Temporary(temporary_dir()?), image, size, edits, None)
+        Self::at(CardSlot::Temporary(temporary_dir()?), image, size, edits, None)
     }
 
     /// Another new card, whose guest lets the same key in as this one's.
@@ -74,7 +74,7 @@ impl Card {
     /// # Errors
     /// As [`Self::new`].
     pub fn successor(&self, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
-        Self::at(Place::Temporary(temporary_dir()?), image, size, edits, Some(self.key.clone()))
+        Self::at(CardSlot::Temporary(temporary_dir()?), image, size, edits, Some(self.key.clone()))
     }
 
     /// The card in `dir`; made there if there is none yet.
@@ -84,10 +84,10 @@ impl Card {
     pub fn in_dir(dir: &Path, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
         files::make_dir(dir)?;
         let dir = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
-        Self::at(Place::Kept(dir), image, size, edits, None)
+        Self::at(CardSlot::Kept(dir), image, size, edits, None)
     }
 
-    fn at(place: Place, image: &Path, size: u64, edits: &Edits, key: Option<SshKey>) -> Result<Self> {
+    fn at(place: CardSlot, image: &Path, size: u64, edits: &Edits, key: Option<SshKey>) -> Result<Self> {
         let boot = boot_partition(image)?;
         let dir = place.path();
         let (path, origin_file) = (dir.join("card.qcow2"), dir.join("image"));
@@ -122,7 +122,7 @@ impl Card {
         let size = state.metadata().with_context(|| format!("cannot find {}", state.display()))?.len();
         let overlay = Overlay::create(&dir.path().join("card.qcow2"), state, size, self.boot)?;
         let (boot, key) = (self.boot, self.key.clone());
-        Ok(Self { place: Place::Temporary(dir), overlay, boot, key, fresh: false })
+        Ok(Self { place: CardSlot::Temporary(dir), overlay, boot, key, fresh: false })
     }
 
     /// The directory that it lies in.

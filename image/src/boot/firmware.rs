@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn magic() {
+    fn a_device_tree_is_known_by_its_magic_number() {
         let mut image = vec![0; 64];
         assert!(!is_arm64(&image));
         image[56..60].copy_from_slice(b"ARMd");

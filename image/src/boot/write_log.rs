@@ -26,7 +26,7 @@ pub const SECTOR: u64 = 512;
 
 /// One request of the guest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteRequest {
+pub struct LoggedRequest {
     /// Where on the card, in bytes.
     pub at: u64,
     /// How many bytes; 0 for a mere flush and for what writes nothing.
@@ -37,7 +37,7 @@ pub struct WriteRequest {
     data: u64,
 }
 
-impl WriteRequest {
+impl LoggedRequest {
     /// Whether it writes any of these bytes of the card.
     #[must_use]
     pub fn touches(&self, part: &Range<u64>) -> bool {
@@ -50,7 +50,7 @@ impl WriteRequest {
 pub struct WriteLog {
     path: PathBuf,
     file: File,
-    entries: Vec<WriteRequest>,
+    entries: Vec<LoggedRequest>,
 }
 
 impl WriteLog {
@@ -67,7 +67,7 @@ impl WriteLog {
 
     /// All of them, in their order.
     #[must_use]
-    pub fn entries(&self) -> &[WriteRequest] {
+    pub fn entries(&self) -> &[LoggedRequest] {
         &self.entries
     }
 
@@ -75,7 +75,7 @@ impl WriteLog {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn content(&self, entry: &WriteRequest) -> Result<Vec<u8>> {
+    pub fn content(&self, entry: &LoggedRequest) -> Result<Vec<u8>> {
         let mut content = vec![0; usize::try_from(entry.length)?];
         let read = self.file.read_exact_at(&mut content, entry.data);
         read.with_context(|| format!("cannot read the log of writes {}", self.path.display()))?;
@@ -86,7 +86,7 @@ impl WriteLog {
     ///
     /// # Errors
     /// When the log cannot be read or the card not written.
-    pub fn replay(&self, entry: &WriteRequest, card: &File) -> Result<()> {
+    pub fn replay(&self, entry: &LoggedRequest, card: &File) -> Result<()> {
         if entry.length == 0 {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl WriteLog {
     #[must_use]
     pub fn cuts(&self, part: Range<usize>, each_of: &Range<u64>) -> Vec<usize> {
         let entries = &self.entries[part.clone()];
-        let is_cut = |(_, entry): &(usize, &WriteRequest)| entry.is_barrier || entry.touches(each_of);
+        let is_cut = |(_, entry): &(usize, &LoggedRequest)| entry.is_barrier || entry.touches(each_of);
         let mut cuts: Vec<_> =
             entries.iter().enumerate().filter(is_cut).map(|(at, _)| part.start + at + 1).collect();
         if !part.is_empty() && cuts.last() != Some(&part.end) {
@@ -137,7 +137,7 @@ impl Lost {
     }
 
     /// How many bytes of this entry are on the card: all, none or, of one in eight, a part that ends with a sector.
-    pub fn kept(&mut self, entry: &WriteRequest) -> u64 {
+    pub fn kept(&mut self, entry: &LoggedRequest) -> u64 {
         match self.below(8) {
             0 => self.below(entry.length / SECTOR + 1) * SECTOR,
             1..=3 => 0,
@@ -155,7 +155,7 @@ impl Lost {
     }
 }
 
-fn entries(file: &File) -> Result<Vec<WriteRequest>> {
+fn entries(file: &File) -> Result<Vec<LoggedRequest>> {
     let size = file.metadata().context("cannot ask for its size")?.len();
     let [magic, version, count, sector] = words(file, 0)?;
     // A word of 32 bits; what follows is padding.
@@ -180,7 +180,7 @@ fn entries(file: &File) -> Result<Vec<WriteRequest>> {
         let has_data = flags & (DISCARD | MARK) == 0;
         let length = if has_data { bytes(sectors)? } else { 0 };
         let entry =
-            WriteRequest { at: bytes(first)?, length, is_barrier: flags & (FLUSH | FUA) != 0, data: at };
+            LoggedRequest { at: bytes(first)?, length, is_barrier: flags & (FLUSH | FUA) != 0, data: at };
         at += if flags & MARK == 0 { length } else { mark.div_ceil(sector).saturating_mul(sector) };
         if at > size {
             bail!("it ends within entry {number} of {count}");

@@ -99,7 +99,7 @@ fn what_is_no_whole_log_is_named_with_the_entry() {
 
 #[test]
 fn what_is_lost_is_the_same_for_the_same_seed_and_of_every_kind() {
-    let entry = WriteRequest { at: 0, length: 8 * SECTOR, is_barrier: false, data: 0 };
+    let entry = LoggedRequest { at: 0, length: 8 * SECTOR, is_barrier: false, data: 0 };
     let kept = |seed| {
         let mut lost = Lost::of_seed(seed);
         (0..200).map(|_| lost.kept(&entry)).collect::<Vec<_>>()

@@ -3,8 +3,8 @@
 use super::*;
 use crate::elf::Glibc;
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> ElfFacts {
+    ElfFacts {
         machine: "AArch64".to_owned(),
         bits: 64,
         little_endian: true,
@@ -28,7 +28,7 @@ fn a_program_above_its_budget_is_named_with_its_size() {
 
 #[test]
 fn all_faults_are_reported_at_once() {
-    let bad = Facts { glibc: Some(Glibc(2, 42)), libraries: vec!["libz.so.1".to_owned()], ..facts() };
+    let bad = ElfFacts { glibc: Some(Glibc(2, 42)), libraries: vec!["libz.so.1".to_owned()], ..facts() };
     let text = judge(&bad, 2, 1).unwrap_err().to_string();
     for words in ["glibc 2.42", "libz.so.1", "the budget"] {
         assert!(text.contains(words), "{text}");

@@ -1,4 +1,4 @@
-//! The Kubernetes API of Config Weaver: kinds, marks, conditions and the rules a spec must keep.
+//! The Kubernetes API of Config Weaver: kinds, ownership labels, conditions and the rules a spec must keep.
 //!
 //! Everything here is pure: no file, no network, no clock but what is passed in. The operator, the node
 //! agent and the `weaver` tool agree on names and rules by using this crate and nothing else.
@@ -24,7 +24,7 @@
 //! | [`kind`] | a kind of objects that are copied |
 //! | [`names`] | what Kubernetes lets objects and namespaces be called |
 //! | [`pattern`] | patterns of names: what one may be, and what it matches |
-//! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
+//! | [`ownership`] | ownership labels and annotations of copies: whose copy an object is |
 //! | [`lease`] | what the operator's Lease says, and who else would lead |
 //! | [`minting`] | the Role by which the operator may act as an account |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |

@@ -1,4 +1,4 @@
-//! The marks on a copy, and whose a found object is by them.
+//! Ownership labels and annotations of a copy, and what they say of its owner.
 //!
 //! A copy carries the uid of its `ConfigMapSync` or `ResourceSync`, its sync, twice: as a label, by which copies are
 //! found, and inside an annotation that also names the resource. Either is enough to know a copy again, so stripping

@@ -44,10 +44,10 @@ pub enum Why {
     TimedOut {
         /// How long was waited.
         limit: Duration,
-        /// What was missing at the end: the last [`crate::Progress::NotYet`], or the last failure to look.
+        /// What was missing at the end: the last [`crate::WaitProgress::NotYet`], or the last failure to look.
         reason: String,
     },
-    /// What is waited for cannot come any more ([`crate::Progress::Never`]).
+    /// What is waited for cannot come any more ([`crate::WaitProgress::Never`]).
     #[error("{0}")]
     Never(String),
 }

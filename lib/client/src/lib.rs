@@ -20,15 +20,15 @@
 //!
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::{Api, Client};
-//! use weaver_client::{Conflicts, Error, Objects, Progress, Write};
+//! use weaver_client::{Conflicts, Error, Objects, WaitProgress, Write};
 //!
 //! # async fn run(client: Client, settings: ConfigMap) -> Result<(), Error> {
 //! let maps: Objects<ConfigMap> = Objects::new(Api::namespaced(client, "team-a"), "my-program");
 //! maps.apply("settings", &settings, Write::Persist, Conflicts::Refuse).await?;
 //! let is_filled = |found: Option<&ConfigMap>| match found {
-//!     Some(map) if map.data.is_some() => Progress::Reached,
-//!     Some(_) => Progress::NotYet("it has no data yet".into()),
-//!     None => Progress::Never("someone deleted it".into()),
+//!     Some(map) if map.data.is_some() => WaitProgress::Reached,
+//!     Some(_) => WaitProgress::NotYet("it has no data yet".into()),
+//!     None => WaitProgress::Never("someone deleted it".into()),
 //! };
 //! let map = maps.wait("settings", Duration::from_secs(10), is_filled).await?;
 //! # Ok(())

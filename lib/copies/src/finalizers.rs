@@ -33,11 +33,11 @@ fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().flatten().any(|found| found == finalizer)
 }
 
-/// The finalizers of a resource that has those `present`, when the claim is done.
+/// The finalizers of a resource that has those `present`, after this change.
 #[must_use]
-pub fn after(present: &[String], claim: FinalizerChange) -> Vec<&str> {
+pub fn after(present: &[String], change: FinalizerChange) -> Vec<&str> {
     let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
-    match claim {
+    match change {
         FinalizerChange::Take => {
             finalizers.retain(|finalizer| *finalizer != FINALIZER);
             finalizers.push(FINALIZER);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn others_finalizers_stay_and_ours_is_there_once() {
         let (ours, theirs, upstreams) = (FINALIZER, "example.com/keep", UPSTREAM_FINALIZER);
-        for (present, claim, expected) in [
+        for (present, change, expected) in [
             (vec![], FinalizerChange::Take, vec![ours]),
             (vec![ours], FinalizerChange::Take, vec![ours]),
             (vec![upstreams, theirs], FinalizerChange::Take, vec![upstreams, theirs, ours]),
@@ -88,7 +88,7 @@ mod tests {
             (vec![ours], FinalizerChange::Release, vec![]),
         ] {
             let owned: Vec<String> = present.iter().map(|&finalizer| finalizer.to_owned()).collect();
-            assert_eq!(after(&owned, claim), expected, "{claim:?} of {present:?}");
+            assert_eq!(after(&owned, change), expected, "{change:?} of {present:?}");
         }
     }
 

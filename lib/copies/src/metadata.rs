@@ -30,7 +30,7 @@ pub struct Metadata {
 /// Which keys of a copy are ours, besides the marks.
 #[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-struct OwnKeys {
+struct AppliedKeys {
     labels: BTreeSet<String>,
     annotations: BTreeSet<String>,
 }
@@ -67,13 +67,13 @@ impl Metadata {
     }
 
     fn marked(mut labels: Map, mut annotations: Map, ownership: (Map, Map)) -> Self {
-        let ours = OwnKeys {
+        let ours = AppliedKeys {
             labels: labels.keys().cloned().collect(),
             annotations: annotations.keys().cloned().collect(),
         };
         labels.extend(ownership.0);
         annotations.extend(ownership.1);
-        if ours != OwnKeys::default() {
+        if ours != AppliedKeys::default() {
             #[expect(clippy::expect_used, reason = "two sets of texts")]
             let keys = serde_json::to_string(&ours).expect("sets of texts can be written as JSON");
             annotations.insert(KEYS_ANNOTATION.into(), keys);
@@ -107,7 +107,7 @@ impl Metadata {
     /// `seen` with it, and without what was ours and is not wanted any more. Its uid and resourceVersion stay.
     #[must_use]
     pub fn put_on(&self, seen: &ObjectMeta) -> ObjectMeta {
-        let before = OwnKeys::on(seen);
+        let before = AppliedKeys::on(seen);
         let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
         let labels = metadata.labels.get_or_insert_default();
         labels.retain(|key, _| is_reserved(key) || !before.labels.contains(key));
@@ -149,7 +149,7 @@ impl Metadata {
     }
 }
 
-impl OwnKeys {
+impl AppliedKeys {
     /// As the copy remembers them; none, where someone has written something else there.
     fn on(found: &ObjectMeta) -> Self {
         let text = found.annotations.as_ref().and_then(|annotations| annotations.get(KEYS_ANNOTATION));

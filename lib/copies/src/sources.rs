@@ -89,7 +89,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Is the copy at `place` wanted? So is that of a source which is gone, where the spec says so: if it has the name
+    /// Is the copy `object_key` wanted? So is that of a source which is gone, where the spec says so: if it has the name
     /// that the spec gives such a copy, and is of such a source, as far as it is known which one it names.
     #[must_use]
     pub fn has(&self, object_key: &ObjectKey, source: Option<&str>) -> bool {

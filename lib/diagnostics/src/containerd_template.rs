@@ -12,17 +12,17 @@ use crate::text_file::TextFile;
 /// The directory of both, below k3s' data.
 pub const DIRECTORY: &str = "agent/etc/containerd";
 /// The templates, the first that is there counts, each with the version of what k3s puts in.
-pub const FILES: [(&str, Version); 2] =
-    [("config-v3.toml.tmpl", Version::V3), ("config.toml.tmpl", Version::V2)];
+pub const FILES: [(&str, TemplateVersion); 2] =
+    [("config-v3.toml.tmpl", TemplateVersion::V3), ("config.toml.tmpl", TemplateVersion::V2)];
 
 /// The version of containerd's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum TemplateVersion {
     V2,
     V3,
 }
 
-impl Version {
+impl TemplateVersion {
     /// Tables that k3s' own configuration always has.
     const fn tables(self) -> &'static [&'static str] {
         match self {
@@ -55,7 +55,7 @@ enum Base {
 
 /// What is wrong with it; `by_systemd` says whether systemd starts k3s, which then has it manage the cgroups.
 #[must_use]
-pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding> {
+pub fn lint(file: &TextFile, version: TemplateVersion, by_systemd: bool) -> Vec<Finding> {
     let mut found = TemplateLint { file, findings: Vec::new() };
     let base = match base(&file.text) {
         Ok(base) => base,
@@ -76,7 +76,7 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
                 newer)";
             let remedy = "begin the template with {{ template \"base\" . }} and keep only what differs, in tables of \
                 version 3 in config-v3.toml.tmpl";
-            if version == Version::V3 {
+            if version == TemplateVersion::V3 {
                 found.stops(None, what, remedy);
             } else {
                 found.fault(None, what, remedy);
@@ -92,7 +92,7 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
     }
     if let Some(line) = values::bare_word(&lines) {
         let what =
-            "a value that is no number, date or boolean needs quotes: containerd does not start with it";
+            "a value that is not a number, date or boolean needs quotes: containerd does not start with it";
         found.stops(Some(line), what, "write the value in double quotes");
     }
     for (line, text) in &lines {
@@ -103,7 +103,7 @@ pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding>
         }
         let Some(table) = header(text) else { continue };
         let of_containerd_1 = table.strip_prefix("plugins.io.containerd.grpc.v1.cri.");
-        if let Some(rest) = of_containerd_1.filter(|_| version == Version::V3) {
+        if let Some(rest) = of_containerd_1.filter(|_| version == TemplateVersion::V3) {
             let meant = if rest.starts_with("registry") { "images" } else { "runtime" };
             let what = "a table of containerd 1 has no effect in a configuration of version 3";
             let remedy = format!("write it as plugins.'io.containerd.cri.v1.{meant}'.{rest}");
@@ -176,7 +176,7 @@ impl TemplateLint<'_> {
     }
 
     /// A template that adds to k3s' own.
-    fn addition(&mut self, lines: &[(u64, &str)], base: u64, version: Version) {
+    fn addition(&mut self, lines: &[(u64, &str)], base: u64, version: TemplateVersion) {
         let own = version.tables();
         let mut has_table = false;
         for (line, text) in lines {

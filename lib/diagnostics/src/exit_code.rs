@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn the_worst_finding_decides_the_exit_status() {
         let reboot = finding(Severity::Fail, Code::RebootNeeded);
         let bad = finding(Severity::Fail, Code::NameNotServed);
         let warn = finding(Severity::Warn, Code::NamesShadowed);

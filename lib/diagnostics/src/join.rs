@@ -12,7 +12,7 @@ use crate::{
 
 /// What the server showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServerShown {
+pub enum JoinProbe {
     Silence(String),
     /// Something answers that is no server of k3s: what it said.
     NoCa(String),
@@ -29,20 +29,20 @@ pub enum ServerShown {
 
 /// Judges what the server at `url`, whose host is `name`, showed to the node called `own`.
 #[must_use]
-pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &ServerShown) -> Vec<Finding> {
+pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &JoinProbe) -> Vec<Finding> {
     let place = || Place::file(url);
     let (handshake, clocks) = match shown {
-        ServerShown::Silence(why) => return vec![silent(url, why)],
-        ServerShown::NoCa(why) => {
+        JoinProbe::Silence(why) => return vec![silent(url, why)],
+        JoinProbe::NoCa(why) => {
             let message = format!("the server at {url} is not a k3s server");
             return vec![Finding::new(Code::JoinOtherServer, message).saw(place(), why)];
         }
-        ServerShown::OtherCa => {
+        JoinProbe::OtherCa => {
             let message =
                 format!("the server at {url} is not the one that the token is for: its CA has another hash");
             return vec![Finding::new(Code::JoinOtherServer, message)];
         }
-        ServerShown::Ca { handshake, clocks } => (handshake, *clocks),
+        JoinProbe::Ca { handshake, clocks } => (handshake, *clocks),
     };
     let mut findings: Vec<_> = clocks.and_then(reach::clocks).into_iter().collect();
     match &handshake.outcome {
@@ -119,23 +119,23 @@ mod tests {
 
     const URL: &str = "https://raspi.lan:6443";
 
-    fn judged(own: &str, shown: &ServerShown) -> Vec<Finding> {
+    fn judged(own: &str, shown: &JoinProbe) -> Vec<Finding> {
         judge(URL, &"raspi.lan".parse().unwrap(), Some(own), shown)
     }
 
-    fn ca(outcome: HandshakeOutcome, served: &[&str], ahead: i64) -> ServerShown {
+    fn ca(outcome: HandshakeOutcome, served: &[&str], ahead: i64) -> JoinProbe {
         let served = served.iter().map(|name| (*name).to_owned()).collect();
         let clocks = Some(Clocks { here: 1_800_000_000, there: 1_800_000_000 + ahead });
-        ServerShown::Ca { handshake: Observation { outcome, served }, clocks }
+        JoinProbe::Ca { handshake: Observation { outcome, served }, clocks }
     }
 
     #[test]
     fn what_the_server_shows_is_judged() {
         let text = |text: &str| text.to_owned();
         for (shown, want) in [
-            (ServerShown::Silence(text("refused")), vec![Code::JoinServerSilent]),
-            (ServerShown::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
-            (ServerShown::OtherCa, vec![Code::JoinOtherServer]),
+            (JoinProbe::Silence(text("refused")), vec![Code::JoinServerSilent]),
+            (JoinProbe::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
+            (JoinProbe::OtherCa, vec![Code::JoinOtherServer]),
             (ca(HandshakeOutcome::Proven, &["raspi", "raspi.lan"], 0), vec![]),
             (ca(HandshakeOutcome::Proven, &["raspi", "raspi.lan"], 3600), vec![Code::ClocksDiffer]),
             (ca(HandshakeOutcome::Proven, &["worker", "raspi.lan"], 0), vec![Code::JoinNameTaken]),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_off_is_no_fault_of_this_node() {
-        let found = judged("worker", &ServerShown::Silence("no answer within 5 s".into()));
+        let found = judged("worker", &JoinProbe::Silence("no answer within 5 s".into()));
         assert_eq!(found[0].severity(), Severity::Warn);
         assert!(found[0].evidence[0].to_string().contains("no answer within 5 s"), "{found:?}");
     }

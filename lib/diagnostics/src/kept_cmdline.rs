@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn what_was_in_cmdline_is_kept_for_the_generator() {
         let both = |extra: &str, imported: &str| Some((extra.to_owned(), imported.to_owned()));
         for (case, added, extra, imported, want) in [
             ("as generated", "", "", "", None),

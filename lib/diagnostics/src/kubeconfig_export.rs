@@ -39,7 +39,7 @@ use server_url::ServerUrl;
 
 /// What the context in force of a kubeconfig means: one cluster, one credential. It is all that a file can pass on.
 #[derive(Debug, Clone)]
-pub struct ExportedContext {
+pub struct SourceContext {
     file: String,
     /// The address in it.
     pub server: ServerUrl,
@@ -70,7 +70,7 @@ pub struct ExportRequest<'a> {
     pub token: Option<&'a str>,
 }
 
-impl ExportedContext {
+impl SourceContext {
     /// Reads the context in force. Other contexts are not looked at.
     ///
     /// # Errors

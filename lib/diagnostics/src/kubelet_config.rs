@@ -295,7 +295,7 @@ mod tests {
             (
                 format!("{HEAD}maxPods: \"60\"\n"),
                 Code::KubeletConfigFault,
-                "/k.conf:3:10: `maxPods` is no number, and the kubelet does not start with it",
+                "/k.conf:3:10: `maxPods` is not a number, and the kubelet does not start with it",
             ),
             (format!("{HEAD}max-pods: 50\n"), Code::KubeletConfigFault, "/k.conf:3:1: `max-pods` is a flag"),
             (

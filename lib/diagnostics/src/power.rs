@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn flags_of_the_firmware_become_findings() {
         let place = || Place::file("/sys/x");
         for (power, severity, words) in [
             (Power::Flags(place(), 0), None, ""),

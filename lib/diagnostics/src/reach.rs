@@ -211,7 +211,7 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
         Some(clocks) if clocks.difference().abs() <= CLOCKS => {
             "both clocks agree, so it is the certificate that is out of date".to_owned()
         }
-        Some(clocks) => format!("{}, so one of the two clocks is wrong", difference(clocks)),
+        Some(clocks) => format!("{}, so one of the two clocks is wrong", difference_text(clocks)),
     };
     Finding::new(
         Code::CertificateDates,
@@ -220,7 +220,7 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
     .saw(place, why)
 }
 
-fn difference(clocks: Clocks) -> String {
+fn difference_text(clocks: Clocks) -> String {
     let (seconds, than) = match clocks.difference() {
         ahead if ahead > 0 => (ahead, "ahead of"),
         behind => (-behind, "behind"),
@@ -237,7 +237,7 @@ fn difference(clocks: Clocks) -> String {
 /// The two clocks, where they differ.
 #[must_use]
 pub fn clocks(clocks: Clocks) -> Option<Finding> {
-    (clocks.difference().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, difference(clocks)))
+    (clocks.difference().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, difference_text(clocks)))
 }
 
 fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {

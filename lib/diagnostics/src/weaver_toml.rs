@@ -50,7 +50,7 @@ pub use limits::{FILE_LIMIT, MOST_ENTRIES};
 pub use network::{Address, Network};
 pub use secret::{Secret, SecretSetting};
 pub use status::StatusPage;
-pub use update::Update;
+pub use update::UpdateSection;
 pub use wifi::Wifi;
 
 /// A file without a fault.

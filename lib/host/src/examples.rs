@@ -2,6 +2,8 @@
 //!
 //! Each program has such a text next to its command line, and a test with [`Examples::faults`].
 
+use std::collections::BTreeSet;
+
 use clap::Command;
 
 /// The examples of one program.
@@ -53,21 +55,19 @@ impl Examples {
         command
     }
 
-    /// The examples of this command, or of a group of commands the first of each of them; two lines each.
+    /// The examples of this command, or of a group of commands the first ones, one of each; two lines each.
     fn help(self, command: &Command, path: &str, called: &str) -> String {
-        let of = |command: &Command, path: &str| -> Vec<String> {
-            self.each().filter_map(|(what, line)| self.shown(command, path, called, what, line)).collect()
-        };
-        let own = of(command, path);
+        let own = self.each().filter_map(|(what, line)| self.shown(command, path, called, what, line));
+        let own: String = own.collect();
         if !own.is_empty() || !command.is_subcommand_required_set() {
-            return own.concat();
+            return own;
         }
-        let below = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-        let first = |verb: &Command| {
-            let path = format!("{path} {}", verb.get_name());
-            self.each().find_map(|(what, line)| self.shown(verb, &path, called, what, line))
-        };
-        below.filter_map(first).take(MOST_OF_A_GROUP).collect()
+        let mut seen = BTreeSet::new();
+        let of_each = self.each().filter(|(_, line)| {
+            let next = self.call(line).strip_prefix(path).and_then(|rest| rest.split_whitespace().next());
+            next.is_some_and(|next| command.find_subcommand(next).is_some() && seen.insert(next))
+        });
+        of_each.take(MOST_OF_A_GROUP).map(|(what, line)| self.lines(called, what, line)).collect()
     }
 
     /// An example as the help of `command` shows it, if it is of that command and of none below.
@@ -79,7 +79,12 @@ impl Examples {
         if is_below || !(rest.is_empty() || rest.starts_with(' ')) {
             return None;
         }
-        Some(format!("\n  # {what}\n  {}", line.replace(call, &call.replacen(self.program, called, 1))))
+        Some(self.lines(called, what, line))
+    }
+
+    fn lines(self, called: &str, what: &str, line: &str) -> String {
+        let call = self.call(line);
+        format!("\n  # {what}\n  {}", line.replace(call, &call.replacen(self.program, called, 1)))
     }
 
     /// What a test is to find nothing of: examples that the program refuses, commands without an example,

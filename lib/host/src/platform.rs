@@ -15,7 +15,7 @@ pub mod windows_names;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 
-pub use self::owner::Owner;
+pub use self::owner::FileOwner;
 #[cfg(unix)]
 use self::unix as here;
 #[cfg(windows)]

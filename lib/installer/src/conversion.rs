@@ -35,12 +35,12 @@ const TARGET: &str = "weaver-conversion-check";
 #[error("the conversion webhook at {url} {fault}; nothing was changed in the API server")]
 pub struct ConversionError {
     pub url: String,
-    pub fault: ConversionFault,
+    pub fault: WebhookFault,
 }
 
 /// What is wrong, as a clause that follows the URL, with the remedy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ConversionFault {
+pub enum WebhookFault {
     /// Nothing that could be asked.
     #[error("cannot be asked: a webhook's URL is https://HOST:PORT/PATH")]
     Url,
@@ -94,7 +94,7 @@ pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), Conve
             Ok(Err(fault)) => fault,
             // What was wrong before says more than that the time is over.
             Err(_) => {
-                let late = || ConversionFault::NoAnswer(format!("none within {} s", patience.as_secs()));
+                let late = || WebhookFault::NoAnswer(format!("none within {} s", patience.as_secs()));
                 return Err(error(last.unwrap_or_else(late)));
             }
         };
@@ -111,7 +111,7 @@ pub async fn converts(webhook: &Webhook, patience: Duration) -> Result<(), Conve
 /// # Errors
 /// It is not `https://HOST[:PORT]/PATH`.
 pub fn host(url: &str) -> Result<String, ConversionError> {
-    let fault = || ConversionError { url: url.to_owned(), fault: ConversionFault::Url };
+    let fault = || ConversionError { url: url.to_owned(), fault: WebhookFault::Url };
     let parsed: Uri = url.parse().map_err(|_| fault())?;
     match (parsed.scheme_str(), parsed.host()) {
         (Some("https"), Some(host)) if !host.is_empty() => {
@@ -122,29 +122,29 @@ pub fn host(url: &str) -> Result<String, ConversionError> {
 }
 
 /// A client that trusts the bundle alone, and the path to ask for.
-fn client(webhook: &Webhook, patience: Duration) -> Result<(Client, Uri), ConversionFault> {
-    let url: Uri = webhook.url.parse().map_err(|_| ConversionFault::Url)?;
+fn client(webhook: &Webhook, patience: Duration) -> Result<(Client, Uri), WebhookFault> {
+    let url: Uri = webhook.url.parse().map_err(|_| WebhookFault::Url)?;
     let (Some("https"), Some(host), Some(path)) = (url.scheme_str(), url.authority(), url.path_and_query())
     else {
-        return Err(ConversionFault::Url);
+        return Err(WebhookFault::Url);
     };
     let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(webhook.ca_bundle.as_bytes())
         .map(|certificate| certificate.map(|der| der.to_vec()))
         .collect::<Result<_, _>>()
-        .map_err(|_| ConversionFault::Bundle)?;
+        .map_err(|_| WebhookFault::Bundle)?;
     if certificates.is_empty() {
-        return Err(ConversionFault::Bundle);
+        return Err(WebhookFault::Bundle);
     }
-    let origin = format!("https://{host}/").parse().map_err(|_| ConversionFault::Url)?;
+    let origin = format!("https://{host}/").parse().map_err(|_| WebhookFault::Url)?;
     let mut config = Config::new(origin);
     config.root_cert = Some(certificates);
     config.connect_timeout = Some(patience);
     config.default_retry = false;
-    let client = Client::try_from(config).map_err(|_| ConversionFault::Bundle)?;
-    Ok((client, path.as_str().parse().map_err(|_| ConversionFault::Url)?))
+    let client = Client::try_from(config).map_err(|_| WebhookFault::Bundle)?;
+    Ok((client, path.as_str().parse().map_err(|_| WebhookFault::Url)?))
 }
 
-async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ConversionFault> {
+async fn there_and_back(client: &Client, path: &Uri) -> Result<(), WebhookFault> {
     let [old, new] = VERSIONS;
     let sent = object();
     let there = convert(client, path, sent.clone(), new).await?;
@@ -152,26 +152,21 @@ async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ConversionFau
     if back["spec"] == sent["spec"] {
         Ok(())
     } else {
-        Err(ConversionFault::WrongAnswer("the object did not come back as it was sent"))
+        Err(WebhookFault::WrongAnswer("the object did not come back as it was sent"))
     }
 }
 
-async fn convert(
-    client: &Client,
-    path: &Uri,
-    object: Value,
-    version: &str,
-) -> Result<Value, ConversionFault> {
+async fn convert(client: &Client, path: &Uri, object: Value, version: &str) -> Result<Value, WebhookFault> {
     let uid = format!("weaver-{}", fastrand::u64(..));
     let request = Request::post(path.clone()).header("content-type", "application/json");
     #[expect(clippy::expect_used, reason = "texts and a JSON value")]
     let body =
         serde_json::to_vec(&review(uid.clone(), object, version)).expect("a review can be written as JSON");
-    let request = request.body(Body::from(body)).map_err(|_| ConversionFault::Url)?;
+    let request = request.body(Body::from(body)).map_err(|_| WebhookFault::Url)?;
     let response = client.send(request).await.map_err(|error| failure(&error))?;
     let status = response.status();
     let content = Limited::new(response.into_body(), LARGEST).collect().await;
-    let content = content.map_err(|error| ConversionFault::NoAnswer(error.to_string()))?.to_bytes();
+    let content = content.map_err(|error| WebhookFault::NoAnswer(error.to_string()))?.to_bytes();
     answered(status, &content, &uid, version)
 }
 
@@ -196,35 +191,35 @@ fn review(uid: String, object: Value, version: &str) -> ConversionReview {
 }
 
 /// The converted object, if this is the answer to what was asked.
-fn answered(status: StatusCode, content: &[u8], uid: &str, version: &str) -> Result<Value, ConversionFault> {
+fn answered(status: StatusCode, content: &[u8], uid: &str, version: &str) -> Result<Value, WebhookFault> {
     if status != StatusCode::OK {
         let said = serde_json::from_slice::<Status>(content).map(|status| status.message).unwrap_or_default();
-        return Err(ConversionFault::Failed(if said.is_empty() { status.to_string() } else { said }));
+        return Err(WebhookFault::Failed(if said.is_empty() { status.to_string() } else { said }));
     }
     let review: ConversionReview = serde_json::from_slice(content)
-        .map_err(|_| ConversionFault::WrongAnswer("it is not a ConversionReview"))?;
+        .map_err(|_| WebhookFault::WrongAnswer("it is not a ConversionReview"))?;
     let Some(ConversionResponse { uid: answered, result, converted_objects, .. }) = review.response else {
-        return Err(ConversionFault::WrongAnswer("the review holds no answer"));
+        return Err(WebhookFault::WrongAnswer("the review holds no answer"));
     };
     if answered != uid {
-        return Err(ConversionFault::WrongAnswer("the answer is to another review"));
+        return Err(WebhookFault::WrongAnswer("the answer is to another review"));
     }
     if result.status != Some(StatusSummary::Success) {
-        return Err(ConversionFault::Failed(result.message));
+        return Err(WebhookFault::Failed(result.message));
     }
     let [object] = <[Value; 1]>::try_from(converted_objects)
-        .map_err(|_| ConversionFault::WrongAnswer("it holds more or fewer objects than were sent"))?;
+        .map_err(|_| WebhookFault::WrongAnswer("it holds more or fewer objects than were sent"))?;
     if object["apiVersion"] != format!("{GROUP}/{version}") || object["kind"] != "ConfigMapSync" {
-        return Err(ConversionFault::WrongAnswer("the object is not at the version that was asked for"));
+        return Err(WebhookFault::WrongAnswer("the object is not at the version that was asked for"));
     }
     if object["metadata"]["name"] != TARGET {
-        return Err(ConversionFault::WrongAnswer("the object is another one"));
+        return Err(WebhookFault::WrongAnswer("the object is another one"));
     }
     Ok(object)
 }
 
 /// What a request that got no answer says about the webhook.
-fn failure(error: &kube::Error) -> ConversionFault {
+fn failure(error: &kube::Error) -> WebhookFault {
     let mut last = String::new();
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -233,7 +228,7 @@ fn failure(error: &kube::Error) -> ConversionFault {
         }
         let io = error.downcast_ref::<io::Error>();
         if io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            return ConversionFault::Refused(error.to_string());
+            return WebhookFault::Refused(error.to_string());
         }
         // The outer ones say no more than that something failed.
         last = error.to_string();
@@ -241,22 +236,22 @@ fn failure(error: &kube::Error) -> ConversionFault {
         let wrapped = io.and_then(io::Error::get_ref).map(|wrapped| wrapped as &(dyn Error + 'static));
         next = wrapped.or_else(|| error.source());
     }
-    ConversionFault::NoAnswer(last)
+    WebhookFault::NoAnswer(last)
 }
 
-fn tls_failure(error: &rustls::Error) -> ConversionFault {
+fn tls_failure(error: &rustls::Error) -> WebhookFault {
     use rustls::{AlertDescription, CertificateError};
     match error {
         rustls::Error::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::AccessDenied) => {
-            ConversionFault::NoCertificate
+            WebhookFault::NoCertificate
         }
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => ConversionFault::OtherCa,
+        ) => WebhookFault::OtherCa,
         rustls::Error::InvalidCertificate(
             name @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
-        ) => ConversionFault::OtherName(name.to_string()),
-        other => ConversionFault::Tls(other.to_string()),
+        ) => WebhookFault::OtherName(name.to_string()),
+        other => WebhookFault::Tls(other.to_string()),
     }
 }
 

@@ -25,9 +25,9 @@ use super::webhook::Webhook;
 
 /// The certificate that is shown, if there is one yet.
 #[derive(Debug, Default)]
-pub struct ShownCertificate(Mutex<Option<Arc<CertifiedKey>>>);
+pub struct ServedCertificate(Mutex<Option<Arc<CertifiedKey>>>);
 
-impl ResolvesServerCert for ShownCertificate {
+impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.lock().unwrap().clone()
     }
@@ -44,7 +44,7 @@ pub fn router() -> Router {
 }
 
 /// Serves until the task is aborted.
-pub fn serve(listener: TcpListener, shown: Arc<ShownCertificate>, router: Router) -> JoinHandle<()> {
+pub fn serve(listener: TcpListener, shown: Arc<ServedCertificate>, router: Router) -> JoinHandle<()> {
     let tls = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -59,7 +59,7 @@ pub fn serve(listener: TcpListener, shown: Arc<ShownCertificate>, router: Router
 /// A webhook in this process, or what someone could take for one.
 pub struct Listening {
     pub webhook: Webhook,
-    pub shown: Arc<ShownCertificate>,
+    pub shown: Arc<ServedCertificate>,
     pub certificates: Certificates,
     pub dir: tempfile::TempDir,
     task: JoinHandle<()>,
@@ -78,7 +78,7 @@ impl Listening {
         let certificates = ensure(dir.path(), &CertificateOptions::default(), Timestamp::now()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}/convert", listener.local_addr().unwrap());
-        let shown = Arc::<ShownCertificate>::default();
+        let shown = Arc::<ServedCertificate>::default();
         let task = serve(listener, shown.clone(), router);
         let webhook = Webhook { service: None, url, ca_bundle: certificates.ca_bundle.clone() };
         Self { webhook, shown, certificates, dir, task }

@@ -112,7 +112,7 @@ impl fmt::Display for DefinitionRefusal {
             Self::Loss(loss) => write!(
                 f,
                 "{}; what objects hold there would be dropped. Install with the release that wrote it, or a newer one",
-                in_text(loss)
+                described(loss)
             ),
             Self::BeingDeleted => f.write_str(
                 "it is being deleted together with all its objects. Wait until it is gone, then run this again",
@@ -176,7 +176,7 @@ pub fn plan(
     if reasons.is_empty() {
         return DefinitionPlan::Keep;
     }
-    let warnings = changes(installed, desired).iter().map(in_text).collect();
+    let warnings = changes(installed, desired).iter().map(described).collect();
     DefinitionPlan::Replace { reasons, warnings, with: Box::new(with) }
 }
 
@@ -234,7 +234,7 @@ fn refusals(
 }
 
 /// A change without the definition's name, which stands before it anyway.
-fn in_text(change: &Break) -> String {
+fn described(change: &Break) -> String {
     let place = [change.version.as_deref().unwrap_or_default(), &change.path];
     let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
     if place.is_empty() {

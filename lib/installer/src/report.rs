@@ -117,7 +117,7 @@ pub enum InstallError {
     #[error(transparent)]
     Webhook(#[from] ConversionError),
     /// At least one definition would destroy something. None was changed.
-    #[error("no CRD was changed, because{}", in_text(.0))]
+    #[error("no CRD was changed, because{}", described(.0))]
     Refused(Vec<(String, DefinitionRefusal)>),
     /// Someone else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
@@ -181,7 +181,7 @@ impl InstallError {
     }
 }
 
-fn in_text(refusals: &[(String, DefinitionRefusal)]) -> String {
+fn described(refusals: &[(String, DefinitionRefusal)]) -> String {
     let each = refusals.iter().map(|(name, refusal)| format!("\n  {name}: {refusal}"));
     each.collect()
 }

@@ -135,7 +135,7 @@ fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
 }
 
 /// Where members are put.
-pub trait Places {
+pub trait RestoreTargets {
     /// The directory of the part, and the member's path below; `None` for one that is only read.
     fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
     /// Whether members belong to whom they belonged to.
@@ -146,7 +146,7 @@ pub trait Places {
 ///
 /// # Errors
 /// [`Damage`], or a member cannot be written.
-pub fn read(from: impl Read, places: &impl Places) -> anyhow::Result<Manifest> {
+pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<Manifest> {
     let mut archive = tar::Archive::new(from);
     let mut hashes = BTreeMap::new();
     let entries = archive.entries().context("reading a backup from its beginning")?;
@@ -219,7 +219,7 @@ fn file(
         settle(&path, &header, keeps_owners).with_context(what)?;
         read
     } else {
-        copy(&mut content, &mut io::sink()).context("reading a backup")?
+        copy(&mut content, &mut io::sink()).context("cannot read the backup")?
     };
     if read < size {
         bail!(Damage::CutShort);

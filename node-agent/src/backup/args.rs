@@ -28,7 +28,7 @@ pub struct BackupArgs {
     /// Refuse a directory on the file system of `/`.
     #[arg(long)]
     pub must_be_mounted: bool,
-    /// Encrypt for this age recipient (age1…): only who has its identity file can read the backup (repeatable).
+    /// Encrypt for this age recipient (age1…): only those who have its identity file can read the backup (repeatable).
     #[arg(long = "recipient", value_name = "AGE1…", conflicts_with_all = ["show", "passphrase_file"])]
     pub recipients: Vec<String>,
     /// With what it is encrypted, or a shown one decrypted.

@@ -25,7 +25,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
             let keys = args.keys;
             tokio::task::spawn_blocking(move || show::show(&file, &keys, &scratch))
                 .await
-                .context("reading a backup")?
+                .context("cannot read the backup")?
         }
         (None, Some(target)) => {
             ensure!(

@@ -141,7 +141,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let _lock = lock(&state_dir)?;
     ensure!(
         journal::pending(&state_dir)?.is_none(),
-        "a restore was interrupted, and what is there is half of it: `sudo weaver node restore --resume` first"
+        "a restore was interrupted, and the state is incomplete: `sudo weaver node restore --resume` first"
     );
     let scratch = Scratch::make(&state_dir)?;
     let copy = scratch.0.join("state.db");

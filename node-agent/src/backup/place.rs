@@ -43,7 +43,7 @@ impl BackupFile {
         }
         ensure!(
             !shown.to_string().ends_with('/'),
-            "there is no directory {shown}: make it, or mount what belongs there"
+            "there is no directory {shown}: create it, or mount the disk there"
         );
         let name = target.file_name().and_then(|name| name.to_str());
         let name = name.with_context(|| format!("{shown} is not a file name"))?.to_owned();
@@ -60,7 +60,7 @@ impl BackupFile {
             target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         ensure!(
             directory.is_dir(),
-            "there is no directory {}: make it, or mount what belongs there",
+            "there is no directory {}: create it, or mount the disk there",
             directory.display()
         );
         let temporary = directory.join(format!(".{name}.part"));

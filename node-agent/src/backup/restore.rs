@@ -18,7 +18,7 @@ use weaver_diagnostics::node_backup::manifest::{BackupRoot, Manifest};
 use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
-use super::archive::{self, Places};
+use super::archive::{self, RestoreTargets};
 use super::args::RestoreArgs;
 use super::journal::{boot, lock, note, pending};
 use super::members::{self, Layout};
@@ -108,7 +108,7 @@ impl RestoreRun {
         let manifest = tokio::task::spawn_blocking(move || {
             archive::read(open(&reading, &by)?, &Nowhere).with_context(|| reading.display().to_string())
         });
-        let manifest = manifest.await.context("reading a backup")??;
+        let manifest = manifest.await.context("cannot read the backup")??;
         let card = self.card(takes_name, &file).await;
         let refusals = refusals(&card, &manifest);
         if !refusals.is_empty() {
@@ -127,7 +127,7 @@ impl RestoreRun {
             }
             done.map(|()| record)
         });
-        record = staged.await.context("laying a backup next to what is there")??;
+        record = staged.await.context("unpacking the backup")??;
         Ok(Some(record))
     }
 
@@ -321,7 +321,7 @@ impl Laid {
     }
 }
 
-impl Places for Laid {
+impl RestoreTargets for Laid {
     fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let directory = self.layout.directory(part);
         Some(match part {

@@ -101,7 +101,7 @@ impl DecryptionArgs {
     /// The key is missing or wrong.
     pub fn open<'a>(&self, from: impl Read + 'a) -> anyhow::Result<Box<dyn Read + 'a>> {
         let mut from = BufReader::with_capacity(1 << 18, from);
-        if !from.fill_buf().context("reading a backup")?.starts_with(MARK) {
+        if !from.fill_buf().context("cannot read the backup")?.starts_with(MARK) {
             return Ok(Box::new(from));
         }
         match (&self.passphrase_file, &self.identity) {

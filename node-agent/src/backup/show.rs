@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, Manifest};
 
-use super::archive::{self, Places};
+use super::archive::{self, RestoreTargets};
 use super::datastore::{self, Contents};
 use super::journal::lock;
 use super::seal::DecryptionArgs;
@@ -16,7 +16,7 @@ use super::work::{Scratch, counted, full};
 /// Takes the datastore out of a backup.
 struct OnlyDatastore(PathBuf);
 
-impl Places for OnlyDatastore {
+impl RestoreTargets for OnlyDatastore {
     fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let is_it = DATASTORE.strip_prefix(part.prefix()) == Some(below);
         is_it.then(|| (self.0.clone(), PathBuf::from("state.db")))

@@ -12,7 +12,7 @@ use weaver_diagnostics::node_backup::manifest::{BackupRoot, Damage};
 use weaver_host::durable_file::if_there;
 use weaver_host::progress::{Progress, Reading};
 
-use super::archive::Places;
+use super::archive::RestoreTargets;
 use crate::upgrade::say;
 
 /// Where the copy of the datastore is while the archive is written.
@@ -111,7 +111,7 @@ impl Drop for Scratch {
 /// Reads a backup only.
 pub struct Nowhere;
 
-impl Places for Nowhere {
+impl RestoreTargets for Nowhere {
     fn place(&self, _: BackupRoot, _: &str) -> Option<(PathBuf, PathBuf)> {
         None
     }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn a_root_has_grown_when_it_fills_its_disk() {
         let part = |less: u64| Partition { size: WHOLE.size - less, ..WHOLE };
         for (partition, blocks, grown, why) in [
             (WHOLE, BLOCKS, true, "all of it"),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn the_card_is_written_at_most_so_often_a_day() {
         let full: Vec<i64> = (0..24).map(|n| NOW - 1000 + n).collect();
         let with = |more: &[i64]| [&full[1..], more].concat();
         for (writes, want) in [

@@ -95,7 +95,7 @@ struct Names {
     k3s_is_down: Mutex<()>,
 }
 
-struct NamesFacts {
+struct NameFacts {
     preflight: Vec<Finding>,
     effective: Effective,
     drop_in: Option<String>,
@@ -103,7 +103,7 @@ struct NamesFacts {
     frozen: Result<bool, String>,
 }
 
-impl NamesFacts {
+impl NameFacts {
     fn next(&self, progress: RepairProgress) -> RepairStep {
         name_repair::next(
             progress,
@@ -142,7 +142,7 @@ impl Names {
     }
 
     /// Looks until every name is proven or the time is over; a k3s that has just started is waited for.
-    async fn look(&self) -> anyhow::Result<NamesFacts> {
+    async fn look(&self) -> anyhow::Result<NameFacts> {
         let host = self.host.clone();
         let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
             let preflight = checks::preflight(&host);
@@ -159,7 +159,7 @@ impl Names {
         };
         let frozen = frozen.map_err(|error| format!("{error:#}"));
         let checks::Preflight { findings, effective } = preflight;
-        Ok(NamesFacts { preflight: findings, effective, drop_in, check, frozen })
+        Ok(NameFacts { preflight: findings, effective, drop_in, check, frozen })
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
@@ -310,7 +310,7 @@ impl Names {
     }
 
     /// Those of the names to be removed that are served, or will be, since they are `back` on the list.
-    fn still_served(&self, look: &NamesFacts, back: &[String]) -> Vec<String> {
+    fn still_served(&self, look: &NameFacts, back: &[String]) -> Vec<String> {
         let is_served = |name: &&String| {
             look.check.served.iter().chain(back).any(|served| served.eq_ignore_ascii_case(name))
         };
@@ -319,7 +319,7 @@ impl Names {
 }
 
 /// No one asks for a name, or who is asked for them has shown no certificate.
-fn nothing_to_prove(look: &NamesFacts) -> anyhow::Result<u8> {
+fn nothing_to_prove(look: &NameFacts) -> anyhow::Result<u8> {
     let of_names = |finding: &&Finding| matches!(finding.code.row().category, Category::K3s | Category::Tls);
     let said =
         look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
@@ -335,7 +335,7 @@ fn nothing_to_prove(look: &NamesFacts) -> anyhow::Result<u8> {
     Ok(exit_code::FINE)
 }
 
-fn end(step: &RepairStep, progress: RepairProgress, look: &NamesFacts) -> anyhow::Result<u8> {
+fn end(step: &RepairStep, progress: RepairProgress, look: &NameFacts) -> anyhow::Result<u8> {
     if let RepairStep::GiveUp(why) = step {
         say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
         return Ok(exit_code::KNOWN_BAD);
@@ -362,7 +362,7 @@ fn end(step: &RepairStep, progress: RepairProgress, look: &NamesFacts) -> anyhow
 }
 
 /// The steps that would be made if none before them helped.
-fn show(look: &NamesFacts) -> anyhow::Result<u8> {
+fn show(look: &NameFacts) -> anyhow::Result<u8> {
     let mut progress = RepairProgress::Ground;
     loop {
         let step = look.next(progress);

@@ -186,7 +186,9 @@ impl GateState {
     fn open(verdict: GateVerdict, renewal_failure: Option<&str>) -> Self {
         let reason = match verdict {
             GateVerdict::Good => "every configured name is proven".to_owned(),
-            GateVerdict::Bad(why) | GateVerdict::Unproven(why) => format!("it was proven before; now: {why}"),
+            GateVerdict::Bad(why) | GateVerdict::Unproven(why) => {
+                format!("the names were served before; now: {why}")
+            }
         };
         let reason = match renewal_failure {
             Some(failure) => format!("{reason}; the operator's token could not be renewed: {failure}"),
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(check(&mut phase, &bad()), None);
         let gate_state = phase.gate_state(bad());
         assert_eq!(gate_state.gate, Gate::Open);
-        assert_eq!(gate_state.reason, "it was proven before; now: N-01: no controller");
+        assert_eq!(gate_state.reason, "the names were served before; now: N-01: no controller");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct Units {
 
 /// What becomes of k3s' block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum UnitAction {
     Nothing,
     /// Write what blocks it now; it is blocked already.
     Refresh,
@@ -98,12 +98,12 @@ enum Step {
     Free,
 }
 
-const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> Step {
+const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> UnitAction {
     match (is_bad, is_blocked, is_due) {
-        (true, true, _) => Step::Refresh,
-        (true, false, _) => Step::Block,
-        (false, true, _) | (false, false, true) => Step::Free,
-        (false, false, false) => Step::Nothing,
+        (true, true, _) => UnitAction::Refresh,
+        (true, false, _) => UnitAction::Block,
+        (false, true, _) | (false, false, true) => UnitAction::Free,
+        (false, false, false) => UnitAction::Nothing,
     }
 }
 
@@ -145,9 +145,9 @@ impl Units {
     pub async fn guard_k3s(&mut self, host: &[Finding]) {
         let causes = k3s_block::causes(host);
         self.block_fault = match step(!causes.is_empty(), self.k3s_is_blocked(), self.k3s_is_due) {
-            Step::Nothing => None,
-            Step::Refresh => self.block(&causes),
-            Step::Block => match self.look().await {
+            UnitAction::Nothing => None,
+            UnitAction::Refresh => self.block(&causes),
+            UnitAction::Block => match self.look().await {
                 None => self.block_fault.take(),
                 // Without the drop-in the owner starts and stops it as he likes, and the agent only reports.
                 Some(Ok(state)) if state.may_run() || !state.is_gated => None,
@@ -160,7 +160,7 @@ impl Units {
                     None
                 }
             },
-            Step::Free => self.free().await,
+            UnitAction::Free => self.free().await,
         };
     }
 

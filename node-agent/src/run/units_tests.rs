@@ -68,16 +68,16 @@ const OPENS: Round<'_> = Round { gate: Gate::Shut, silent: true, opening_failure
 const OPEN_BUT_BAD: Round<'_> = Round { gate: Gate::Open, ..SHUT };
 
 #[test]
-fn steps_table() {
+fn each_state_of_the_units_leads_to_its_actions() {
     for (is_bad, is_blocked, is_due, want) in [
-        (true, true, false, Step::Refresh),
-        (true, true, true, Step::Refresh),
-        (true, false, false, Step::Block),
-        (true, false, true, Step::Block),
-        (false, true, false, Step::Free),
-        (false, true, true, Step::Free),
-        (false, false, true, Step::Free),
-        (false, false, false, Step::Nothing),
+        (true, true, false, UnitAction::Refresh),
+        (true, true, true, UnitAction::Refresh),
+        (true, false, false, UnitAction::Block),
+        (true, false, true, UnitAction::Block),
+        (false, true, false, UnitAction::Free),
+        (false, true, true, UnitAction::Free),
+        (false, false, true, UnitAction::Free),
+        (false, false, false, UnitAction::Nothing),
     ] {
         assert_eq!(step(is_bad, is_blocked, is_due), want, "{is_bad} {is_blocked} {is_due}");
     }
@@ -297,7 +297,7 @@ async fn a_k3s_that_proves_names_is_given_longer_to_start() {
 }
 
 #[test]
-fn starts_table() {
+fn a_start_that_hangs_is_distinguished_from_a_slow_one() {
     use Severity::{Fail, Warn};
     for (active, seconds, is_slow, want) in [
         ("activating", 89, false, None),

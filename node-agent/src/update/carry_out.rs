@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::package_update::plan::Package;
-use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
+use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, UpgradePhase};
 
 use super::host::Host;
 use super::packages::{Packages, files};
@@ -13,14 +13,14 @@ use crate::upgrade::journal::Journal;
 use crate::upgrade::say::say;
 
 /// An update that is written down.
-pub struct Update<'a> {
+pub struct PackageUpdate<'a> {
     pub host: &'a Host,
     pub journal: &'a Journal<UpdateRecord>,
     pub packages: &'a Packages,
     pub record: UpdateRecord,
 }
 
-impl Update<'_> {
+impl PackageUpdate<'_> {
     /// To the new packages; back if they are not proven. The exit code.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Update<'_> {
         if let Err(refusal) = self.host.programs.install(&files).await? {
             say(&format!("Config Weaver {to} was not installed: {refusal}"));
             // Where apt was locked or found something missing, it has touched nothing.
-            if self.record.resume(&self.host.programs.installed().await?) == Resume::Forget {
+            if self.record.resume(&self.host.programs.installed().await?) == UpdateResume::Forget {
                 self.note(UpgradePhase::WentBack)?;
                 self.packages.tidy();
                 say("Nothing was changed.");
@@ -118,19 +118,19 @@ impl Update<'_> {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
+    pub async fn resume(&mut self, resume: UpdateResume) -> anyhow::Result<u8> {
         let mut stop = Stop::listen()?;
         match resume {
-            Resume::Nothing => Ok(exit_code::FINE),
-            Resume::Forget | Resume::LeaveAlone => {
+            UpdateResume::Nothing => Ok(exit_code::FINE),
+            UpdateResume::Forget | UpdateResume::LeaveAlone => {
                 self.note(UpgradePhase::WentBack)?;
                 self.packages.tidy();
                 Ok(exit_code::FINE)
             }
-            Resume::Install => self.install_again().await,
-            Resume::Prove => self.prove_new(&mut stop).await,
-            Resume::GoBack => Ok(self.back().await),
-            Resume::ProveOld => Ok(self.prove_old().await),
+            UpdateResume::Install => self.install_again().await,
+            UpdateResume::Prove => self.prove_new(&mut stop).await,
+            UpdateResume::GoBack => Ok(self.back().await),
+            UpdateResume::ProveOld => Ok(self.prove_old().await),
         }
     }
 
@@ -141,10 +141,7 @@ impl Update<'_> {
             let new = self.packages.new_ones();
             self.packages.empty(&new)?;
             if let Err(refusal) = self.host.programs.download(&self.record.to, &new).await? {
-                say(&format!(
-                    "The packages of {} are not here any more: {refusal}",
-                    self.record.versions().1
-                ));
+                say(&format!("The packages of {} were deleted: {refusal}", self.record.versions().1));
                 return Ok(self.failed().await);
             }
             self.packages.flush_new_ones()?;
@@ -176,7 +173,7 @@ impl Update<'_> {
         match self.record.names.as_deref() {
             None => {}
             Some([]) => proven.push("k3s is as it was".to_owned()),
-            Some(names) => proven.push(format!("k3s is as it was, served are {}", names.join(", "))),
+            Some(names) => proven.push(format!("k3s is unchanged and serves {}", names.join(", "))),
         }
         proven.join("; ")
     }

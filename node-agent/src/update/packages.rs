@@ -246,7 +246,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn path(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().context("the state directory has a name that is no text")
+    path.to_str().context("the path of the state directory is not UTF-8")
 }
 
 fn remove(directory: &Path) -> io::Result<()> {

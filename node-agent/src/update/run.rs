@@ -10,10 +10,10 @@ use weaver_diagnostics::package_update::plan::{
     KEPT, Package, PackageChange, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source,
     plan, stored_refusal,
 };
-use weaver_diagnostics::package_update::record::{Resume, UpdateRecord, UpgradePhase};
+use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, UpgradePhase};
 
 use super::args::UpdateArgs;
-use super::carry_out::Update;
+use super::carry_out::PackageUpdate;
 use super::host::{Before, Host};
 use super::packages::{Packages, files};
 use crate::upgrade::journal::{self, Journal};
@@ -205,7 +205,7 @@ impl UpdateRun {
         journal: &'a Journal<UpdateRecord>,
         changes: &[PackageChange],
         one_way: bool,
-    ) -> anyhow::Result<Update<'a>> {
+    ) -> anyhow::Result<PackageUpdate<'a>> {
         let from: Vec<_> = changes.iter().map(|change| package(&change.name, &change.from)).collect();
         let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
         let Before { units, names } = self.host.before().await?;
@@ -218,7 +218,7 @@ impl UpdateRun {
         self.packages.keep(&self.host.programs, &self.host.root, &from).await?;
         let begun = Timestamp::now().to_string();
         let record = UpdateRecord { begun, from, to, units, names, one_way, phase: UpgradePhase::Forward };
-        Ok(Update { host: &self.host, journal, packages: &self.packages, record })
+        Ok(PackageUpdate { host: &self.host, journal, packages: &self.packages, record })
     }
 
     /// Finishes an update that was cut off; the exit code if that was all that can be done now.
@@ -228,7 +228,7 @@ impl UpdateRun {
         last: UpdateRecord,
     ) -> anyhow::Result<Option<u8>> {
         let resume = last.resume(&self.host.programs.installed().await?);
-        if resume == Resume::Nothing {
+        if resume == UpdateResume::Nothing {
             return Ok(None);
         }
         say(&cut_off(&last, resume));
@@ -236,9 +236,9 @@ impl UpdateRun {
             say("This is finished first, without --dry-run.");
             return Ok(None);
         }
-        let mut update = Update { host: &self.host, journal, packages: &self.packages, record: last };
+        let mut update = PackageUpdate { host: &self.host, journal, packages: &self.packages, record: last };
         let code = update.resume(resume).await?;
-        Ok((!matches!(resume, Resume::Forget | Resume::LeaveAlone) || code != exit_code::FINE)
+        Ok((!matches!(resume, UpdateResume::Forget | UpdateResume::LeaveAlone) || code != exit_code::FINE)
             .then_some(code))
     }
 }
@@ -257,16 +257,16 @@ fn shown(changes: &[PackageChange]) -> String {
     format!("{older}\n{}", lines.join("\n"))
 }
 
-fn cut_off(last: &UpdateRecord, resume: Resume) -> String {
+fn cut_off(last: &UpdateRecord, resume: UpdateResume) -> String {
     let (from, to) = last.versions();
     let state = match resume {
-        Resume::Nothing => "it had finished".to_owned(),
-        Resume::Forget => format!("no package was replaced, {from} is installed"),
-        Resume::LeaveAlone => "another version was installed since, which is left as it is".to_owned(),
-        Resume::Install => format!("some packages were replaced: {to} is installed to the end"),
-        Resume::Prove => format!("{to} is installed but was not verified: verifying it now"),
-        Resume::GoBack => format!("{to} failed: restoring {from}"),
-        Resume::ProveOld => format!("{from} is installed again but was not verified: verifying it now"),
+        UpdateResume::Nothing => "it had finished".to_owned(),
+        UpdateResume::Forget => format!("no package was replaced, {from} is installed"),
+        UpdateResume::LeaveAlone => "another version was installed since, which is left as it is".to_owned(),
+        UpdateResume::Install => format!("some packages were replaced: {to} will be installed completely"),
+        UpdateResume::Prove => format!("{to} is installed but was not verified: verifying it now"),
+        UpdateResume::GoBack => format!("{to} failed: restoring {from}"),
+        UpdateResume::ProveOld => format!("{from} is installed again but was not verified: verifying it now"),
     };
     format!("An update of Config Weaver from {from} to {to}, begun {}, was interrupted; {state}.", last.begun)
 }

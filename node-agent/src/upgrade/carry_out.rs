@@ -6,7 +6,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase, UpgradeRecord, UpgradeResume};
 
 use super::journal::Journal;
 use super::node::Node;
@@ -88,19 +88,19 @@ impl Upgrade<'_> {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
+    pub async fn resume(&mut self, resume: UpgradeResume) -> anyhow::Result<u8> {
         let _stop = Stop::listen()?;
         // What is to be in place has another name by now.
         self.node.program.discard();
         match resume {
-            Resume::Nothing => Ok(exit_code::FINE),
-            Resume::Forget | Resume::LeaveAlone => {
+            UpgradeResume::Nothing => Ok(exit_code::FINE),
+            UpgradeResume::Forget | UpgradeResume::LeaveAlone => {
                 self.note(UpgradePhase::WentBack)?;
                 Ok(exit_code::FINE)
             }
-            Resume::Prove => self.forward(&FORWARD[2..]).await,
-            Resume::GoBack => Ok(self.back(&BACK).await),
-            Resume::ProveOld => Ok(self.back(&BACK[1..]).await),
+            UpgradeResume::Prove => self.forward(&FORWARD[2..]).await,
+            UpgradeResume::GoBack => Ok(self.back(&BACK).await),
+            UpgradeResume::ProveOld => Ok(self.back(&BACK[1..]).await),
         }
     }
 
@@ -145,7 +145,7 @@ impl Upgrade<'_> {
             (Role::Agent, _) => format!("{unit} is active"),
             (Role::Server, []) => format!("{unit} is active, its API server ready"),
             (Role::Server, names) => {
-                format!("{unit} is active, its API server ready, served are {}", names.join(", "))
+                format!("{unit} is active, its API server is ready and serves {}", names.join(", "))
             }
         }
     }

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, Resume, UpgradePhase, UpgradeRecord};
+use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase, UpgradeRecord, UpgradeResume};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
 use crate::backup;
@@ -162,7 +162,7 @@ impl UpgradeRun {
     /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
     async fn finish(&self, journal: &Journal, last: UpgradeRecord) -> anyhow::Result<Option<u8>> {
         let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
-        if resume == Resume::Nothing {
+        if resume == UpgradeResume::Nothing {
             return Ok(None);
         }
         say(&cut_off(&last, resume));
@@ -200,7 +200,7 @@ impl UpgradeRun {
     async fn show(&self) -> anyhow::Result<u8> {
         if let Some(last) = journal::last::<UpgradeRecord>(&self.state_dir)? {
             let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
-            if resume != Resume::Nothing {
+            if resume != UpgradeResume::Nothing {
                 say(&format!("{} This is finished first.", cut_off(&last, resume)));
             }
         }
@@ -235,31 +235,33 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
 }
 
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the upgrade itself is next.
-fn after_finishing(resume: Resume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
+fn after_finishing(resume: UpgradeResume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
     match (resume, request) {
         // Nothing was replaced, so no one has gone back either.
-        (Resume::Nothing | Resume::Forget | Resume::LeaveAlone, _) => None,
+        (UpgradeResume::Nothing | UpgradeResume::Forget | UpgradeResume::LeaveAlone, _) => None,
         // The one before runs, and is proven: what was kept earlier is older still.
-        (Resume::GoBack | Resume::ProveOld, Request::RollBack)
+        (UpgradeResume::GoBack | UpgradeResume::ProveOld, Request::RollBack)
             if code == exit_code::WENT_BACK && !was_rollback =>
         {
             Some(exit_code::FINE)
         }
-        (Resume::Prove, Request::Upgrade) if code == exit_code::FINE => None,
+        (UpgradeResume::Prove, Request::Upgrade) if code == exit_code::FINE => None,
         _ => Some(code),
     }
 }
 
-fn cut_off(last: &UpgradeRecord, resume: Resume) -> String {
+fn cut_off(last: &UpgradeRecord, resume: UpgradeResume) -> String {
     let UpgradeRecord { begun, from, to, .. } = last;
     let (from, to) = (&from.version, &to.version);
     let state = match resume {
-        Resume::Nothing => "it had finished".to_owned(),
-        Resume::Forget => format!("{to} was not put in place yet"),
-        Resume::LeaveAlone => "another k3s was installed since, which is left as it is".to_owned(),
-        Resume::Prove => format!("{to} is in place and was not verified: it is restarted and verified"),
-        Resume::GoBack => format!("{to} is installed but failed: restoring {from}"),
-        Resume::ProveOld => {
+        UpgradeResume::Nothing => "it had finished".to_owned(),
+        UpgradeResume::Forget => format!("{to} was not put in place yet"),
+        UpgradeResume::LeaveAlone => "another k3s was installed since, which is left as it is".to_owned(),
+        UpgradeResume::Prove => {
+            format!("{to} is in place and was not verified: it is restarted and verified")
+        }
+        UpgradeResume::GoBack => format!("{to} is installed but failed: restoring {from}"),
+        UpgradeResume::ProveOld => {
             format!("{from} is in place again and was not verified: it is restarted and verified")
         }
     };
@@ -301,17 +303,17 @@ mod tests {
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
         use exit_code::{FINE, STUCK, WENT_BACK};
         for (resume, was_rollback, code, request, want) in [
-            (Resume::Prove, false, FINE, Request::Upgrade, None),
-            (Resume::Prove, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
-            (Resume::Prove, true, FINE, Request::Upgrade, None),
-            (Resume::Prove, true, FINE, Request::RollBack, Some(FINE)),
-            (Resume::Prove, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
-            (Resume::GoBack, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
-            (Resume::GoBack, false, WENT_BACK, Request::RollBack, Some(FINE)),
-            (Resume::GoBack, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
-            (Resume::ProveOld, false, WENT_BACK, Request::RollBack, Some(FINE)),
-            (Resume::ProveOld, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
-            (Resume::ProveOld, false, STUCK, Request::RollBack, Some(STUCK)),
+            (UpgradeResume::Prove, false, FINE, Request::Upgrade, None),
+            (UpgradeResume::Prove, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
+            (UpgradeResume::Prove, true, FINE, Request::Upgrade, None),
+            (UpgradeResume::Prove, true, FINE, Request::RollBack, Some(FINE)),
+            (UpgradeResume::Prove, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (UpgradeResume::GoBack, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
+            (UpgradeResume::GoBack, false, WENT_BACK, Request::RollBack, Some(FINE)),
+            (UpgradeResume::GoBack, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (UpgradeResume::ProveOld, false, WENT_BACK, Request::RollBack, Some(FINE)),
+            (UpgradeResume::ProveOld, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (UpgradeResume::ProveOld, false, STUCK, Request::RollBack, Some(STUCK)),
         ] {
             let after = after_finishing(resume, was_rollback, code, request);
             assert_eq!(after, want, "{resume:?} {was_rollback} {code} {request:?}");
@@ -321,7 +323,7 @@ mod tests {
     /// A rollback that was cut off before it replaced anything said 0 at the next try, and had not gone back.
     #[test]
     fn what_is_forgotten_is_no_way_back_that_was_gone() {
-        for resume in [Resume::Nothing, Resume::Forget, Resume::LeaveAlone] {
+        for resume in [UpgradeResume::Nothing, UpgradeResume::Forget, UpgradeResume::LeaveAlone] {
             for request in [Request::Upgrade, Request::RollBack] {
                 let after = after_finishing(resume, request == Request::RollBack, exit_code::FINE, request);
                 assert_eq!(after, None, "{resume:?} {request:?}");

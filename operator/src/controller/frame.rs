@@ -25,7 +25,7 @@ use super::pause::Pause;
 use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
 use super::verdicts::listed;
 use crate::code;
-use crate::metrics::End;
+use crate::metrics::ReconcileResult;
 use crate::watch::ResourceRef;
 use weaver_host::backoff;
 
@@ -43,10 +43,10 @@ pub async fn reconcile<K: Reconcile>(
     let begun = Instant::now();
     let done = Box::pin(once(&resource, &context)).await;
     let (action, end) = match done {
-        Ok(ReconcileStep::Done(resync)) => (Ok(Action::requeue(resync)), End::Settled),
-        Ok(ReconcileStep::AwaitChange) => (Ok(Action::await_change()), End::Settled),
-        Ok(ReconcileStep::Again(pause)) => (Ok(Action::requeue(pause)), End::Retry),
-        Err(failure) => (Err(failure), End::Failed),
+        Ok(ReconcileStep::Done(resync)) => (Ok(Action::requeue(resync)), ReconcileResult::Settled),
+        Ok(ReconcileStep::AwaitChange) => (Ok(Action::await_change()), ReconcileResult::Settled),
+        Ok(ReconcileStep::Again(pause)) => (Ok(Action::requeue(pause)), ReconcileResult::Retry),
+        Err(failure) => (Err(failure), ReconcileResult::Failed),
     };
     context.metrics.reconciled(end, begun.elapsed());
     action
@@ -176,7 +176,7 @@ async fn report<K: Reconcile>(
         // The API server may refuse every write of such an object. Until it is changed, once is enough.
         Err(CallError::Rejected(refusal)) if !outcome.is_understood() => {
             warn!(
-                code = code::PARSE_FAILED, name = meta.name.as_deref().unwrap_or_default(), words = %refusal.message,
+                code = code::PARSE_FAILED, name = meta.name.as_deref().unwrap_or_default(), error = %refusal.message,
                 "the status of a resource that cannot be parsed was refused"
             );
         }

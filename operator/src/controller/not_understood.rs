@@ -31,12 +31,12 @@ pub struct NotUnderstood<S> {
 }
 
 /// A kind of ours.
-pub trait OwnKind:
+pub trait ObjectWithStatus:
     Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
 {
 }
 
-impl<K> OwnKind for K where
+impl<K> ObjectWithStatus for K where
     K: Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
 {
 }
@@ -45,7 +45,7 @@ impl<K> OwnKind for K where
 ///
 /// # Errors
 /// If the API server cannot be asked.
-pub async fn look<K: OwnKind>(
+pub async fn look<K: ObjectWithStatus>(
     client: &Client,
     resource: &ResourceRef,
 ) -> Result<Option<NotUnderstood<K::Status>>, CallError> {
@@ -54,7 +54,7 @@ pub async fn look<K: OwnKind>(
     Ok(lookup(objects.get(&resource.name)).await?.and_then(|object| judge::<K>(&object.data)))
 }
 
-fn judge<K: OwnKind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
+fn judge<K: ObjectWithStatus>(object: &Value) -> Option<NotUnderstood<K::Status>> {
     let faults = faults::<K>(object);
     if faults.is_empty() {
         return None;
@@ -77,7 +77,7 @@ enum PathPart<'a> {
 
 /// Every field that cannot be read, with what the parser says. No field is required by the types, so each can be
 /// tried alone.
-fn faults<K: OwnKind>(object: &Value) -> Vec<String> {
+fn faults<K: ObjectWithStatus>(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (part, value) in object.as_object().into_iter().flatten() {
         narrow::<K>(&mut vec![PathPart::Field(part)], value, &mut found);
@@ -86,7 +86,7 @@ fn faults<K: OwnKind>(object: &Value) -> Vec<String> {
 }
 
 /// What the parser says against an object that holds nothing but `value`, in its place; read as the watch reads it.
-fn refusal<K: OwnKind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
+fn refusal<K: ObjectWithStatus>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
     let mut object = path.iter().rev().fold(value.clone(), |inner, step| match step {
         PathPart::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
         PathPart::Item(_) => Value::Array(vec![inner]),
@@ -99,7 +99,7 @@ fn refusal<K: OwnKind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
 }
 
 /// Adds what cannot be read of `value`, as far inside as it is known.
-fn narrow<'a, K: OwnKind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
+fn narrow<'a, K: ObjectWithStatus>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
     let Some(fault) = refusal::<K>(path, value) else { return };
     let before = found.len();
     let mut inside = |step: PathPart<'a>, value: &'a Value| {

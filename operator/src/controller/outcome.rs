@@ -101,7 +101,7 @@ impl<W: Work> Reconciled<W> {
         self.work().map_or_else(|| options.resync.unwrap_or(RESYNC), |work| work.resync(options))
     }
 
-    /// As conditions, one of each type. `carried` is what is wrong with the content that conversion carries.
+    /// As conditions, one of each type. `annotation_faults` is what is wrong with the content that conversion carries.
     #[must_use]
     pub fn verdicts(&self, annotation_faults: &[String]) -> Vec<Verdict> {
         let mut verdicts = match self {

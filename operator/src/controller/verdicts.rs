@@ -15,7 +15,7 @@ const NAMED: usize = 10;
 /// Does the object say all that is needed, and is all that it says used? An object that was written as v1alpha1
 /// may lack what v1beta1 requires, and the annotation in which conversion carries the rest may be edited by hand.
 ///
-/// `faults` are those of the spec; `carried` is what is wrong with that annotation.
+/// `faults` are those of the spec; `annotation_faults` is what is wrong with that annotation.
 #[must_use]
 pub fn migrated(faults: &[SpecFault], annotation_faults: &[String]) -> Verdict {
     let missing: Vec<_> = faults.iter().filter(|fault| is_missing(fault)).collect();

@@ -66,7 +66,7 @@ pub struct HeldLease {
     heartbeat: LoopHeartbeat,
 }
 
-/// What came of a look.
+/// What came of an attempt to take it.
 enum LeaseAttempt {
     /// It is taken, by a request that was sent then.
     Taken(Box<Lease>, Duration),

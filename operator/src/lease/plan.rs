@@ -51,14 +51,14 @@ const LISTED: usize = 16;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LeaseStep {
     /// It takes the Lease, in exactly the state that it has seen.
-    Take(Why),
+    Take(TakeoverReason),
     /// It looks again after this time.
     Wait(Duration),
 }
 
 /// Why the Lease is taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Why {
+pub enum TakeoverReason {
     Absent,
     /// Its holder has given it back.
     Released,
@@ -70,7 +70,7 @@ pub enum Why {
     Mine,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for TakeoverReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Absent => "there was no lease",
@@ -133,19 +133,19 @@ impl Candidate {
     ) -> LeaseStep {
         // One that was seen and is not there any more was deleted, and its holder may not know of it yet.
         if found.is_none() && self.seen.is_none() {
-            return LeaseStep::Take(Why::Absent);
+            return LeaseStep::Take(TakeoverReason::Absent);
         }
         let candidates = found.map(|found| found.candidates.as_slice()).unwrap_or_default();
         let first_in_line = outranking(candidates, me, &is_gone).is_none();
         if first_in_line && found.is_some_and(|found| found.is_released) {
-            return LeaseStep::Take(Why::Released);
+            return LeaseStep::Take(TakeoverReason::Released);
         }
         if let Some(holder) = found.and_then(|found| found.holder.as_ref()) {
             if *holder == me.name {
-                return LeaseStep::Take(Why::Mine);
+                return LeaseStep::Take(TakeoverReason::Mine);
             }
             if first_in_line && is_gone(holder) {
-                return LeaseStep::Take(Why::Gone);
+                return LeaseStep::Take(TakeoverReason::Gone);
             }
         }
         let renewal = found.map(|found| found.renewal.as_str()).unwrap_or_default();
@@ -162,7 +162,11 @@ impl Candidate {
         let is_free = found.is_some_and(|found| found.is_released);
         let patience = if is_free { timing.retry * 3 } else { timing.expiry.max(theirs) };
         let left = patience.saturating_sub(now.saturating_sub(since));
-        if left.is_zero() { LeaseStep::Take(Why::Expired) } else { LeaseStep::Wait(left.min(timing.retry)) }
+        if left.is_zero() {
+            LeaseStep::Take(TakeoverReason::Expired)
+        } else {
+            LeaseStep::Wait(left.min(timing.retry))
+        }
     }
 }
 
@@ -201,11 +205,11 @@ mod tests {
         let mut at = |now, gone: bool| waiting.judge(Some(&free), &me(), |_| gone, seconds(now), &timing);
         assert_eq!(at(0, false), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(29, false), LeaseStep::Wait(seconds(1)));
-        assert_eq!(at(29, true), LeaseStep::Take(Why::Released), "it is gone");
-        assert_eq!(at(30, false), LeaseStep::Take(Why::Expired), "it does not come");
+        assert_eq!(at(29, true), LeaseStep::Take(TakeoverReason::Released), "it is gone");
+        assert_eq!(at(30, false), LeaseStep::Take(TakeoverReason::Expired), "it does not come");
         let laptop = Me { name: "laptop".into(), priority: 10, ..me() };
         let step = Candidate::default().judge(Some(&free), &laptop, |_| false, seconds(0), &timing);
-        assert_eq!(step, LeaseStep::Take(Why::Released));
+        assert_eq!(step, LeaseStep::Take(TakeoverReason::Released));
     }
 
     #[test]
@@ -266,10 +270,10 @@ mod tests {
         let judge = |found: Option<&Record>, gone| {
             Candidate::default().judge(found, &me(), |_| gone, seconds(5), &timing)
         };
-        assert_eq!(judge(None, false), LeaseStep::Take(Why::Absent));
-        assert_eq!(judge(Some(&record(None, 1)), false), LeaseStep::Take(Why::Released));
-        assert_eq!(judge(Some(&record(Some("me"), 1)), false), LeaseStep::Take(Why::Mine));
-        assert_eq!(judge(Some(&record(Some("other"), 1)), true), LeaseStep::Take(Why::Gone));
+        assert_eq!(judge(None, false), LeaseStep::Take(TakeoverReason::Absent));
+        assert_eq!(judge(Some(&record(None, 1)), false), LeaseStep::Take(TakeoverReason::Released));
+        assert_eq!(judge(Some(&record(Some("me"), 1)), false), LeaseStep::Take(TakeoverReason::Mine));
+        assert_eq!(judge(Some(&record(Some("other"), 1)), true), LeaseStep::Take(TakeoverReason::Gone));
         assert_eq!(judge(Some(&record(Some("other"), 1)), false), LeaseStep::Wait(seconds(10)));
     }
 
@@ -283,7 +287,7 @@ mod tests {
         assert_eq!(at(1_055, 1), LeaseStep::Wait(seconds(5)));
         assert_eq!(at(1_059, 2), LeaseStep::Wait(seconds(10)), "it was renewed, or changed by anyone");
         assert_eq!(at(1_118, 2), LeaseStep::Wait(seconds(1)));
-        assert_eq!(at(1_119, 2), LeaseStep::Take(Why::Expired));
+        assert_eq!(at(1_119, 2), LeaseStep::Take(TakeoverReason::Expired));
     }
 
     #[test]
@@ -296,9 +300,9 @@ mod tests {
         assert_eq!(at(None, 69), LeaseStep::Wait(seconds(1)));
         let emptied = Record { is_released: false, ..record(None, 2) };
         assert_eq!(at(Some(&emptied), 69), LeaseStep::Wait(seconds(10)));
-        assert_eq!(at(Some(&emptied), 129), LeaseStep::Take(Why::Expired));
+        assert_eq!(at(Some(&emptied), 129), LeaseStep::Take(TakeoverReason::Expired));
         assert_eq!(at(None, 130), LeaseStep::Wait(seconds(10)));
-        assert_eq!(at(None, 190), LeaseStep::Take(Why::Expired));
+        assert_eq!(at(None, 190), LeaseStep::Take(TakeoverReason::Expired));
     }
 
     #[test]
@@ -310,7 +314,7 @@ mod tests {
             |found: &Record, now| candidate.judge(Some(found), &me(), |_| false, seconds(now), &timing);
         assert_eq!(at(&slow, 0), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(&slow, 119), LeaseStep::Wait(seconds(1)));
-        assert_eq!(at(&slow, 120), LeaseStep::Take(Why::Expired));
+        assert_eq!(at(&slow, 120), LeaseStep::Take(TakeoverReason::Expired));
         assert_eq!(
             at(&quick, 121),
             LeaseStep::Wait(seconds(10)),

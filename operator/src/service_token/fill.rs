@@ -25,12 +25,12 @@ use weaver_tenant::token::{MintError, request};
 use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
-use super::outcome::{End, TokenOfSecret, Trouble};
+use super::outcome::{RequestedToken, SecretWrite, Trouble};
 use super::plan::{
     self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, TokenVerdict,
 };
 use super::secret::Desired;
-use super::why::Why;
+use super::why::MintReason;
 use crate::code;
 use weaver_copies::object::{Object, ObjectKey};
 
@@ -70,11 +70,11 @@ pub struct KnownSecret {
 }
 
 pub struct Done {
-    pub end: End,
+    pub end: SecretWrite,
     /// Each token that is asked for.
-    pub keys: Vec<TokenOfSecret>,
+    pub keys: Vec<RequestedToken>,
     /// Those that were minted and written.
-    pub minted: Vec<(String, Why)>,
+    pub minted: Vec<(String, MintReason)>,
     /// What the Secret holds now.
     pub known: Option<KnownSecret>,
     /// When something is due next.
@@ -101,7 +101,7 @@ enum Round {
     Again,
     /// The resource is not there any more, or not for long.
     Unwanted,
-    Ended(End),
+    Ended(SecretWrite),
 }
 
 impl Job<'_> {
@@ -122,7 +122,7 @@ impl Job<'_> {
             let work = match self.plan(seen.as_ref()) {
                 Ok(work) => work,
                 Err(refusal) => {
-                    return Some(Done { sent, ..self.failed(End::Refused(refusal), seen.as_ref()) });
+                    return Some(Done { sent, ..self.failed(SecretWrite::Refused(refusal), seen.as_ref()) });
                 }
             };
             let round = self.act(&work, found, seen.as_ref(), &mut minting).await;
@@ -134,7 +134,7 @@ impl Job<'_> {
                 }
                 Round::Kept(known) | Round::Written(known) => {
                     let now = known.as_ref().map(|known| known.seen.clone());
-                    Done { known, ..self.done(End::Written, &work, &minting, now.as_ref()) }
+                    Done { known, ..self.done(SecretWrite::Written, &work, &minting, now.as_ref()) }
                 }
                 Round::Unwanted => return None,
                 Round::Ended(end) => self.done(end, &work, &minting, seen.as_ref()),
@@ -142,7 +142,7 @@ impl Job<'_> {
             return Some(Done { sent, ..done });
         }
         let text = format!("{} kept changing while it was to be written", self.desired.object_key);
-        Some(Done { sent, ..self.failed(End::Failed(text), last.as_ref()) })
+        Some(Done { sent, ..self.failed(SecretWrite::Failed(text), last.as_ref()) })
     }
 
     /// What is known of exactly the state that the watch shows, if nothing is to be done about it.
@@ -151,7 +151,7 @@ impl Job<'_> {
         let work = self.plan(Some(&known.seen)).ok()?;
         let is_known = meta.resource_version.as_deref() == Some(&known.version);
         let is_idle = is_known && !work.changes_content() && self.desired.is_marked(meta);
-        let done = || self.done(End::Written, &work, &Minting::new(), Some(&known.seen));
+        let done = || self.done(SecretWrite::Written, &work, &Minting::new(), Some(&known.seen));
         is_idle.then(|| Done { known: Some(known.clone()), ..done() })
     }
 
@@ -198,7 +198,7 @@ impl Job<'_> {
             match self.is_to_stay().await {
                 Ok(true) => {}
                 Ok(false) => return Round::Unwanted,
-                Err(error) => return Round::Ended(End::Failed(error.to_string())),
+                Err(error) => return Round::Ended(SecretWrite::Failed(error.to_string())),
             }
         }
         let uid = found.metadata.uid.as_deref().unwrap_or_default();
@@ -297,8 +297,14 @@ impl Job<'_> {
     }
 
     /// The plan came to this, and `seen` is there.
-    fn done(&self, end: End, work: &SecretWork, minting: &Minting, seen: Option<&SeenSecret>) -> Done {
-        let is_written = end == End::Written;
+    fn done(
+        &self,
+        end: SecretWrite,
+        work: &SecretWork,
+        minting: &Minting,
+        seen: Option<&SeenSecret>,
+    ) -> Done {
+        let is_written = end == SecretWrite::Written;
         let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
         let now = self.clock.now();
         let keys = self.asked.tokens.iter().zip(&work.tokens).map(|(asked, (key, verdict))| {
@@ -307,10 +313,10 @@ impl Job<'_> {
                 TokenVerdict::Mint(why) => match minting.get(key) {
                     Some(Ok(_)) if is_written => (true, None),
                     Some(Err(MintError::Forbidden(_))) if asked.generated.is_some() => {
-                        (*why == Why::Due, Some(Trouble::WriterMayNotMint))
+                        (*why == MintReason::Due, Some(Trouble::WriterMayNotMint))
                     }
-                    Some(Err(error)) => (*why == Why::Due, Some(Trouble::NotMinted(error.clone()))),
-                    _ => (*why == Why::Due, Some(Trouble::NotWritten)),
+                    Some(Err(error)) => (*why == MintReason::Due, Some(Trouble::NotMinted(error.clone()))),
+                    _ => (*why == MintReason::Due, Some(Trouble::NotWritten)),
                 },
                 TokenVerdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
                 TokenVerdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
@@ -323,7 +329,7 @@ impl Job<'_> {
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);
-            TokenOfSecret {
+            RequestedToken {
                 key: key.clone(),
                 account: self.account(&asked.account),
                 is_generated: asked.generated.is_some(),
@@ -345,14 +351,14 @@ impl Job<'_> {
     }
 
     /// There is no plan: what was `seen` stays.
-    fn failed(&self, end: End, seen: Option<&SeenSecret>) -> Done {
+    fn failed(&self, end: SecretWrite, seen: Option<&SeenSecret>) -> Done {
         let now = self.clock.now();
         // With a Secret that is on its way out its tokens go, anyone who holds it.
         let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());
             let is_valid = |claims: &Claims| claims.account.name == token.account && claims.expires_at > now;
-            TokenOfSecret {
+            RequestedToken {
                 key: token.key.clone(),
                 account: self.account(&token.account),
                 is_generated: token.generated.is_some(),
@@ -372,10 +378,10 @@ fn params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
 }
 
-fn end_of(error: CallError) -> End {
+fn end_of(error: CallError) -> SecretWrite {
     match error {
-        CallError::Forbidden(status) => End::Forbidden(status.message),
-        CallError::Rejected(status) => End::Rejected(status.message),
-        other => End::Failed(other.to_string()),
+        CallError::Forbidden(status) => SecretWrite::Forbidden(status.message),
+        CallError::Rejected(status) => SecretWrite::Rejected(status.message),
+        other => SecretWrite::Failed(other.to_string()),
     }
 }

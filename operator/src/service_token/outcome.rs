@@ -9,7 +9,7 @@ use weaver_tenant::claims::Claims;
 use weaver_tenant::token::MintError;
 
 use super::plan::SecretRefusal;
-use super::why::Why;
+use super::why::MintReason;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::account_rights::AccountRight;
 use weaver_copies::rights::Right;
@@ -23,11 +23,11 @@ pub struct TokenWork {
     /// Who writes the Secret.
     pub writer: Account,
     pub secret: String,
-    pub end: End,
+    pub end: SecretWrite,
     /// Each token that is asked for, in the order of the spec.
-    pub keys: Vec<TokenOfSecret>,
+    pub keys: Vec<RequestedToken>,
     /// Those that were minted and written, and why.
-    pub minted: Vec<(String, Why)>,
+    pub minted: Vec<(String, MintReason)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
     pub missing: Result<BTreeSet<Right>, String>,
     /// The same of accounts that are to be made.
@@ -53,7 +53,7 @@ pub struct Generated {
 
 /// How the reconciliation of the Secret ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum End {
+pub enum SecretWrite {
     /// It holds what it can.
     Written,
     /// It is not written, because of what it is.
@@ -68,7 +68,7 @@ pub enum End {
 
 /// One token that is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TokenOfSecret {
+pub struct RequestedToken {
     /// Key of the Secret.
     pub key: String,
     pub account: Account,
@@ -104,13 +104,13 @@ pub enum Trouble {
 impl TokenWork {
     /// Is there something that another reconcile may cure without any event that would announce the cure?
     pub(super) fn may_be_cured(&self) -> bool {
-        let may_pass = |key: &TokenOfSecret| {
+        let may_pass = |key: &RequestedToken| {
             matches!(
                 key.trouble,
                 Some(Trouble::Unknown(_) | Trouble::NotMinted(_) | Trouble::WriterMayNotMint)
             )
         };
-        matches!(self.end, End::Forbidden(_) | End::Rejected(_) | End::Failed(_))
+        matches!(self.end, SecretWrite::Forbidden(_) | SecretWrite::Rejected(_) | SecretWrite::Failed(_))
             || self.keys.iter().any(may_pass)
             || self.generated.as_ref().is_some_and(|generated| !generated.not_removed.is_empty())
     }
@@ -131,11 +131,11 @@ pub(super) mod tests {
     use crate::args::{Args, RunOptions, Verb};
 
     /// A reconciliation with these keys.
-    pub fn work(keys: Vec<TokenOfSecret>) -> TokenWork {
+    pub fn work(keys: Vec<RequestedToken>) -> TokenWork {
         TokenWork {
             writer: Account { namespace: "team-a".into(), name: "writer".into() },
             secret: "tokens".into(),
-            end: End::Written,
+            end: SecretWrite::Written,
             keys,
             minted: Vec::new(),
             missing: Ok(BTreeSet::new()),
@@ -147,8 +147,8 @@ pub(super) mod tests {
     }
 
     /// The token `a` of `robot`.
-    pub fn key(trouble: Option<Trouble>) -> TokenOfSecret {
-        TokenOfSecret {
+    pub fn key(trouble: Option<Trouble>) -> RequestedToken {
+        RequestedToken {
             key: "a".into(),
             account: Account { namespace: "team-a".into(), name: "robot".into() },
             is_generated: false,
@@ -181,10 +181,10 @@ pub(super) mod tests {
             assert_eq!(reconciled.wants_retry(), expected, "{trouble:?}");
         }
         for (end, expected) in [
-            (End::Refused(SecretRefusal::Foreign), false),
-            (End::Forbidden("no".into()), true),
-            (End::Rejected("no".into()), true),
-            (End::Failed("away".into()), true),
+            (SecretWrite::Refused(SecretRefusal::Foreign), false),
+            (SecretWrite::Forbidden("no".into()), true),
+            (SecretWrite::Rejected("no".into()), true),
+            (SecretWrite::Failed("away".into()), true),
         ] {
             let reconciled =
                 TokenOutcome::Worked(Box::new(TokenWork { end: end.clone(), ..work(Vec::new()) }));

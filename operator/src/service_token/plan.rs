@@ -14,7 +14,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use weaver_api::validate::{ValidServiceToken, ValidToken};
 use weaver_tenant::claims::{Claims, NotAToken};
 
-use super::why::Why;
+use super::why::MintReason;
 
 /// Share of the age at which it is renewed by which a token is renewed earlier than asked, so that many that were made
 /// together are not renewed together, and by which one that is nearly due joins one that is: percent.
@@ -133,7 +133,7 @@ pub enum TokenVerdict {
         /// When it is due.
         renewed_at: Timestamp,
     },
-    Mint(Why),
+    Mint(MintReason),
     /// It is not minted before.
     NotYet {
         until: Timestamp,
@@ -198,24 +198,25 @@ impl TokenFacts<'_> {
         match self.fresh_until(token, uid) {
             Ok(renewed_at) => TokenVerdict::Fresh { renewed_at },
             Err(why) => match token.not_before {
-                Some(until) if until > self.now => {
-                    TokenVerdict::NotYet { until, stays: matches!(why, Why::Due | Why::NotYetValid) }
-                }
+                Some(until) if until > self.now => TokenVerdict::NotYet {
+                    until,
+                    stays: matches!(why, MintReason::Due | MintReason::NotYetValid),
+                },
                 _ => TokenVerdict::Mint(why),
             },
         }
     }
 
     /// When the token that is there is due; or why it is not the one that is asked for.
-    fn fresh_until(&self, token: &ValidToken, account_uid: &str) -> Result<Timestamp, Why> {
-        let secret = self.secret.ok_or(Why::Missing)?;
-        let claims = secret.keys.get(&token.key).ok_or(Why::Missing)?;
-        let claims = claims.as_ref().map_err(|NotAToken| Why::NotAToken)?;
+    fn fresh_until(&self, token: &ValidToken, account_uid: &str) -> Result<Timestamp, MintReason> {
+        let secret = self.secret.ok_or(MintReason::Missing)?;
+        let claims = secret.keys.get(&token.key).ok_or(MintReason::Missing)?;
+        let claims = claims.as_ref().map_err(|NotAToken| MintReason::NotAToken)?;
         if claims.account.name != token.account {
-            return Err(Why::OtherAccount);
+            return Err(MintReason::OtherAccount);
         }
         if claims.account.uid != account_uid {
-            return Err(Why::AccountRecreated);
+            return Err(MintReason::AccountRecreated);
         }
         // The API server's own may have changed since ours was issued; then the two still have one in common.
         let is_later = |own: &Claims| own.issued_at > claims.issued_at;
@@ -223,19 +224,19 @@ impl TokenFacts<'_> {
         let asked =
             if token.audiences.is_empty() { own.map(|own| &own.audiences) } else { Some(&token.audiences) };
         if asked.is_some_and(|asked| !same(asked, &claims.audiences)) {
-            return Err(Why::OtherAudiences);
+            return Err(MintReason::OtherAudiences);
         }
         if claims.secret.as_ref().is_none_or(|bound| bound.uid != secret.uid) {
-            return Err(Why::OtherSecret);
+            return Err(MintReason::OtherSecret);
         }
         if claims.issued_at.duration_since(self.now) > LEEWAY {
-            return Err(Why::NotYetValid);
+            return Err(MintReason::NotYetValid);
         }
         if claims.expires_at <= self.now {
-            return Err(Why::Expired);
+            return Err(MintReason::Expired);
         }
         let renewed_at = self.renewed_at(claims, token);
-        if renewed_at <= self.now { Err(Why::Due) } else { Ok(renewed_at) }
+        if renewed_at <= self.now { Err(MintReason::Due) } else { Ok(renewed_at) }
     }
 
     /// After the asked share of its life. A shorter life that is asked for since counts at once; a longer one from the
@@ -280,7 +281,7 @@ impl TokenFacts<'_> {
             if may_be_minted
                 && matches!(verdict, TokenVerdict::Fresh { renewed_at } if is_nearly_due(*renewed_at))
             {
-                *verdict = TokenVerdict::Mint(Why::Due);
+                *verdict = TokenVerdict::Mint(MintReason::Due);
             }
         }
     }

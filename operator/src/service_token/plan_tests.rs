@@ -125,20 +125,20 @@ fn a_token_that_is_as_it_should_be_stays() {
 #[test]
 fn each_case_but_the_review_in_which_a_token_is_issued_again() {
     type Edit = fn(&mut Scene);
-    let cases: [(Edit, Why); 10] = [
-        (|scene| scene.secret = None, Why::Missing),
-        (|scene| scene.secret.as_mut().unwrap().keys.clear(), Why::Missing),
+    let cases: [(Edit, MintReason); 10] = [
+        (|scene| scene.secret = None, MintReason::Missing),
+        (|scene| scene.secret.as_mut().unwrap().keys.clear(), MintReason::Missing),
         (
             |scene| drop(scene.secret.as_mut().unwrap().keys.insert("a".into(), Err(NotAToken))),
-            Why::NotAToken,
+            MintReason::NotAToken,
         ),
-        (|scene| scene.claims().account.name = "other".into(), Why::OtherAccount),
-        (|scene| scene.claims().account.uid = "an-older-one".into(), Why::AccountRecreated),
-        (|scene| scene.claims().audiences = vec!["vault".into()], Why::OtherAudiences),
-        (|scene| scene.asked.tokens[0].audiences = vec!["vault".into()], Why::OtherAudiences),
-        (|scene| scene.secret.as_mut().unwrap().uid = "secret-2".into(), Why::OtherSecret),
-        (|scene| scene.now = HOUR * 80 / 100, Why::Due),
-        (|scene| scene.now = HOUR, Why::Expired),
+        (|scene| scene.claims().account.name = "other".into(), MintReason::OtherAccount),
+        (|scene| scene.claims().account.uid = "an-older-one".into(), MintReason::AccountRecreated),
+        (|scene| scene.claims().audiences = vec!["vault".into()], MintReason::OtherAudiences),
+        (|scene| scene.asked.tokens[0].audiences = vec!["vault".into()], MintReason::OtherAudiences),
+        (|scene| scene.secret.as_mut().unwrap().uid = "secret-2".into(), MintReason::OtherSecret),
+        (|scene| scene.now = HOUR * 80 / 100, MintReason::Due),
+        (|scene| scene.now = HOUR, MintReason::Expired),
     ];
     for (edit, why) in cases {
         let mut scene = Scene::new();
@@ -148,7 +148,7 @@ fn each_case_but_the_review_in_which_a_token_is_issued_again() {
     }
     let mut scene = Scene::new();
     scene.claims().secret = None;
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherSecret));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::OtherSecret));
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn the_api_servers_own_audiences_may_change() {
     scene.claims().issued_at = at(1);
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     scene.own.issued_at = at(2);
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherAudiences));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::OtherAudiences));
     scene.own.audiences = both();
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     // And one that was asked for others is not for the API server at all.
     scene.claims().audiences = vec!["vault".into()];
     scene.claims().issued_at = at(3);
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::OtherAudiences));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::OtherAudiences));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
         [
             TokenVerdict::Refused(Because::NoAccount),
             TokenVerdict::Refused(Because::NotAgreed),
-            TokenVerdict::Mint(Why::Missing)
+            TokenVerdict::Mint(MintReason::Missing)
         ]
     );
     assert_eq!(
@@ -232,14 +232,14 @@ fn a_token_waits_for_its_time_and_an_older_one_stays_until_it_is_due() {
     scene.claims().account.name = "robot".into();
     scene.asked = early;
     scene.now = 5_000;
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Expired));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::Expired));
 }
 
 #[test]
 fn a_shorter_life_counts_at_once_and_a_longer_one_from_the_next_token_on() {
     let mut scene = Scene::new();
     scene.asked.tokens[0].lifetime = Duration::from_mins(10);
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Due));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::Due));
     scene.asked.tokens[0].lifetime = Duration::from_hours(24);
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
 }
@@ -254,8 +254,8 @@ fn two_that_are_due_within_a_moment_are_one_write() {
     scene.secret = Some(seen(&[("a", later(0)), ("b", later(60)), ("c", later(1_000))]));
     scene.now = HOUR * 80 / 100;
     let work = scene.work();
-    assert_eq!(work.tokens[0].1, TokenVerdict::Mint(Why::Due));
-    assert_eq!(work.tokens[1].1, TokenVerdict::Mint(Why::Due), "a minute early");
+    assert_eq!(work.tokens[0].1, TokenVerdict::Mint(MintReason::Due));
+    assert_eq!(work.tokens[1].1, TokenVerdict::Mint(MintReason::Due), "a minute early");
     assert!(matches!(work.tokens[2].1, TokenVerdict::Fresh { .. }));
     scene.asked.tokens[1].not_before = Some(at(9_000));
     assert!(!matches!(scene.work().tokens[1].1, TokenVerdict::Mint(_)), "not before its time");
@@ -273,7 +273,7 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
         scene.now = 2;
         let work = scene.work();
         assert!(matches!(work.tokens[0].1, TokenVerdict::Fresh { .. }), "{percent}: {work:?}");
-        assert_eq!(work.tokens[1].1, TokenVerdict::Mint(Why::Missing));
+        assert_eq!(work.tokens[1].1, TokenVerdict::Mint(MintReason::Missing));
     }
 }
 
@@ -281,7 +281,7 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
 fn no_token_gets_older_than_the_flag_says() {
     let mut scene = Scene::new();
     scene.oldest = Some(Duration::from_mins(10));
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::Due));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::Due));
     scene.now = 599;
     assert_eq!(scene.verdict(), TokenVerdict::Fresh { renewed_at: at(600) });
 }
@@ -308,7 +308,7 @@ fn a_clock_that_jumps_back_mints_once_at_most() {
     }
     // Farther back, the API server refuses what was issued: one new token, by its clock, and no more.
     scene.now = -86_400 * 365;
-    assert_eq!(scene.verdict(), TokenVerdict::Mint(Why::NotYetValid));
+    assert_eq!(scene.verdict(), TokenVerdict::Mint(MintReason::NotYetValid));
     scene.claims().issued_at = at(-86_400 * 365);
     scene.claims().expires_at = at(-86_400 * 365 + HOUR);
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));

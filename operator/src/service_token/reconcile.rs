@@ -13,7 +13,7 @@ use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 use super::outcome::{TokenOutcome, TokenWork};
 use super::state::TokenState;
 use super::status::{patch, status};
-use super::why::Why;
+use super::why::MintReason;
 use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
 use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, ReconcileStep};
@@ -87,7 +87,7 @@ impl Reconcile for ServiceToken {
 
 /// Tokens were minted though none was due: anyone who holds the old ones may want to know.
 fn minted_again(work: &TokenWork) -> Option<kube::runtime::events::Event> {
-    let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
+    let of_note = work.minted.iter().filter(|(_, why)| *why != MintReason::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();
     (!said.is_empty()).then(|| event(EventType::Normal, MINTED, "Mint", &listed(&said)))
 }

@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{End, Generated, TokenOfSecret, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenWork, Trouble};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
@@ -30,8 +30,8 @@ use weaver_copies::rights::{Right, explain_writer, writer_role, yaml};
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong
-/// with the content that conversion carries.
+/// What the status of a resource should be after `outcome`. `before` is what it was; `annotation_faults` is what is
+/// wrong with the content that conversion carries.
 #[must_use]
 pub fn status(
     before: &ServiceTokenStatus,
@@ -61,11 +61,11 @@ pub fn status(
 }
 
 /// The accounts that were made; nothing where there are none and none are wanted any more.
-fn generated(made: &Generated, keys: &[TokenOfSecret]) -> Option<GeneratedStatus> {
-    let keys: Vec<&TokenOfSecret> = keys.iter().filter(|key| key.is_generated).collect();
+fn generated(made: &Generated, keys: &[RequestedToken]) -> Option<GeneratedStatus> {
+    let keys: Vec<&RequestedToken> = keys.iter().filter(|key| key.is_generated).collect();
     let present = || keys.iter().filter_map(|key| key.present.as_ref());
-    let problem = |key: &&TokenOfSecret| {
-        let message = conditions::bounded(&reason(key, key.trouble.as_ref()?), MAX_MESSAGE);
+    let problem = |key: &&RequestedToken| {
+        let message = conditions::bounded(&explained(key, key.trouble.as_ref()?), MAX_MESSAGE);
         Some(AccountProblem { account: key.account.name.clone(), message })
     };
     (!keys.is_empty() || made.there > 0).then(|| GeneratedStatus {
@@ -125,9 +125,9 @@ pub fn patch(status: &ServiceTokenStatus) -> Value {
     }})
 }
 
-fn of_key(key: &TokenOfSecret) -> TokenStatus {
+fn of_key(key: &RequestedToken) -> TokenStatus {
     let present = key.present.as_ref();
-    let message = key.trouble.as_ref().map(|trouble| reason(key, trouble)).unwrap_or_default();
+    let message = key.trouble.as_ref().map(|trouble| explained(key, trouble)).unwrap_or_default();
     TokenStatus {
         key: key.key.clone(),
         account_uid: present.map(|claims| claims.account.uid.clone()),
@@ -138,7 +138,7 @@ fn of_key(key: &TokenOfSecret) -> TokenStatus {
 }
 
 /// What is in the way of a token, and what to do.
-fn reason(key: &TokenOfSecret, trouble: &Trouble) -> String {
+fn explained(key: &RequestedToken, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
         Trouble::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
@@ -157,10 +157,10 @@ fn reason(key: &TokenOfSecret, trouble: &Trouble) -> String {
             key.account
         ),
         Trouble::WriterMayNotMint => format!("the writer may not mint tokens for {}", key.account),
-        Trouble::Unknown(reason) if key.is_generated => {
-            format!("{} could not be made: {reason}", key.account)
+        Trouble::Unknown(message) if key.is_generated => {
+            format!("{} could not be made: {message}", key.account)
         }
-        Trouble::Unknown(reason) => format!("{} could not be read: {reason}", key.account),
+        Trouble::Unknown(message) => format!("{} could not be read: {message}", key.account),
         Trouble::NotMinted(error @ MintError::Forbidden(_)) => {
             format!("{error}; allow it: {}", minting::command(namespace, name))
         }
@@ -204,7 +204,7 @@ impl TokenWork {
     fn conflicted(&self) -> Verdict {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
         match self.end {
-            End::Refused(SecretRefusal::Foreign) => {
+            SecretWrite::Refused(SecretRefusal::Foreign) => {
                 let message = format!(
                     "{secret} exists, was not made by this ServiceToken and was left untouched; rename or \
                      delete it, or \
@@ -212,7 +212,7 @@ impl TokenWork {
                 );
                 Verdict::new(CONFLICTED, Truth::True, "SecretNotOurs", message)
             }
-            End::Written | End::Refused(_) => {
+            SecretWrite::Written | SecretWrite::Refused(_) => {
                 let foreign = self.troubles(|trouble| *trouble == Trouble::NotOurs);
                 if foreign.is_empty() {
                     return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
@@ -230,8 +230,8 @@ impl TokenWork {
 
     fn authorized(&self) -> Verdict {
         match &self.missing_of_accounts {
-            Err(reason) => {
-                let message = format!("a request was refused, and the writer's rights are unknown: {reason}");
+            Err(why) => {
+                let message = format!("a request was refused, and the writer's rights are unknown: {why}");
                 return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
             }
             Ok(missing) if !missing.is_empty() => {
@@ -241,14 +241,14 @@ impl TokenWork {
         }
         match &self.missing {
             // What was refused is the watch, and all is well but that.
-            Err(reason) if self.end == End::Written => {
+            Err(why) if self.end == SecretWrite::Written => {
                 let message = format!(
-                    "the Secret is polled instead of watched, and the missing right could not be determined: {reason}"
+                    "the Secret is polled instead of watched, and the missing right could not be determined: {why}"
                 );
                 return Verdict::new(AUTHORIZED, Truth::True, "Polled", message);
             }
-            Err(reason) => {
-                let message = format!("a request was refused, and the writer's rights are unknown: {reason}");
+            Err(why) => {
+                let message = format!("a request was refused, and the writer's rights are unknown: {why}");
                 return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
             }
             Ok(missing) if !missing.iter().all(Right::is_for_watching) => {
@@ -285,7 +285,7 @@ impl TokenWork {
 
     /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
     fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
-        let is_foreign = |key: &&TokenOfSecret| key.trouble == Some(Trouble::NotOurs);
+        let is_foreign = |key: &&RequestedToken| key.trouble == Some(Trouble::NotOurs);
         let foreign: BTreeSet<&str> =
             self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
         let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);
@@ -308,29 +308,29 @@ impl TokenWork {
     fn troubles(&self, wanted: impl Fn(&Trouble) -> bool) -> Vec<String> {
         let all = self.keys.iter().filter_map(|key| Some((key, key.trouble.as_ref()?)));
         let wanted = all.filter(|(_, trouble)| wanted(trouble));
-        wanted.map(|(key, trouble)| format!("{}: {}", key.key, reason(key, trouble))).collect()
+        wanted.map(|(key, trouble)| format!("{}: {}", key.key, explained(key, trouble))).collect()
     }
 
     fn tokens_fresh(&self) -> Verdict {
         let secret = format!("Secret {}/{}", self.writer.namespace, self.secret);
-        let (reason, text) = match &self.end {
-            End::Written => return self.fresh_keys(),
-            End::Refused(SecretRefusal::Foreign) => {
+        let (reason, message) = match &self.end {
+            SecretWrite::Written => return self.fresh_keys(),
+            SecretWrite::Refused(SecretRefusal::Foreign) => {
                 ("SecretNotOurs", "it is not this ServiceToken's".to_owned())
             }
-            End::Refused(SecretRefusal::Immutable) => (
+            SecretWrite::Refused(SecretRefusal::Immutable) => (
                 "SecretImmutable",
                 "it is immutable, so its tokens cannot be renewed; delete it, and it is created again"
                     .to_owned(),
             ),
-            End::Refused(SecretRefusal::Terminating) => {
+            SecretWrite::Refused(SecretRefusal::Terminating) => {
                 ("SecretTerminating", "it is being deleted and is created again once it is gone".to_owned())
             }
-            End::Forbidden(reason) => ("Forbidden", reason.clone()),
-            End::Rejected(reason) => ("Rejected", reason.clone()),
-            End::Failed(reason) => ("NotWritten", reason.clone()),
+            SecretWrite::Forbidden(message) => ("Forbidden", message.clone()),
+            SecretWrite::Rejected(message) => ("Rejected", message.clone()),
+            SecretWrite::Failed(message) => ("NotWritten", message.clone()),
         };
-        Verdict::new(TOKENS_FRESH, Truth::False, reason, format!("{secret}: {text}"))
+        Verdict::new(TOKENS_FRESH, Truth::False, reason, format!("{secret}: {message}"))
     }
 
     fn fresh_keys(&self) -> Verdict {
@@ -341,7 +341,10 @@ impl TokenWork {
             let left = self.generated.iter().flat_map(|generated| &generated.not_removed);
             let left: Vec<String> = left.cloned().collect();
             if !left.is_empty() {
-                let message = format!("{message}; not all is done with its accounts: {}", listed(&left));
+                let message = format!(
+                    "{message}; some accounts could not be created, changed or deleted: {}",
+                    listed(&left)
+                );
                 return Verdict::new(TOKENS_FRESH, Truth::False, "AccountsLeft", message);
             }
             return Verdict::new(TOKENS_FRESH, Truth::True, "Fresh", message);

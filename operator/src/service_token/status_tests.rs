@@ -39,7 +39,7 @@ fn claims() -> Claims {
 
 #[test]
 fn each_key_tells_of_its_token_and_never_the_token() {
-    let status = of(work(vec![TokenOfSecret { present: Some(claims()), ..key(None) }]));
+    let status = of(work(vec![RequestedToken { present: Some(claims()), ..key(None) }]));
     assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
     assert_eq!(status.counts, Some(TokenCounts { desired: 1, fresh: 1 }));
@@ -98,7 +98,7 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
 
 #[test]
 fn an_account_that_is_gone_does_not_hide_the_other_keys() {
-    let well = TokenOfSecret { key: "b".into(), present: Some(claims()), ..key(None) };
+    let well = RequestedToken { key: "b".into(), present: Some(claims()), ..key(None) };
     let status = of(work(vec![key(Some(Trouble::NoAccount)), well]));
     let fresh = shown(&status, TOKENS_FRESH);
     assert!(fresh.starts_with("False/AccountMissing: 1 of 2 tokens are valid; a: "), "{fresh}");
@@ -108,7 +108,7 @@ fn an_account_that_is_gone_does_not_hide_the_other_keys() {
 #[test]
 fn a_secret_that_is_not_ours_is_a_conflict() {
     let status = of(TokenWork {
-        end: End::Refused(SecretRefusal::Foreign),
+        end: SecretWrite::Refused(SecretRefusal::Foreign),
         ..work(vec![key(Some(Trouble::NotWritten))])
     });
     let conflicted = shown(&status, CONFLICTED);
@@ -119,10 +119,10 @@ fn a_secret_that_is_not_ours_is_a_conflict() {
 #[test]
 fn how_the_secret_could_not_be_written_is_the_reason() {
     for (end, reason) in [
-        (End::Refused(SecretRefusal::Immutable), "SecretImmutable"),
-        (End::Refused(SecretRefusal::Terminating), "SecretTerminating"),
-        (End::Rejected("too big".into()), "Rejected"),
-        (End::Failed("away".into()), "NotWritten"),
+        (SecretWrite::Refused(SecretRefusal::Immutable), "SecretImmutable"),
+        (SecretWrite::Refused(SecretRefusal::Terminating), "SecretTerminating"),
+        (SecretWrite::Rejected("too big".into()), "Rejected"),
+        (SecretWrite::Failed("away".into()), "NotWritten"),
     ] {
         let status = of(TokenWork { end: end.clone(), ..work(vec![key(Some(Trouble::NotWritten))]) });
         assert!(
@@ -136,7 +136,7 @@ fn how_the_secret_could_not_be_written_is_the_reason() {
 fn a_writer_without_rights_sees_the_role() {
     let missing = || Ok(for_writer("team-a", "tokens").into_iter().collect());
     let status = of(TokenWork {
-        end: End::Forbidden("no".into()),
+        end: SecretWrite::Forbidden("no".into()),
         missing: missing(),
         ..work(vec![key(Some(Trouble::NotWritten))])
     });
@@ -182,7 +182,7 @@ fn making(count: usize, troubles: &[Trouble]) -> TokenWork {
         let account = Account { namespace: "team-a".into(), name: format!("bot-{n}") };
         let trouble = troubles.get(n - 1).cloned();
         let present = trouble.is_none().then(claims);
-        TokenOfSecret { key: format!("{n:03}"), account, is_generated: true, present, trouble }
+        RequestedToken { key: format!("{n:03}"), account, is_generated: true, present, trouble }
     });
     let generated = Generated { owner: "bots".into(), there: count, not_removed: Vec::new() };
     TokenWork { generated: Some(generated), ..work(keys.collect()) }

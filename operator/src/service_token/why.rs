@@ -3,7 +3,7 @@
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Why {
+pub enum MintReason {
     /// The Secret has no such key, or there is none.
     Missing,
     /// What is there is no token.
@@ -23,7 +23,7 @@ pub enum Why {
     Due,
 }
 
-impl Why {
+impl MintReason {
     pub const ALL: [Self; 9] = [
         Self::Missing,
         Self::NotAToken,
@@ -53,7 +53,7 @@ impl Why {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for MintReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "there was no token",

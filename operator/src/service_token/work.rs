@@ -25,7 +25,7 @@ use weaver_tenant::{Account, TenantClient};
 use super::Context;
 use super::fill::{Done, Job, KnownSecret};
 use super::generate::{Accounts, Made, Removed};
-use super::outcome::{End, Generated, TokenOfSecret, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenWork, Trouble};
 use super::plan;
 use super::secret::Desired;
 use super::size::{self, Measure};
@@ -107,10 +107,10 @@ pub async fn work(
     };
     let Done { end, keys, minted, known, next, sent } =
         job.run(shown.as_deref(), state.known.as_ref()).await?;
-    if known.is_some() || end == End::Written {
+    if known.is_some() || end == SecretWrite::Written {
         state.known = known;
     }
-    let surplus = if end == End::Written {
+    let surplus = if end == SecretWrite::Written {
         generated.remove(&made.surplus, &held(state.known.as_ref())).await
     } else {
         Removed::default()
@@ -241,7 +241,7 @@ async fn missing_rights_on_accounts(
     tenant: &TenantClient,
     made: &Made,
     surplus: &Removed,
-    keys: &[TokenOfSecret],
+    keys: &[RequestedToken],
 ) -> Result<BTreeSet<AccountRight>, String> {
     let mut names = made.refused.clone();
     let is_forbidden = |error: &CallError| matches!(error, CallError::Forbidden(_));
@@ -264,10 +264,10 @@ async fn missing_rights_on_accounts(
 async fn missing_rights(
     tenant: &TenantClient,
     secret: &str,
-    end: &End,
+    end: &SecretWrite,
     watched: Option<WatchState>,
 ) -> Result<BTreeSet<Right>, String> {
-    if !matches!(end, End::Forbidden(_)) && watched != Some(WatchState::Refused) {
+    if !matches!(end, SecretWrite::Forbidden(_)) && watched != Some(WatchState::Refused) {
         return Ok(BTreeSet::new());
     }
     let needed = for_writer(&tenant.account.namespace, secret);

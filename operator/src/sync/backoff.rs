@@ -12,7 +12,7 @@ use weaver_host::backoff;
 
 use super::execute::TargetState;
 
-/// Copies of one resource that could not be written, by place.
+/// Copies of one resource that could not be written, by key.
 #[derive(Default)]
 pub struct Backoffs(BTreeMap<ObjectKey, TargetBackoff>);
 

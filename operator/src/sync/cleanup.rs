@@ -179,8 +179,8 @@ async fn announce_orphans<K: Declares>(
 }
 
 fn name_upstreams(sync: &ResourceRef, object_keys: &BTreeSet<ObjectKey>) {
-    let object_keys: Vec<String> = object_keys.iter().map(ToString::to_string).collect();
-    for copies in object_keys.chunks(50) {
+    let names: Vec<String> = object_keys.iter().map(ToString::to_string).collect();
+    for copies in names.chunks(50) {
         warn!(
             code = code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
             "objects that the upstream operator made for a deleted resource stay"
@@ -374,7 +374,7 @@ async fn selected_names(tenant: &TenantClient, spec: &ValidSync, left: &mut Left
     listed.names
 }
 
-/// Places where something may be left, in words, by what is in the way.
+/// Objects that may be left, each with its message, by what is in the way.
 #[derive(Default)]
 struct Left {
     refused: Vec<String>,
@@ -384,12 +384,12 @@ struct Left {
 
 impl Left {
     fn kept(&mut self, key: &ObjectKey, kept: &Kept) {
-        let object_keys = match kept.why {
+        let entries = match kept.why {
             Hindrance::Forbidden(_) => &mut self.refused,
             Hindrance::Rejected(_) => &mut self.hindered,
             Hindrance::Failed(_) => &mut self.failed,
         };
-        object_keys.push(format!("{key}: {}", kept.text()));
+        entries.push(format!("{key}: {}", kept.text()));
     }
 
     /// How the pass ended that left these; the copies `upstream` are the upstream operator's.
@@ -441,9 +441,9 @@ async fn may_find_all(tenant: &TenantClient, spec: &ValidSync) -> bool {
     listable.is_ok_and(|listable| spec.targets.iter().all(|name| listable.contains(name)))
 }
 
-/// In words that fit into a line of the log, however many places there are.
-fn line(object_keys: &[Vec<String>]) -> String {
-    bounded(&listed(&object_keys.concat()), MAX_LEFT)
+/// A text that fits into a line of the log, however many entries there are.
+fn line(lists: &[Vec<String>]) -> String {
+    bounded(&listed(&lists.concat()), MAX_LEFT)
 }
 
 #[cfg(test)]

@@ -266,7 +266,7 @@ async fn carry_out(
     }
     if let CopyChange::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
         info!(
-            code = code::TAKEN_OVER, owner = %desired.owner, key = %desired.object_key(namespace), ?before,
+            code = code::TAKEN_OVER, owner = %desired.owner, copy = %desired.object_key(namespace), ?before,
             "took over an object"
         );
     }

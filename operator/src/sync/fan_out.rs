@@ -112,7 +112,7 @@ fn concurrency(kind: ObjectKind) -> usize {
     if kind.is_of_config_map_sync() { CONCURRENCY } else { CONCURRENCY / 2 }
 }
 
-/// What is known of the copy at `place` from now on.
+/// What is known of the copy `key` from now on.
 fn remember(state: &mut SyncState, key: ObjectKey, outcome: &TargetState) {
     match outcome {
         TargetState::Synced(verified, _) => drop(state.verified.insert(key, verified.clone())),

@@ -25,9 +25,9 @@ fn is_pinned(meta: &ObjectMeta) -> bool {
 pub async fn set<K: Declares>(
     api: &Api<Guarded<K>>,
     meta: &ObjectMeta,
-    claim: FinalizerChange,
+    change: FinalizerChange,
 ) -> Result<(), CallError> {
-    write(api, meta, &json!({"metadata": metadata(meta, claim)})).await
+    write(api, meta, &json!({"metadata": metadata(meta, change)})).await
 }
 
 /// Notes the source of a resource that upstream has left behind, before anything is taken over: its marks count
@@ -69,10 +69,10 @@ pub async fn release_not_understood<K: Declares>(
     }
 }
 
-fn metadata(meta: &ObjectMeta, claim: FinalizerChange) -> Value {
-    let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), claim);
+fn metadata(meta: &ObjectMeta, change: FinalizerChange) -> Value {
+    let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), change);
     let mut changed = json!({"resourceVersion": meta.resource_version, "finalizers": finalizers});
-    if is_pinned(meta) && claim != FinalizerChange::Take {
+    if is_pinned(meta) && change != FinalizerChange::Take {
         changed["annotations"] = json!({UPSTREAM_SOURCE_ANNOTATION: null});
     }
     changed

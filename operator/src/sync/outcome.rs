@@ -37,8 +37,8 @@ pub struct SyncWork {
     /// Copies that are not wanted any more.
     pub stale: StaleCopies,
     pub rights: Rights,
-    /// What the watches show.
-    pub watched: WatchSummary,
+    /// What the watches do not show.
+    pub watched: WatchGaps,
     /// There are copies, and our finalizer does not hold the resource.
     pub unheld: bool,
 }
@@ -101,9 +101,9 @@ pub struct Rights {
     pub unexplained: usize,
 }
 
-/// What the watches show.
+/// What the watches do not show.
 #[derive(Debug, Default)]
-pub struct WatchSummary {
+pub struct WatchGaps {
     /// Of the source, or of a copy, none tells at present.
     pub blind: bool,
     /// How many places are not watched because the tenant's watches are as many, or keep as much, as they may.

@@ -70,7 +70,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> SyncWork {
         unlisted: None,
         stale: StaleCopies::default(),
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
-        watched: WatchSummary::default(),
+        watched: WatchGaps::default(),
         unheld: false,
     }
 }
@@ -165,7 +165,7 @@ fn the_spec_says_how_often_it_is_compared() {
         priority: 0,
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
-    let polled = SyncWork { watched: WatchSummary { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
+    let polled = SyncWork { watched: WatchGaps { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
     let mut hidden = work(&[("foo", synced())]);
     hidden.selection.hidden = true;
     for (reconciled, by_itself, by_flag) in [

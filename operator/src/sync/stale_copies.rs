@@ -45,7 +45,7 @@ const CONCURRENCY: usize = 16;
 const LISTS: usize = 4;
 
 /// Where copies are, each with the source that it names.
-type Places = BTreeMap<ObjectKey, Option<String>>;
+type StaleKeys = BTreeMap<ObjectKey, Option<String>>;
 
 /// Every object that carries the label of `owner`, in `namespaces`, where its source is of this kind now.
 ///
@@ -56,11 +56,11 @@ pub async fn find(
     owner: &Owner,
     kind: ObjectKind,
     namespaces: &[String],
-) -> Result<Places, CallError> {
+) -> Result<StaleKeys, CallError> {
     let both = &ObjectKind::OF_CONFIG_MAP_SYNC;
     // The source may have been of the other kind; that of a ResourceSync is always of one.
     let kinds = if kind.is_of_config_map_sync() { &both[..] } else { &[kind] };
-    let mut found = Places::new();
+    let mut found = StaleKeys::new();
     for &kind in kinds {
         found.extend(find_kind(tenant, owner, kind, namespaces).await?);
     }
@@ -72,7 +72,7 @@ async fn find_kind(
     owner: &Owner,
     kind: ObjectKind,
     namespaces: &[String],
-) -> Result<Places, CallError> {
+) -> Result<StaleKeys, CallError> {
     let query = &format!("{SYNC_UID_LABEL}={}", owner.uid);
     let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
         vec![tenant.all(&kind)]
@@ -90,9 +90,9 @@ async fn object_keys(
     objects: Api<PartialObjectMeta<Object>>,
     query: &str,
     kind: ObjectKind,
-) -> Result<Places, CallError> {
+) -> Result<StaleKeys, CallError> {
     let source = |meta: &ObjectMeta| meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
-    let mut found = Places::new();
+    let mut found = StaleKeys::new();
     let listed = each_page(&objects, query, |page| {
         found.extend(page.iter().filter_map(|meta| Some((ObjectKey::of(kind, meta)?, source(meta)))));
         ControlFlow::Continue(())
@@ -104,7 +104,7 @@ async fn object_keys(
     }
 }
 
-/// Shows the resource that no copy can be where its spec does not want one? So it is while our finalizer, which comes
+/// Does the object itself prove that no stale copy can exist? So it is while our finalizer, which comes
 /// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
 /// copies are to be: whatever was written since was written there.
 #[must_use]
@@ -135,7 +135,7 @@ pub async fn search<K: Declares>(
 ) -> Option<String> {
     let found = match &state.search {
         Search::Done(uid) if *uid == tenant.uid => return None,
-        Search::Open if are_none(sync) => Places::new(),
+        Search::Open if are_none(sync) => StaleKeys::new(),
         _ => match find(tenant, &owner(sync), kind, &context.namespaces.active(|_, _| true)).await {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
@@ -183,7 +183,7 @@ pub async fn sweep<K: Declares>(
     mode: Mode,
 ) -> StaleCopies {
     let spec = wanted.spec;
-    let mut object_keys = Places::new();
+    let mut object_keys = StaleKeys::new();
     for (key, source) in std::mem::take(&mut state.stale_copies) {
         if !wanted.has(&key, source.as_deref()) {
             object_keys.insert(key, source);
@@ -207,7 +207,7 @@ pub async fn sweep<K: Declares>(
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(key)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
-                info!(code = code::COPY_REMOVED, %owner, %key, "removed a stale copy");
+                info!(code = code::COPY_REMOVED, %owner, copy = %key, "removed a stale copy");
             }
             Err(kept) => {
                 state.stale_copies.insert(key.clone(), source_of(&key));

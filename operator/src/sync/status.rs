@@ -25,8 +25,8 @@ use weaver_copies::plan::{Before, Foreign};
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong
-/// with the content that conversion carries.
+/// What the status of a resource should be after `outcome`. `before` is what it was; `annotation_faults` is what is
+/// wrong with the content that conversion carries.
 #[must_use]
 pub fn status(
     before: &ConfigMapSyncStatus,
@@ -81,39 +81,39 @@ pub fn patch(status: &ConfigMapSyncStatus) -> Value {
 
 /// How a target is doing, in the API's words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum TargetSummary {
+enum ReportedState {
     Failed,
     Conflict,
     Waiting,
     Synced,
 }
 
-impl TargetSummary {
+impl ReportedState {
     fn as_str(self) -> &'static str {
         match self {
-            TargetSummary::Failed => "Failed",
-            TargetSummary::Conflict => "Conflict",
-            TargetSummary::Waiting => "Waiting",
-            TargetSummary::Synced => "Synced",
+            ReportedState::Failed => "Failed",
+            ReportedState::Conflict => "Conflict",
+            ReportedState::Waiting => "Waiting",
+            ReportedState::Synced => "Synced",
         }
     }
 
     /// Position in the list: what needs a user first, what is well last.
     fn rank(self) -> u8 {
         match self {
-            TargetSummary::Failed | TargetSummary::Conflict => 0,
-            TargetSummary::Waiting => 1,
-            TargetSummary::Synced => 2,
+            ReportedState::Failed | ReportedState::Conflict => 0,
+            ReportedState::Waiting => 1,
+            ReportedState::Synced => 2,
         }
     }
 }
 
 /// Each target, by name.
-fn targets(work: &SyncWork) -> Vec<(TargetSummary, TargetStatus)> {
+fn targets(work: &SyncWork) -> Vec<(ReportedState, TargetStatus)> {
     let all = work.selection.desired.iter().map(|namespace| {
         let of_each =
             copied(&work.sources, work.merged.as_ref()).map(|source| match source.targets.get(namespace) {
-                None => (TargetSummary::Waiting, source.state.reason(), String::new()),
+                None => (ReportedState::Waiting, source.state.reason(), String::new()),
                 Some(target) => {
                     let (state, reason, message) = judged(target, work, namespace, &source.copy_name);
                     let is_one = work.has_one_copy() || message.is_empty();
@@ -123,7 +123,7 @@ fn targets(work: &SyncWork) -> Vec<(TargetSummary, TargetStatus)> {
         // Of several copies the first one with a problem is shown.
         let worst = of_each.min_by_key(|(state, ..)| state.rank());
         let (state, reason, message) =
-            worst.unwrap_or((TargetSummary::Waiting, without_sources(work), String::new()));
+            worst.unwrap_or((ReportedState::Waiting, without_sources(work), String::new()));
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
         (state, TargetStatus { namespace, state: state.as_str().to_owned(), reason, message })
@@ -186,10 +186,10 @@ fn judged(
     work: &SyncWork,
     namespace: &str,
     copy_name: &str,
-) -> (TargetSummary, &'static str, String) {
+) -> (ReportedState, &'static str, String) {
     match target {
-        TargetState::Synced(..) => (TargetSummary::Synced, "Synced", String::new()),
-        TargetState::WithoutFinalizer => (TargetSummary::Waiting, "NotWrittenYet", String::new()),
+        TargetState::Synced(..) => (ReportedState::Synced, "Synced", String::new()),
+        TargetState::WithoutFinalizer => (ReportedState::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {
                 CopyChange::Create => "WouldBeCreated",
@@ -198,17 +198,17 @@ fn judged(
                 CopyChange::Update(Before::Theirs) => "WouldBeAdopted",
                 CopyChange::Replace => "WouldBeReplaced",
             };
-            (TargetSummary::Waiting, reason, String::new())
+            (ReportedState::Waiting, reason, String::new())
         }
         TargetState::NamespaceMissing => {
-            (TargetSummary::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
+            (ReportedState::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
         }
         TargetState::NamespaceTerminating => {
-            (TargetSummary::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
+            (ReportedState::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
         }
-        TargetState::NotServed => (TargetSummary::Failed, "NotServed", NOT_SERVED.to_owned()),
-        TargetState::NotAccepted => (TargetSummary::Failed, "NotAccepted", not_accepted(&work.account)),
-        TargetState::NotOffered => (TargetSummary::Failed, "NotOffered", not_offered(&work.spec)),
+        TargetState::NotServed => (ReportedState::Failed, "NotServed", NOT_SERVED.to_owned()),
+        TargetState::NotAccepted => (ReportedState::Failed, "NotAccepted", not_accepted(&work.account)),
+        TargetState::NotOffered => (ReportedState::Failed, "NotOffered", not_offered(&work.spec)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
                 Foreign::Unmarked => "NotOurs",
@@ -217,23 +217,23 @@ fn judged(
                 Foreign::Tokens(_) => "HoldsTokens",
                 Foreign::Source => "MarkedAsSource",
             };
-            (TargetSummary::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
+            (ReportedState::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
         }
-        TargetState::Forbidden(status) => (TargetSummary::Failed, "Forbidden", status.message.clone()),
-        TargetState::Rejected(text) => (TargetSummary::Failed, "Rejected", text.clone()),
-        TargetState::Failed(text) => (TargetSummary::Failed, "NotWritten", text.clone()),
+        TargetState::Forbidden(status) => (ReportedState::Failed, "Forbidden", status.message.clone()),
+        TargetState::Rejected(text) => (ReportedState::Failed, "Rejected", text.clone()),
+        TargetState::Failed(text) => (ReportedState::Failed, "NotWritten", text.clone()),
     }
 }
 
-fn counts(states: impl Iterator<Item = TargetSummary>) -> Counts {
+fn counts(states: impl Iterator<Item = ReportedState>) -> Counts {
     let mut counts = Counts::default();
     for state in states {
         counts.desired = counts.desired.saturating_add(1);
         let of_its = match state {
-            TargetSummary::Synced => &mut counts.synced,
-            TargetSummary::Failed => &mut counts.failed,
-            TargetSummary::Conflict => &mut counts.conflicts,
-            TargetSummary::Waiting => continue,
+            ReportedState::Synced => &mut counts.synced,
+            ReportedState::Failed => &mut counts.failed,
+            ReportedState::Conflict => &mut counts.conflicts,
+            ReportedState::Waiting => continue,
         };
         *of_its = of_its.saturating_add(1);
     }

@@ -8,7 +8,7 @@ use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
 
 use super::super::outcome::tests::{account, clash, forbidden, selected, synced, without_copies, work};
-use super::super::outcome::{SourceState, SyncOutcome, Unlisted, WatchSummary};
+use super::super::outcome::{SourceState, SyncOutcome, Unlisted, WatchGaps};
 use super::*;
 use crate::controller::verdicts::migrated;
 
@@ -302,7 +302,7 @@ fn what_cannot_be_understood_is_said_by_field() {
 }
 
 #[test]
-fn an_object_of_v1alpha1_that_lacks_what_is_required_sees_what_to_fill_in() {
+fn an_object_of_v1alpha1_that_lacks_what_is_required_is_refused_with_what_to_fill_in() {
     let spec = ConfigMapSyncSpec {
         source: Some(Source {
             namespace: Some("No".into()),
@@ -372,7 +372,7 @@ fn ready_names_the_first_thing_in_the_way() {
 #[test]
 fn a_tenant_with_more_watches_than_one_may_have_sees_that_and_what_helps() {
     let reconciled = SyncOutcome::Worked(Box::new(SyncWork {
-        watched: WatchSummary { blind: true, beyond: 3 },
+        watched: WatchGaps { blind: true, beyond: 3 },
         ..work(&[("foo", synced())])
     }));
     let (truth, reason, message) = verdict(&reconciled, AUTHORIZED);

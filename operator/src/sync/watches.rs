@@ -169,7 +169,7 @@ impl Watches {
         }
     }
 
-    /// What the watches show of the copy at `place`.
+    /// What the watches show of the copy `object_key`.
     #[must_use]
     pub fn see(&self, object_key: &ObjectKey) -> SeenCopy {
         self.on(object_key)
@@ -193,7 +193,7 @@ impl Watches {
         })
     }
 
-    /// Has the resource reconciled again when something happens at these places, whose copies are another's.
+    /// Has the resource reconciled again when something happens to these objects, which are another's copies.
     pub fn wait_for(&self, keys: &[ObjectKey]) {
         let mut by_namespace: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
         for (open, object_key) in
@@ -207,7 +207,7 @@ impl Watches {
         }
     }
 
-    /// The watch that covers `place`.
+    /// The watch that covers `object_key`.
     fn on(&self, object_key: &ObjectKey) -> Option<&Interest> {
         let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(object_key.namespace.clone())))?;
         (open.key().kind == object_key.kind).then_some(open)

@@ -23,7 +23,7 @@ use super::kinds::NoKind;
 use super::merging::{Merged, merge};
 use super::needed::{needed_rights, tells};
 use super::outcome::{
-    Rights, Selection, SourceState, SourceWork, StaleCopies, SyncOutcome, SyncWork, Unlisted, WatchSummary,
+    Rights, Selection, SourceState, SourceWork, StaleCopies, SyncOutcome, SyncWork, Unlisted, WatchGaps,
     copied,
 };
 use super::sources::{Listed, READS, Read, Versions, copy, list, read};
@@ -163,7 +163,7 @@ impl<K: Declares> SyncRun<'_, K> {
             selection,
             stale: stale_copies,
             rights,
-            watched: WatchSummary { blind, beyond },
+            watched: WatchGaps { blind, beyond },
             unheld,
             spec: self.spec,
         }))

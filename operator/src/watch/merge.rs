@@ -12,7 +12,7 @@ use kube::runtime::watcher::{Error, Event};
 use kube::{Resource, ResourceExt as _};
 
 /// Objects by name; those of a part are of one namespace, or namespaces themselves.
-type ByName<K> = BTreeMap<String, K>;
+type PartObjects<K> = BTreeMap<String, K>;
 
 /// The events of all `parts`. One that fails before it has shown anything holds up the first list, unless `is_final`.
 pub fn merged<K, S>(
@@ -41,9 +41,9 @@ where
 
 struct Merge<K> {
     /// What each part shows.
-    known: Vec<ByName<K>>,
+    known: Vec<PartObjects<K>>,
     /// A part's list that is under way.
-    listing: Vec<ByName<K>>,
+    listing: Vec<PartObjects<K>>,
     /// Parts that have said nothing yet.
     silent: BTreeSet<usize>,
     /// The first list was passed on.
@@ -52,7 +52,7 @@ struct Merge<K> {
 
 impl<K: Resource + Clone> Merge<K> {
     fn of(parts: usize) -> Self {
-        let none = || (0..parts).map(|_| ByName::new()).collect();
+        let none = || (0..parts).map(|_| PartObjects::new()).collect();
         Self { known: none(), listing: none(), silent: (0..parts).collect(), begun: false }
     }
 

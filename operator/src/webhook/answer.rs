@@ -114,13 +114,13 @@ fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
     /// First, since what another kind has in its fields would only confuse.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct PathKind {
+    struct ReviewKind {
         #[serde(default)]
         api_version: String,
         #[serde(default)]
         kind: String,
     }
-    let PathKind { api_version, kind } =
+    let ReviewKind { api_version, kind } =
         serde_json::from_slice(content).map_err(|error| malformed(&error))?;
     if (api_version.as_str(), kind.as_str()) != REVIEW {
         let short = |text: String| text.chars().take(100).collect();

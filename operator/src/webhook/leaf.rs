@@ -43,14 +43,14 @@ impl ResolvesServerCert for Slot {
 
 /// What lies at the path, as far as one can tell without reading it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Identity {
+enum FileIdentity {
     Unreadable(io::ErrorKind),
     File { inode: u64, modified: (i64, i64), size: u64 },
 }
 
 /// What a look at the file found.
 #[derive(Debug)]
-pub enum FileLook {
+pub enum FileRead {
     /// What was there the last time.
     Same,
     New(Pair),
@@ -62,12 +62,12 @@ pub enum FileLook {
 
 /// The file with the certificate.
 #[derive(Debug)]
-pub struct WatchedFile {
+pub struct CertificateFile {
     path: PathBuf,
-    seen: Option<Identity>,
+    seen: Option<FileIdentity>,
 }
 
-impl WatchedFile {
+impl CertificateFile {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
@@ -86,8 +86,8 @@ impl WatchedFile {
             let look = self.look();
             let (file, serving) = (self.path.display(), ready.is_none());
             match look {
-                FileLook::Same => {}
-                FileLook::New(pair) => {
+                FileRead::Same => {}
+                FileRead::New(pair) => {
                     slot.fill(pair.certified());
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_SERVED, %file, expires = %pair.expires(), sha256 = pair.fingerprint(),
@@ -97,16 +97,16 @@ impl WatchedFile {
                         ready();
                     }
                 }
-                FileLook::Bad(fault) => {
+                FileRead::Bad(fault) => {
                     warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {fault}", consequence(serving));
                 }
-                FileLook::Unreadable(io::ErrorKind::NotFound) if !serving => {
+                FileRead::Unreadable(io::ErrorKind::NotFound) if !serving => {
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
                         "waiting for the certificate, which the installer's Job or `weaver crd install` writes"
                     );
                 }
-                FileLook::Unreadable(kind) => {
+                FileRead::Unreadable(kind) => {
                     warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {kind}", consequence(serving));
                 }
             }
@@ -114,28 +114,28 @@ impl WatchedFile {
     }
 
     /// Reads the file, if it is another one than the last time.
-    pub fn look(&mut self) -> FileLook {
+    pub fn look(&mut self) -> FileRead {
         let opened = File::open(&self.path).and_then(|file| {
             // Of the open file, so that identity and content belong together whatever is renamed meanwhile.
             let metadata = file.metadata()?;
             let modified = (metadata.mtime(), metadata.mtime_nsec());
-            Ok((file, Identity::File { inode: metadata.ino(), modified, size: metadata.size() }))
+            Ok((file, FileIdentity::File { inode: metadata.ino(), modified, size: metadata.size() }))
         });
         let (file, identity) = match opened {
             Ok((file, identity)) => (Some(file), identity),
-            Err(error) => (None, Identity::Unreadable(error.kind())),
+            Err(error) => (None, FileIdentity::Unreadable(error.kind())),
         };
         if self.seen == Some(identity) {
-            return FileLook::Same;
+            return FileRead::Same;
         }
         self.seen = Some(identity);
         let mut content = Vec::new();
         match (file, identity) {
-            (None, Identity::Unreadable(kind)) => FileLook::Unreadable(kind),
-            (None, Identity::File { .. }) => FileLook::Unreadable(io::ErrorKind::NotFound),
+            (None, FileIdentity::Unreadable(kind)) => FileRead::Unreadable(kind),
+            (None, FileIdentity::File { .. }) => FileRead::Unreadable(io::ErrorKind::NotFound),
             (Some(file), _) => match file.take(LARGEST).read_to_end(&mut content) {
-                Ok(_) => Pair::parse(&content).map_or_else(FileLook::Bad, FileLook::New),
-                Err(error) => FileLook::Unreadable(error.kind()),
+                Ok(_) => Pair::parse(&content).map_or_else(FileRead::Bad, FileRead::New),
+                Err(error) => FileRead::Unreadable(error.kind()),
             },
         }
     }
@@ -169,27 +169,27 @@ mod tests {
     fn each_change_of_the_file_is_seen_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
-        let mut watched = WatchedFile::new(path.clone());
-        let same = |watched: &mut WatchedFile| assert!(matches!(watched.look(), FileLook::Same));
+        let mut watched = CertificateFile::new(path.clone());
+        let same = |watched: &mut CertificateFile| assert!(matches!(watched.look(), FileRead::Same));
 
-        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::NotFound)));
+        assert!(matches!(watched.look(), FileRead::Unreadable(io::ErrorKind::NotFound)));
         same(&mut watched);
         let first = leaf();
         replace(&path, &first, 0o600).unwrap();
-        let FileLook::New(one) = watched.look() else { panic!("not seen") };
+        let FileRead::New(one) = watched.look() else { panic!("not seen") };
         same(&mut watched);
         replace(&path, &leaf(), 0o600).unwrap();
-        let FileLook::New(two) = watched.look() else { panic!("not seen") };
+        let FileRead::New(two) = watched.look() else { panic!("not seen") };
         assert_ne!(one.fingerprint(), two.fingerprint());
         same(&mut watched);
         replace(&path, &first[..200], 0o600).unwrap();
-        assert!(matches!(watched.look(), FileLook::Bad(PairFault::NotPem)));
+        assert!(matches!(watched.look(), FileRead::Bad(PairFault::NotPem)));
         same(&mut watched);
         fs::remove_file(&path).unwrap();
-        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::NotFound)));
+        assert!(matches!(watched.look(), FileRead::Unreadable(io::ErrorKind::NotFound)));
         same(&mut watched);
         replace(&path, &first, 0o600).unwrap();
-        let FileLook::New(again) = watched.look() else { panic!("not seen") };
+        let FileRead::New(again) = watched.look() else { panic!("not seen") };
         assert_eq!(one.fingerprint(), again.fingerprint());
     }
 
@@ -198,9 +198,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
         fs::create_dir(&path).unwrap();
-        let mut watched = WatchedFile::new(path);
-        assert!(matches!(watched.look(), FileLook::Unreadable(io::ErrorKind::IsADirectory)));
-        assert!(matches!(watched.look(), FileLook::Same));
+        let mut watched = CertificateFile::new(path);
+        assert!(matches!(watched.look(), FileRead::Unreadable(io::ErrorKind::IsADirectory)));
+        assert!(matches!(watched.look(), FileRead::Same));
     }
 
     #[test]
@@ -208,6 +208,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leaf.pem");
         fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(matches!(WatchedFile::new(path).look(), FileLook::Bad(_)));
+        assert!(matches!(CertificateFile::new(path).look(), FileRead::Bad(_)));
     }
 }

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::leaf::{Slot, WatchedFile};
+use self::leaf::{CertificateFile, Slot};
 use crate::code;
 use weaver_api::webhook::{DIRECTORY, LEAF};
 use weaver_host::signals::Signals;
@@ -96,7 +96,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     let tls = serve::tls(slot.clone())?;
     let stop = CancellationToken::new();
     let serving = serve::serve(listener, tls, answer::router(), stop.clone());
-    let following = WatchedFile::new(options.certificates.join(LEAF)).follow(&slot, || {
+    let following = CertificateFile::new(options.certificates.join(LEAF)).follow(&slot, || {
         service_manager::ready("converting between versions");
     });
     let ends = async {

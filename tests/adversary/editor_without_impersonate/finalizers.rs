@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use weaver_api::ownership::{
     FINALIZER, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION,
 };
-use weaver_tests::own::Own;
-use weaver_tests::person::{Person, refusal};
+use weaver_tests::own::OwnServer;
+use weaver_tests::person::{User, refusal};
 use weaver_tests::world::{World, eventually};
 
 use super::{Attack, objects, patched, service_token};
@@ -109,7 +109,7 @@ async fn an_upgrade_from_upstream_cannot_be_feigned_to_take_over_an_object() {
     assert_eq!(maps.get("settings").await.unwrap(), theirs);
 
     // A user who may impersonate the account may have it taken over.
-    let editor = Person::new(&world, &team, "editor").await;
+    let editor = User::new(&world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync"]).await;
     let api = objects(&editor.client, "v1beta1", "ConfigMapSync", &team);
     let mut begin = annotated(SYNC_NOW_ANNOTATION, json!("look at the conflict again"));
@@ -131,7 +131,7 @@ async fn a_pause_is_set_and_lifted_only_by_a_user_who_may_impersonate_the_accoun
     let world = World::new("pauses").await;
     let team = service_token(&world).await;
     world.sync(&team, "conf", world.spec(&team, &["nowhere"])).await;
-    let editor = Person::new(&world, &team, "editor").await;
+    let editor = User::new(&world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync", "robot"]).await;
     for (kind, name) in [("ConfigMapSync", "conf"), ("ServiceToken", "tokens")] {
         let attack = Attack::on(&world, &team, kind, name).await;
@@ -157,7 +157,7 @@ async fn a_pause_is_set_and_lifted_only_by_a_user_who_may_impersonate_the_accoun
 /// A server without an operator: each write of an upgrade, and of a deletion, is made by hand.
 #[tokio::test]
 async fn each_write_of_the_operator_is_allowed_to_it_alone_and_no_other_is_own_server() {
-    let own = Own::start().await;
+    let own = OwnServer::start().await;
     own.install().await.unwrap();
     own.apply("deploy/rbac/operator.yaml");
     let world = World::on(own.client.clone(), "operator-writes", own.logs());
@@ -166,9 +166,9 @@ async fn each_write_of_the_operator_is_allowed_to_it_alone_and_no_other_is_own_s
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let operator = objects(&Client::try_from(config).unwrap(), "v1beta1", "ConfigMapSync", &team);
     let administrator = own.server.kubeconfig();
-    let mallory = Person::by(&administrator, &world, &team, "mallory").await;
+    let mallory = User::by(&administrator, &world, &team, "mallory").await;
     let mallory = objects(&mallory.client, "v1beta1", "ConfigMapSync", &team);
-    let editor = Person::by(&administrator, &world, &team, "editor").await;
+    let editor = User::by(&administrator, &world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync"]).await;
     let editor = objects(&editor.client, "v1beta1", "ConfigMapSync", &team);
     let admin = objects(&own.client, "v1beta1", "ConfigMapSync", &team);

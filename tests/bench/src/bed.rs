@@ -8,7 +8,7 @@ use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
-use weaver_tests::own::Own;
+use weaver_tests::own::OwnServer;
 use weaver_tests::tenant::{ACCOUNT, TARGET};
 use weaver_tests::world::World;
 
@@ -19,7 +19,7 @@ use crate::operator::Operator;
 const AT_ONCE: usize = 16;
 
 pub struct Bed {
-    own: Own,
+    own: OwnServer,
     program: PathBuf,
     kubeconfig: PathBuf,
     pub world: World,
@@ -34,9 +34,10 @@ impl Bed {
     pub async fn start(source: &Path, bin_dir: &Path, size: usize) -> Result<Self> {
         let binary = ServerBinary::choose(source)?;
         eprintln!("API server: {}", binary.version()?);
-        let own =
-            Own::start_with(&binary, bin_dir, |options: ServerOptions| options.tls_sans(["bench.example"]))
-                .await;
+        let own = OwnServer::start_with(&binary, bin_dir, |options: ServerOptions| {
+            options.tls_sans(["bench.example"])
+        })
+        .await;
         own.install().await.context("installing our kinds")?;
         own.apply("deploy/rbac/operator.yaml");
         let world = World::on(own.client.clone(), "bench", own.logs());

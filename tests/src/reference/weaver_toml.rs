@@ -1,6 +1,6 @@
 //! `docs/reference/weaver-toml.md`: its table of keys is that of the reader; what is around it is written by hand.
 
-use weaver_diagnostics::weaver_toml::keys::{KEYS, KeyRow};
+use weaver_diagnostics::weaver_toml::keys::{KEYS, KnownKey};
 
 use crate::monitoring::file;
 
@@ -22,13 +22,13 @@ fn table(page: &str) -> String {
         + &rows.concat()
 }
 
-fn row(key: &KeyRow, page: &str) -> String {
-    let KeyRow { kind, default, does, example, .. } = key;
+fn row(key: &KnownKey, page: &str) -> String {
+    let KnownKey { kind, default, does, example, .. } = key;
     format!("| [`{}`](#{}) | {kind} | {default} | {does} | `{example}` |\n", key.path(), anchor(key, page))
 }
 
 /// Of the heading that names the key, or else its section.
-fn anchor(key: &KeyRow, page: &str) -> String {
+fn anchor(key: &KnownKey, page: &str) -> String {
     let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     let of = |name: &str| headings.iter().find(|heading| heading.split(", ").any(|part| part == name));
     let path = key.path();

@@ -56,7 +56,7 @@ async function load() {
   const [main, there] = [next.querySelector("main"), document.querySelector("main")];
   // What has the port after weaver ui has ended does not know of which run this page is.
   if (!main || !document.body.dataset.run || next.body.dataset.run !== document.body.dataset.run) {
-    document.getElementById("live").textContent = "Not shown any more (" + answer.status + "): open the address of the new run.";
+    document.getElementById("live").textContent = "No longer served (" + answer.status + "): open the address of the new run.";
     return null;
   }
   if (isBusy()) {

@@ -171,8 +171,8 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
             section aria-labelledby="missing" {
                 h2 #missing { "Missing rights" }
                 @let role = comparison.role.as_deref().unwrap_or_default();
-                @let (label, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
-                @if !label.is_empty() { ul { @for line in label.lines() { li { (line) } } } }
+                @let (explanation, role) = role.split_once("grant it with:\n").unwrap_or((role, ""));
+                @if !explanation.is_empty() { ul { @for line in explanation.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, anyone who may grant rights there runs" }
                 (code_block(&format!("{} --grant", explain(SyncKind::ConfigMap, namespace, name))))

@@ -185,14 +185,14 @@ impl SyncView {
         let source_namespace = text(source.and_then(|source| source.namespace.as_deref()));
         let account = spec.and_then(|spec| spec.service_account.as_ref()?.name.as_deref());
         let copied = text(copied);
-        let label = source.map(|source| match &source.name {
+        let source_text = source.map(|source| match &source.name {
             Some(name) => format!("{copied} {source_namespace}/{}", clean(name)),
             None => format!("{copied} objects in {source_namespace} by labels"),
         });
         Self {
             kind,
             summary: Summary::of(metadata, status.observed_generation, &status.conditions),
-            source: label.unwrap_or_default(),
+            source: source_text.unwrap_or_default(),
             source_namespace,
             copies: None,
             account: text(account),

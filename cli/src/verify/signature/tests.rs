@@ -60,8 +60,8 @@ fn a_key_is_a_file_of_minisign_or_its_second_line() {
     let cut = &KEY_FILE[..KEY_FILE.len() - 9];
     for (text, why) in [
         ("", "two lines, this file has 0"),
-        (cut, "is no public key of minisign"),
-        ("hello", "`hello` is no public key"),
+        (cut, "is not a minisign public key"),
+        ("hello", "`hello` is not a minisign public key"),
         ("untrusted comment: minisign encrypted secret key\nRWQAAEIy\n", "the secret key"),
         ("-----BEGIN PGP PUBLIC KEY BLOCK-----\nx\n", "of another program"),
         (GOOD, "two lines, this file has 4"),

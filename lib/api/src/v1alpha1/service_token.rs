@@ -72,7 +72,7 @@ pub struct ServiceTokenSpec {
     #[schemars(range(min = 600, max = 86_400))]
     pub expiration_seconds: i64,
 
-    /// What v1alpha1 cannot show and the annotation `weaver.example.com/converted` has no room for. Written by
+    /// What v1alpha1 cannot show and the annotation `weaver.example.com/converted` is too small for. Written by
     /// conversion: it cannot be changed, added or removed at v1alpha1. Edit such an object at v1beta1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<String>,

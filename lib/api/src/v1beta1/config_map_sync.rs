@@ -63,7 +63,7 @@ pub struct ConfigMapSyncFields {
 }
 
 impl ConfigMapSync {
-    /// What is asked for; `None` for an object without spec, which v1alpha1 allows.
+    /// The spec; `None` for an object without spec, which v1alpha1 allows.
     #[must_use]
     pub fn desired(&self) -> Option<&ConfigMapSyncSpec> {
         self.spec.spec.as_ref()
@@ -88,8 +88,8 @@ impl ConfigMapSync {
     ),
 ]))]
 pub struct ConfigMapSyncSpec {
-    /// The ServiceAccount that reads the source and writes the copies. It is one of this resource's own
-    /// namespace, always; only what it may do is done. There is no default.
+    /// The ServiceAccount that reads the source and writes the copies. It must be in this resource's namespace, and
+    /// the operator can do only what its RBAC allows. There is no default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
@@ -132,17 +132,17 @@ pub struct ConfigMapSyncSpec {
     /// behind, and no other ConfigMapSync takes them. Default: Delete.
     pub deletion_policy: DeletionPolicy,
 
-    /// Seconds after which everything is compared again although nothing seems to have changed: 60 to 86400,
-    /// a multiple of 10. Default: 600.
+    /// Interval in seconds at which copies are compared even if no change was seen: 60 to 86400, a multiple of 10.
+    /// Default: 600.
     #[schemars(range(min = 60, max = 86_400), extend("multipleOf" = 10))]
     pub resync_seconds: i32,
 
-    /// While true nothing is written; the condition `Paused` says so. A resource that is deleted meanwhile leaves
-    /// its copies where they are. Default: false.
+    /// While true nothing is written; the condition `Paused` says so. If the resource is deleted meanwhile, its copies
+    /// stay. Default: false.
     pub suspend: bool,
 
-    /// While true nothing is written, and the status says what would be. A resource that is deleted meanwhile
-    /// leaves its copies where they are. Default: false.
+    /// While true nothing is written, and the status shows what would change. If the resource is deleted meanwhile,
+    /// its copies stay. Default: false.
     pub dry_run: bool,
 }
 
@@ -171,7 +171,7 @@ impl Default for ConfigMapSyncSpec {
     // A name was required, and the selector is new: so it is plain that no more is refused.
     schema::rule(
         "has(self.name) || has(self.selector) || (has(self.names) && size(self.names) > 0)",
-        "one of name, names and selector must say what is copied",
+        "set one of name, names and selector",
     ),
     schema::rule_at("name", "!has(self.selector) || !has(self.name)", "name and selector exclude each other"),
     schema::rule_at(
@@ -203,16 +203,16 @@ pub struct Source {
     )]
     pub names: Vec<String>,
 
-    /// Instead of the name: each object of the namespace with these labels is copied, at most 256; where there are
-    /// more, nothing is. Copies of a ConfigMapSync and the ConfigMap kube-root-ca.crt are never selected. One that is
-    /// deleted or loses its labels is gone, as `sourceDeletionPolicy` has it. Where they are merged, they are in the order
-    /// of their names. The account needs the right to `list` and `get` all objects of the kind in the namespace, which
+    /// Instead of the name: each object of the namespace with these labels is copied, at most 256; if more match,
+    /// nothing is copied. Copies of a ConfigMapSync and the ConfigMap kube-root-ca.crt are never selected. An object that
+    /// is deleted or loses its labels counts as deleted; see `sourceDeletionPolicy`. Merged sources are in the order of
+    /// their names. The account needs the right to `list` and `get` all objects of the kind in the namespace, which
     /// gets no copies itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [schema::rule(
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
          (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-        "at least one label must be asked for",
+        "set at least one label",
     )]))]
     pub selector: Option<Selector>,
 }
@@ -262,7 +262,8 @@ impl fmt::Display for SourceKind {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Targets {
-    /// Names of namespaces that receive a copy, each once, at most 1000. A namespace may come to exist later.
+    /// Names of namespaces that receive a copy, each once, at most 1000. Namespaces that do not
+    /// exist yet get their copy when they are created.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 1_000),
@@ -302,17 +303,17 @@ pub struct Targets {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
 
-    /// Stands before the name of the source in that of its copy: at most 63 characters. Default: nothing.
+    /// Prefix of the copy's name, added to the name of the source: at most 63 characters. Default: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = PREFIX_PATTERN))]
     pub name_prefix: Option<String>,
 
-    /// Stands behind the name of the source in that of its copy: at most 63 characters. Default: nothing.
+    /// Suffix of the copy's name, added to the name of the source: at most 63 characters. Default: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = SUFFIX_PATTERN))]
     pub name_suffix: Option<String>,
 
-    /// Labels that the copies carry besides the source's, at most 32; values of at most 63 characters. Keys of
+    /// Labels that the copies have in addition to the source's, at most 32; values of at most 63 characters. Keys of
     /// Kubernetes' own, of this operator's and of tools that track what they deploy are refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
@@ -322,7 +323,7 @@ pub struct Targets {
     ))]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations that the copies carry besides the source's, at most 32; values of at most 4096 characters.
+    /// Annotations that the copies have in addition to the source's, at most 32; values of at most 4096 characters.
     /// The same keys are refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
@@ -372,32 +373,32 @@ pub struct Keys {
     pub rename: BTreeMap<String, String>,
 }
 
-/// What happens where an unmarked object of that name exists.
+/// What happens where an object of that name exists without ownership labels.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ConflictPolicy {
-    /// It stays as it is.
+    /// Leave it unchanged.
     #[default]
     Refuse,
-    /// It becomes a copy.
+    /// Make it a copy.
     Adopt,
 }
 
 /// What happens to the copies when the source is deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum SourceDeletionPolicy {
-    /// They stay.
+    /// Keep the copies.
     #[default]
     Retain,
-    /// They go.
+    /// Delete the copies.
     Delete,
 }
 
 /// What happens to the copies when the ConfigMapSync is deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum DeletionPolicy {
-    /// They go first.
+    /// Delete the copies first.
     #[default]
     Delete,
-    /// They stay.
+    /// Keep the copies as orphans.
     Orphan,
 }

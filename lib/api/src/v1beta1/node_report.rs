@@ -72,8 +72,8 @@ pub struct NodeReportStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_medium: Option<String>,
 
-    /// How the machine is: memory, load, temperature, disks, and since when it runs. Rounded, and written when a
-    /// rounded value has changed: no measurement of this moment.
+    /// Memory, load, temperature, disks and boot time, rounded and written when a rounded value changes: not a live
+    /// measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<NodeSystem>,
 
@@ -114,7 +114,7 @@ pub struct NodeSystem {
     #[schemars(extend("format" = "date-time"))]
     pub boot_time: Option<String>,
 
-    /// Its memory.
+    /// Memory of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<NodeMemory>,
 
@@ -158,7 +158,7 @@ pub struct NodeDisk {
     #[schemars(length(max = 4096))]
     pub path: String,
 
-    /// Its size.
+    /// Size in MiB.
     #[serde(rename = "sizeMiB")]
     pub size_mib: i64,
 
@@ -221,7 +221,7 @@ pub struct NodeBootStep {
     pub seconds: i64,
 }
 
-/// One finding.
+/// A finding of the node agent.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 #[schemars(extend("required" = ["code", "severity"]))]
@@ -231,7 +231,7 @@ pub struct Finding {
     pub code: String,
 
     /// How bad it is: `ok`, `warn`, `fail`, or `unknown` where it could not be judged. Later releases may have others:
-    /// take one that you do not know for as bad as its code.
+    /// treat an unknown value as the severity of the code.
     #[schemars(with = "String")]
     pub severity: Severity,
 
@@ -244,7 +244,7 @@ pub struct Finding {
     #[schemars(length(max = 16))]
     pub evidence: Vec<String>,
 
-    /// What to type.
+    /// Remedy: what to do, with commands.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
@@ -255,9 +255,9 @@ pub struct Finding {
 pub enum Severity {
     /// As it should be.
     Ok,
-    /// Worth knowing.
+    /// Needs attention.
     Warn,
-    /// Known bad.
+    /// Broken.
     Fail,
     /// Could not be judged.
     #[default]

@@ -67,7 +67,7 @@ pub struct ResourceSyncFields {
 }
 
 impl ResourceSync {
-    /// What is asked for; `None` for an object without spec.
+    /// The spec; `None` for an object without spec.
     #[must_use]
     pub fn desired(&self) -> Option<&ResourceSyncSpec> {
         self.spec.spec.as_ref()
@@ -79,8 +79,8 @@ impl ResourceSync {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["serviceAccount", "source", "targets"]))]
 pub struct ResourceSyncSpec {
-    /// The ServiceAccount that reads the source and writes the copies. It is one of this resource's own
-    /// namespace, always; only what it may do is done. There is no default.
+    /// The ServiceAccount that reads the source and writes the copies. It must be in this resource's namespace, and
+    /// the operator can do only what its RBAC allows. There is no default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
@@ -102,7 +102,7 @@ pub struct ResourceSyncSpec {
     pub conflict_policy: ConflictPolicy,
 
     /// What happens to a copy that cannot be updated because a field of it is immutable: `Refuse` leaves it as it is
-    /// and says which field, `Replace` deletes it and makes it again. Default: Refuse.
+    /// and says which field, `Replace` deletes it and creates it again. Default: Refuse.
     pub immutable_policy: ImmutablePolicy,
 
     /// What happens to the copies when the source is deleted, or no longer has the labels that are asked for: `Retain`
@@ -113,17 +113,17 @@ pub struct ResourceSyncSpec {
     /// behind, and no other ResourceSync takes them. Default: Delete.
     pub deletion_policy: DeletionPolicy,
 
-    /// Seconds after which everything is compared again although nothing seems to have changed: 60 to 86400,
-    /// a multiple of 10. Default: 600.
+    /// Interval in seconds at which copies are compared even if no change was seen: 60 to 86400, a multiple of 10.
+    /// Default: 600.
     #[schemars(range(min = 60, max = 86_400), extend("multipleOf" = 10))]
     pub resync_seconds: i32,
 
-    /// While true nothing is written; the condition `Paused` says so. A resource that is deleted meanwhile leaves
-    /// its copies where they are. Default: false.
+    /// While true nothing is written; the condition `Paused` says so. If the resource is deleted meanwhile, its copies
+    /// stay. Default: false.
     pub suspend: bool,
 
-    /// While true nothing is written, and the status says what would be. A resource that is deleted meanwhile
-    /// leaves its copies where they are. Default: false.
+    /// While true nothing is written, and the status shows what would change. If the resource is deleted meanwhile,
+    /// its copies stay. Default: false.
     pub dry_run: bool,
 }
 
@@ -174,7 +174,7 @@ impl From<ResourceSyncSpec> for ConfigMapSyncSpec {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["apiVersion", "kind", "namespace"], "x-kubernetes-validations" = [
-    schema::rule("has(self.name) || has(self.selector)", "one of name and selector must say what is copied"),
+    schema::rule("has(self.name) || has(self.selector)", "set one of name and selector"),
     schema::rule_at("name", "!has(self.selector) || !has(self.name)", "name and selector exclude each other"),
     schema::rule_at(
         "kind",
@@ -212,15 +212,15 @@ pub struct ResourceSource {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
 
-    /// Instead of the name: each object of the kind with these labels in the namespace is copied, at most 256; where
-    /// there are more, nothing is. Copies are never selected. One that is deleted or loses its labels is gone, as
-    /// `sourceDeletionPolicy` has it. The account needs the right to `list` and `get` all objects of the kind in the
+    /// Instead of the name: each object of the kind with these labels in the namespace is copied, at most 256; if
+    /// more match, nothing is copied. Copies are never selected. An object that is deleted or loses its labels counts as
+    /// deleted; see `sourceDeletionPolicy`. The account needs the right to `list` and `get` all objects of the kind in the
     /// namespace, which gets no copies itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [schema::rule(
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
          (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-        "at least one label must be asked for",
+        "set at least one label",
     )]))]
     pub selector: Option<Selector>,
 }
@@ -228,9 +228,9 @@ pub struct ResourceSource {
 /// What happens to a copy of which an immutable field differs from the source.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ImmutablePolicy {
-    /// It stays as it is.
+    /// Leave it unchanged.
     #[default]
     Refuse,
-    /// It is deleted and made again.
+    /// Delete it and create it again.
     Replace,
 }

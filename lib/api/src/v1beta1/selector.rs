@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Selects by labels; all that is said must hold.
+/// Selects by labels; all requirements must hold.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
-    /// Labels that must be there with exactly these values, at most 32.
+    /// Labels that must exist with exactly these values, at most 32.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 32,
@@ -112,11 +112,11 @@ pub struct Expression {
 pub enum Operator {
     /// The label has one of the values.
     In,
-    /// It has none of them, or is not there.
+    /// The label has none of the values, or does not exist.
     NotIn,
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is not.
+    /// The label does not exist.
     DoesNotExist,
 }
 

@@ -51,7 +51,7 @@ pub struct ServiceTokenFields {
 }
 
 impl ServiceToken {
-    /// What is asked for; `None` for an object without spec, which v1alpha1 allows.
+    /// The spec; `None` for an object without spec, which v1alpha1 allows.
     #[must_use]
     pub fn desired(&self) -> Option<&ServiceTokenSpec> {
         self.spec.spec.as_ref()
@@ -72,7 +72,7 @@ impl ServiceToken {
 ]))]
 #[schemars(extend("required" = ["writer"]))]
 pub struct ServiceTokenSpec {
-    /// Who writes the Secret.
+    /// Account that writes the Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<Writer>,
 
@@ -90,7 +90,7 @@ pub struct ServiceTokenSpec {
     )]
     pub tokens: Vec<Token>,
 
-    /// Accounts that are made, each with a token in the same Secret. The writer needs the right to `create`, `list`,
+    /// Accounts that are created, each with a token in the same Secret. The writer needs the right to `create`, `list`,
     /// `patch` and `delete` each ServiceAccount and to `create` its tokens. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generate: Option<Generate>,
@@ -109,7 +109,7 @@ impl Default for ServiceTokenSpec {
     }
 }
 
-/// Who writes the Secret.
+/// Account that writes the Secret.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["serviceAccount"]))]
@@ -119,7 +119,7 @@ pub struct Writer {
     pub service_account: Option<ServiceAccountRef>,
 }
 
-/// One token.
+/// A token and the key that holds it.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["key", "serviceAccount"]))]
@@ -128,7 +128,7 @@ pub struct Token {
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = schema::KEY_PATTERN))]
     pub key: String,
 
-    /// Whose token it is.
+    /// Account that the token is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
@@ -141,7 +141,7 @@ pub struct Token {
     #[schemars(range(min = 600, max = 86_400))]
     pub expiration_seconds: i64,
 
-    /// The token is not minted before this time (RFC 3339). Default: at once.
+    /// The token is not minted before this time (RFC 3339). Default: no delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub not_before: Option<String>,
@@ -176,11 +176,11 @@ pub struct ServiceTokenStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
 
-    /// The tokens in numbers.
+    /// Number of tokens by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<TokenCounts>,
 
-    /// The accounts that were made, and their tokens, in numbers.
+    /// Number of created accounts and of their tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generated: Option<GeneratedStatus>,
 
@@ -193,14 +193,14 @@ pub struct ServiceTokenStatus {
     pub tokens: Vec<TokenStatus>,
 }
 
-/// The tokens in numbers.
+/// Number of tokens by state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 #[schemars(extend("required" = ["desired", "fresh"]))]
 pub struct TokenCounts {
     /// Tokens that the Secret should hold.
     pub desired: i32,
-    /// Those that it holds and that are valid.
+    /// Valid tokens that the Secret holds.
     pub fresh: i32,
 }
 

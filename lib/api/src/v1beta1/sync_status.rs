@@ -51,38 +51,38 @@ pub const MAX_TARGETS_SHOWN: usize = 128;
 /// Most sources that a status shows one by one.
 pub const MAX_SOURCES_SHOWN: usize = 128;
 
-/// The targets in numbers.
+/// Number of targets by state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 #[schemars(extend("required" = ["desired", "synced", "failed", "conflicts"]))]
 pub struct Counts {
-    /// Namespaces that shall hold a copy, or one of each source.
+    /// Namespaces that should have a copy of each source.
     pub desired: i32,
-    /// Those that hold it, or all of them.
+    /// Namespaces that have all copies.
     pub synced: i32,
-    /// Those where one could not be written.
+    /// Namespaces in which a copy could not be written.
     pub failed: i32,
-    /// Targets with another object of that name.
+    /// Targets with a conflicting object that is not a copy.
     pub conflicts: i32,
     /// Sources, where there may be several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<i32>,
 }
 
-/// One source of several.
+/// State of one source.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 #[schemars(extend("required" = ["name", "synced", "failed", "conflicts"]))]
 pub struct SourceStatus {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
     /// Namespaces that hold its copy.
     pub synced: i32,
     /// Targets whose copy could not be written.
     pub failed: i32,
-    /// Targets with another object of that name.
+    /// Targets with a conflicting object that is not a copy.
     pub conflicts: i32,
-    /// One stable word for programs: why it is not copied.
+    /// Machine-readable reason why it is not copied.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Human-readable message; never contains the content of an object.
@@ -95,7 +95,7 @@ pub struct SourceStatus {
 #[serde(default)]
 #[schemars(extend("required" = ["namespace", "state"]))]
 pub struct TargetStatus {
-    /// The namespace.
+    /// Name of the target namespace.
     pub namespace: String,
     /// Synced, Waiting, Conflict or Failed.
     pub state: String,

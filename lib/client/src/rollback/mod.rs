@@ -60,8 +60,8 @@ impl<K> Applied<K> {
 }
 
 /// What the kinds of written objects have to be.
-pub trait AnyKind: Resource + Clone + DeserializeOwned + Debug {}
-impl<K: Resource + Clone + DeserializeOwned + Debug> AnyKind for K {}
+pub trait WritableObject: Resource + Clone + DeserializeOwned + Debug {}
+impl<K: Resource + Clone + DeserializeOwned + Debug> WritableObject for K {}
 
 impl Rollback {
     /// Nothing is written yet.
@@ -84,7 +84,7 @@ impl Rollback {
     ///
     /// # Errors
     /// As there.
-    pub async fn create<K: AnyKind>(
+    pub async fn create<K: WritableObject>(
         &mut self,
         objects: &Objects<K>,
         name: &str,
@@ -101,7 +101,7 @@ impl Rollback {
     ///
     /// # Errors
     /// As there, and [`Why::Contended`].
-    pub async fn apply<K: AnyKind>(
+    pub async fn apply<K: WritableObject>(
         &mut self,
         objects: &Objects<K>,
         name: &str,
@@ -138,7 +138,7 @@ impl Rollback {
     ///
     /// # Errors
     /// As there.
-    pub async fn update<K: AnyKind + Serialize, S: Serialize, E: From<Error>>(
+    pub async fn update<K: WritableObject + Serialize, S: Serialize, E: From<Error>>(
         &mut self,
         objects: &Objects<K>,
         seen: &K,
@@ -181,7 +181,7 @@ impl Rollback {
     ///
     /// # Errors
     /// As [`Objects::delete`], [`Why::Replaced`], and [`Why::Contended`].
-    pub async fn delete<K: AnyKind>(
+    pub async fn delete<K: WritableObject>(
         &mut self,
         objects: &Objects<K>,
         seen: &K,
@@ -270,7 +270,7 @@ fn is(object: &DynamicObject) -> After {
     After::Is(Box::new(object.clone()))
 }
 
-fn typed<K: AnyKind>(objects: &Objects<K>, object: &DynamicObject) -> Result<K, Error> {
+fn typed<K: WritableObject>(objects: &Objects<K>, object: &DynamicObject) -> Result<K, Error> {
     let name = object.name_any();
     serde_json::from_value(value(object))
         .map_err(|error| objects.error("reading", &name, Why::from(kube::Error::SerdeError(error))))

@@ -31,7 +31,7 @@ impl<E: std::error::Error> std::error::Error for RolledBack<E> {}
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use std::time::Duration;
 /// # use weaver_client::rollback::{RolledBack, Rollback, scope};
-/// # use weaver_client::{Conflicts, Error, Objects, Progress};
+/// # use weaver_client::{Conflicts, Error, Objects, WaitProgress};
 /// async fn both(maps: &Objects<ConfigMap>, first: &ConfigMap, second: &ConfigMap) -> Result<(), RolledBack<Error>> {
 ///     scope(async |writes: &mut Rollback| {
 ///         writes.apply(maps, "first", first, Conflicts::Refuse).await?;

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weaver_diagnostics::kubeconfig::unusable;
-use weaver_diagnostics::kubeconfig_export::ExportedContext;
+use weaver_diagnostics::kubeconfig_export::SourceContext;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::kubeconfig_export::lint::lint;
 use weaver_diagnostics::text_file::TextFile;
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
     let file = TextFile::new("/kubeconfig", text);
     let _ = unusable(&file, None);
     let _ = lint(&file);
-    let _ = ExportedContext::read(&file);
+    let _ = SourceContext::read(&file);
     let Ok(document) = Document::parse(&file) else { return };
     let written = document.to_yaml();
     let again = Document::parse(&TextFile::new("/again", written.clone()));

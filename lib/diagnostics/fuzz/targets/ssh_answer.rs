@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use weaver_diagnostics::kubeconfig_export::collision::collision;
 use weaver_diagnostics::kubeconfig_export::document::Document;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, ExportedContext};
+use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::text_file::TextFile;
 
@@ -32,7 +32,7 @@ fuzz_target!(|text: &str| {
         insecure: false,
         token: None,
     };
-    match ExportedContext::read(&file).and_then(|source| source.export(&wanted)) {
+    match SourceContext::read(&file).and_then(|source| source.export(&wanted)) {
         Err(error) => {
             let error = error.to_string();
             assert!(!error.contains(char::is_control), "{error:?}");

@@ -169,7 +169,7 @@ impl fmt::Display for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
-        Self::of_id(&id).ok_or_else(|| de::Error::custom(format!("{id:?} is no code of this version")))
+        Self::of_id(&id).ok_or_else(|| de::Error::custom(format!("{id:?} is not a code of this version")))
     }
 }
 

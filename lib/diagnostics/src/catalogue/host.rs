@@ -21,8 +21,9 @@ macro_rules! host_rows {
             title: "The power supply is too weak, or the board is too hot.",
             cause: "The supply or its cable delivers less than 4.63 V under load, which can corrupt writes \
                 to the card; or the board is not cooled.",
-            remedy: "use the official power supply and a short cable; improve the cooling; `vcgencmd \
-                get_throttled` shows what the firmware has recorded",
+            remedy: "use the official power supply and a short cable; improve the cooling. The command shows what the \
+                firmware has recorded",
+            commands: ["vcgencmd get_throttled"],
             links: ["https://github.com/raspberrypi/linux/issues/2367"],
         }
         DiskPressure = "H-03" "disk-pressure" Fail {
@@ -211,7 +212,7 @@ macro_rules! host_rows {
         }
         WifiRefused = "H-27" "wifi-refused" Fail {
             title: "The node does not get into its Wi-Fi network.",
-            cause: "The passphrase is wrong, no network of that name is in reach, the radio is switched off until a \
+            cause: "The passphrase is wrong, no network of that name is in range, the radio is switched off until a \
                 country is set, or the access point accepts only WPA3, which the Wi-Fi chip does not support.",
             remedy: "correct section [wifi] of weaver.toml and reboot; on a host without weaver.toml, correct it in \
                 NetworkManager or netplan",

@@ -189,9 +189,14 @@ macro_rules! k3s_rows {
             title: "etcd has no majority: the servers of the cluster do not reach each other.",
             cause: "More than half of the servers must reach each other on TCP ports 2379 and 2380. One is off or has another \
                 address, or a firewall is in between. A cluster of two servers needs both.",
-            remedy: "start the other servers, and allow the ports between them. Only if they are lost for good: the page on \
-                `etcd-snapshot` says how one server continues alone, and what the others need before they join it again",
-            commands: ["# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380", "kubectl get nodes -o wide"],
+            remedy: "start the other servers, and allow the ports between them. Only if they are lost for good, \
+                stop k3s and make this server the only one with the last command; the page on `etcd-snapshot` says what the \
+                others need before they join it again",
+            commands: [
+                "# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380",
+                "kubectl get nodes -o wide",
+                "sudo k3s server --cluster-reset",
+            ],
             links: ["https://docs.k3s.io/datastore/ha-embedded", "https://docs.k3s.io/cli/etcd-snapshot"],
         }
         SnapshotterUnusable = "F-20" "snapshotter-unusable" Fail {

@@ -66,6 +66,7 @@ macro_rules! node_rows {
             cause: "kubectl resolves names through DNS and /etc/hosts only, so it does not find names in .local.",
             remedy: "add the Pi's address and the name to /etc/hosts of the client (in a container: \
                 `--add-host NAME:ADDRESS`), or connect by the address if the certificate has it",
+            commands: ["echo 'ADDRESS NAME' | sudo tee -a /etc/hosts"],
             links: ["https://github.com/kubernetes/kubectl/issues/48"],
         }
         K3dNodeRestarting = "N-08" "k3d-node-restarting" Fail {
@@ -107,7 +108,7 @@ macro_rules! node_rows {
         CardTooSmall = "N-13" "card-too-small" Warn {
             title: "The root file system is too small.",
             cause: "There is not enough space for k3s, its images and its database.",
-            remedy: "use a larger card; if the card is large, grow the partition (on a card of ours with the first \
+            remedy: "use a larger card; if the card is large, grow the partition (on a Config Weaver card with the first \
                 command, elsewhere with `sudo growpart` and `sudo resize2fs`)",
             commands: ["sudo systemctl start weaver-grow-root.service", "df -h /"],
         }

@@ -31,7 +31,7 @@ macro_rules! weaver_toml_rows {
         UserDataFault = "B-09" "user-data-fault" Warn {
             title: "A part of cloud-init's `user-data`, or a file for another operating system, has no effect, and \
                 you may not be able to log in.",
-            cause: "The first line is not `#cloud-config`, ssh keys are for a user that is not made, or \
+            cause: "The first line is not `#cloud-config`, ssh keys are for a user that does not exist, or \
                 the boot partition has a file that only Raspberry Pi OS, DietPi or Armbian reads, such as \
                 `userconf.txt` or `custom.toml`.",
             remedy: "correct what the finding names; cloud-init takes user-data at the first start",
@@ -42,13 +42,14 @@ macro_rules! weaver_toml_rows {
             cause: "It does not contain Kubernetes objects in YAML or JSON, k3s does not accept its name, or this \
                 card joins another server. The other files are applied; objects that this file created earlier stay.",
             remedy: "correct the line that the finding names; the next start applies it",
-            commands: ["kubectl create --dry-run=client -f FILE"],
+            commands: ["kubectl create --dry-run=client -f /boot/firmware/manifests/FILE"],
         }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan file.",
             cause: "Settings of Raspberry Pi Imager, or a file in /etc/netplan, have other values. \
                 weaver.toml wins unless the finding says otherwise.",
             remedy: "remove one of the two settings that the finding names",
+            commands: ["sudo nano /boot/firmware/weaver.toml"],
         }
         TokenLeftOnCard = "B-04" "token-left-on-card" Warn {
             title: "The imported token or Wi-Fi password is still readable in `weaver.toml` or in a copy of it.",

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_table() {
+    fn a_board_with_too_little_memory_is_reported() {
         for (kib, is_bad) in [(440_844, true), (878_906, true), (878_907, false), (926_000, false), (0, true)]
         {
             assert_eq!(BoardMemory { total: kib * 1024 }.judge().is_some(), is_bad, "{kib}");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_table() {
+    fn a_clock_that_cannot_be_right_is_reported() {
         let judged = |second, date: &str| Clock { second, date: date.into() }.judge();
         for (second, is_bad) in
             [(0, true), (CLOCK_FLOOR - 1, true), (CLOCK_FLOOR, false), (1_800_000_000, false), (-1, true)]

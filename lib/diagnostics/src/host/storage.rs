@@ -137,7 +137,7 @@ impl RootSpace {
                 format!("the root file system has {size} MiB, k3s with its containers needs {LEAST_SIZE}");
             (Code::CardTooSmall, message, Remedy::new("write the image to a card of 8 GB or more"))
         } else if free.saturating_mul(100) < size.saturating_mul(LEAST_FREE) {
-            // What is free is no part of the message: each change would be news, and news are written to the card.
+            // Free space is not part of the message: each change would be another write to the card.
             let message =
                 format!("less than {LEAST_FREE} % of the root file system is free: the kubelet evicts pods");
             let remedy = Remedy::new("find what fills it, and remove what is not needed:")

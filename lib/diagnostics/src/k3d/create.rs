@@ -47,7 +47,7 @@ pub enum NewRegistry {
 /// A directory of this machine in some nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// HERE:THERE, as Docker takes it; may end in `:ro`.
+    /// SOURCE:PATH, as Docker takes it; may end in `:ro`.
     pub volume: String,
     /// Which nodes have it; all without one.
     pub filter: Option<String>,
@@ -158,7 +158,7 @@ impl NewCluster {
     }
 }
 
-/// A volume as k3d's `--volume` takes it, HERE:THERE[:ro][@FILTER].
+/// A volume as k3d's `--volume` takes it, SOURCE:PATH[:ro][@FILTER].
 ///
 /// # Errors
 /// What is wrong with it, and what to write.
@@ -166,7 +166,7 @@ pub fn volume(text: &str) -> Result<Volume, String> {
     let (volume, filter) = text.rsplit_once('@').map_or((text, None), |(v, f)| (v, Some(f)));
     let parts: Vec<&str> = volume.split(':').collect();
     let ([here, there] | [here, there, "ro" | "rw" | "z" | "Z"]) = parts[..] else {
-        return Err(format!("`{volume}` is not HERE:THERE: write such as /srv/data:/data"));
+        return Err(format!("`{volume}` is not SOURCE:PATH: write such as /srv/data:/data"));
     };
     if here.is_empty() || !there.starts_with('/') {
         return Err(format!("`{volume}` needs a directory or volume here and an absolute path in the nodes"));
@@ -284,7 +284,7 @@ mod tests {
             ("a/b:/b", "write its absolute path"),
             ("/a:/b@loadbalancer", "runs no pods"),
             ("/a:/b@agent", "write agent:* for all"),
-            ("/a:/b:rx", "is not HERE:THERE"),
+            ("/a:/b:rx", "is not SOURCE:PATH"),
             ("/a\n:/b", "cannot be in a path"),
         ] {
             let fault = volume(bad).unwrap_err();

@@ -27,7 +27,7 @@ pub struct RegistryContainer {
 
 /// From where a name and a port reach a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Viewpoint {
+pub enum ReachedFrom {
     Here,
     /// The nodes of k3d.
     Nodes,
@@ -51,16 +51,16 @@ impl RegistryContainer {
         format!("{}:{}", self.name, self.inside)
     }
 
-    /// Which of its two sides a host and a port mean, if they mean it at all; `is_here`: the host leads to
+    /// From where a host and a port reach it, if they mean it at all; `is_here`: the host leads to
     /// this machine.
     #[must_use]
-    pub fn viewpoint(&self, host: &str, port: u16, is_here: bool) -> Option<Viewpoint> {
+    pub fn viewpoint(&self, host: &str, port: u16, is_here: bool) -> Option<ReachedFrom> {
         let is_published = self.port_here() == Some(port);
         let is_name = self.name == host || self.name.strip_prefix("k3d-") == Some(host);
         match (is_name || is_here, is_published) {
-            (true, true) => Some(Viewpoint::Here),
+            (true, true) => Some(ReachedFrom::Here),
             // 5000 of this machine may be anything.
-            (true, false) if port == self.inside && (is_name || self.is_of_k3d) => Some(Viewpoint::Nodes),
+            (true, false) if port == self.inside && (is_name || self.is_of_k3d) => Some(ReachedFrom::Nodes),
             _ => None,
         }
     }
@@ -69,7 +69,7 @@ impl RegistryContainer {
         self.published.iter().find(|port| port.inside == self.inside).map(|port| port.at.port())
     }
 
-    /// Both sides, for a program.
+    /// Its addresses from either, for a program.
     #[must_use]
     pub fn summary(&self) -> Summary<'_> {
         Summary {
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn which_side_is_meant() {
         for (host, port, is_here, want) in [
-            ("k3d-registry.localhost", 5111, false, Some(Viewpoint::Here)),
-            ("k3d-registry.localhost", 5000, false, Some(Viewpoint::Nodes)),
-            ("registry.localhost", 5000, true, Some(Viewpoint::Nodes)),
-            ("localhost", 5111, true, Some(Viewpoint::Here)),
-            ("localhost", 5000, true, Some(Viewpoint::Nodes)),
+            ("k3d-registry.localhost", 5111, false, Some(ReachedFrom::Here)),
+            ("k3d-registry.localhost", 5000, false, Some(ReachedFrom::Nodes)),
+            ("registry.localhost", 5000, true, Some(ReachedFrom::Nodes)),
+            ("localhost", 5111, true, Some(ReachedFrom::Here)),
+            ("localhost", 5000, true, Some(ReachedFrom::Nodes)),
             ("raspi.lan", 5111, false, None),
             ("localhost", 80, true, None),
             ("k3d-registry.localhost", 80, false, None),
@@ -165,6 +165,6 @@ mod tests {
         }
         let other = RegistryContainer { is_of_k3d: false, name: "cache".to_owned(), ..registry() };
         assert_eq!(other.viewpoint("localhost", 5000, true), None);
-        assert_eq!(other.viewpoint("cache", 5000, false), Some(Viewpoint::Nodes));
+        assert_eq!(other.viewpoint("cache", 5000, false), Some(ReachedFrom::Nodes));
     }
 }

@@ -84,7 +84,7 @@ fn dns_outside(files: &[TextFile], given: &[Flag], role: Role) -> Option<Finding
     };
     let is_within = values::is_within(&text(&dns)?, &services)?;
     let wanted = format!(
-        "within service-cidr, which is {services}: the DNS server of the cluster gets no address else"
+        "within service-cidr, which is {services}: otherwise the cluster's DNS server gets no address"
     );
     let known = flags::find("cluster-dns")?;
     (!is_within).then(|| dns.wrong(&known, &dns.value, &wanted, None).milder(Severity::Warn))

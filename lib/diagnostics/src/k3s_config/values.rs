@@ -94,7 +94,9 @@ fn backend(text: &str) -> Option<ValueFault> {
     match name {
         "" | "none" | "vxlan" | "host-gw" | "wireguard-native" | "tailscale" => None,
         "ipsec" | "wireguard" => Some(stops(
-            &format!("wireguard-native: k3s has had no {name} since v1.27, and does not start with it"),
+            &format!(
+                "wireguard-native: {name} was removed from k3s in v1.27, and k3s does not start with it"
+            ),
             "wireguard-native",
         )),
         _ => Some(stops(

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn a_program_is_known_by_its_header() {
         for (head, want) in [
             (elf(2, 2, 183), Ok(())),
             (elf(2, 3, 183), Ok(())),

@@ -43,7 +43,7 @@ pub struct UpgradeRecord {
 
 /// What is to be done about an upgrade that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resume {
+pub enum UpgradeResume {
     /// It had come to its end.
     Nothing,
     /// The program was not replaced yet.
@@ -61,20 +61,20 @@ pub enum Resume {
 impl UpgradeRecord {
     /// What is to be done where the program in place has this hash.
     #[must_use]
-    pub fn resume(&self, installed: &str, request: Request) -> Resume {
+    pub fn resume(&self, installed: &str, request: Request) -> UpgradeResume {
         let is_new = installed == self.to.sha256;
         let is_old = installed == self.from.sha256;
         match (self.phase, request) {
-            (UpgradePhase::Done | UpgradePhase::WentBack, _) => Resume::Nothing,
-            _ if !is_new && !is_old => Resume::LeaveAlone,
-            (UpgradePhase::Forward, _) if !is_new => Resume::Forget,
-            (UpgradePhase::Forward, Request::Upgrade) => Resume::Prove,
+            (UpgradePhase::Done | UpgradePhase::WentBack, _) => UpgradeResume::Nothing,
+            _ if !is_new && !is_old => UpgradeResume::LeaveAlone,
+            (UpgradePhase::Forward, _) if !is_new => UpgradeResume::Forget,
+            (UpgradePhase::Forward, Request::Upgrade) => UpgradeResume::Prove,
             // That one is what was asked for, and is asked for again.
-            (UpgradePhase::Forward, Request::RollBack) if self.to_the_one_before => Resume::Prove,
+            (UpgradePhase::Forward, Request::RollBack) if self.to_the_one_before => UpgradeResume::Prove,
             // Who asks for the one before has given up on the new one.
-            (UpgradePhase::Forward, Request::RollBack) => Resume::GoBack,
-            (UpgradePhase::Back, _) if is_new => Resume::GoBack,
-            (UpgradePhase::Back, _) => Resume::ProveOld,
+            (UpgradePhase::Forward, Request::RollBack) => UpgradeResume::GoBack,
+            (UpgradePhase::Back, _) if is_new => UpgradeResume::GoBack,
+            (UpgradePhase::Back, _) => UpgradeResume::ProveOld,
         }
     }
 
@@ -104,17 +104,17 @@ mod tests {
     fn every_place_where_it_can_be_cut_off() {
         use Request::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
-            (UpgradePhase::Done, "new", Upgrade, Resume::Nothing),
-            (UpgradePhase::WentBack, "old", RollBack, Resume::Nothing),
-            (UpgradePhase::Forward, "old", Upgrade, Resume::Forget),
-            (UpgradePhase::Forward, "old", RollBack, Resume::Forget),
-            (UpgradePhase::Forward, "new", Upgrade, Resume::Prove),
-            (UpgradePhase::Forward, "new", RollBack, Resume::GoBack),
-            (UpgradePhase::Back, "new", Upgrade, Resume::GoBack),
-            (UpgradePhase::Back, "old", Upgrade, Resume::ProveOld),
-            (UpgradePhase::Back, "old", RollBack, Resume::ProveOld),
-            (UpgradePhase::Forward, "other", Upgrade, Resume::LeaveAlone),
-            (UpgradePhase::Back, "other", RollBack, Resume::LeaveAlone),
+            (UpgradePhase::Done, "new", Upgrade, UpgradeResume::Nothing),
+            (UpgradePhase::WentBack, "old", RollBack, UpgradeResume::Nothing),
+            (UpgradePhase::Forward, "old", Upgrade, UpgradeResume::Forget),
+            (UpgradePhase::Forward, "old", RollBack, UpgradeResume::Forget),
+            (UpgradePhase::Forward, "new", Upgrade, UpgradeResume::Prove),
+            (UpgradePhase::Forward, "new", RollBack, UpgradeResume::GoBack),
+            (UpgradePhase::Back, "new", Upgrade, UpgradeResume::GoBack),
+            (UpgradePhase::Back, "old", Upgrade, UpgradeResume::ProveOld),
+            (UpgradePhase::Back, "old", RollBack, UpgradeResume::ProveOld),
+            (UpgradePhase::Forward, "other", Upgrade, UpgradeResume::LeaveAlone),
+            (UpgradePhase::Back, "other", RollBack, UpgradeResume::LeaveAlone),
         ] {
             assert_eq!(record(phase).resume(installed, request), want, "{phase:?} {installed} {request:?}");
         }
@@ -124,11 +124,11 @@ mod tests {
     fn who_asks_again_for_the_one_before_gets_that_one() {
         use Request::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
-            (UpgradePhase::Forward, "old", RollBack, Resume::Forget),
-            (UpgradePhase::Forward, "new", RollBack, Resume::Prove),
-            (UpgradePhase::Forward, "new", Upgrade, Resume::Prove),
-            (UpgradePhase::Back, "new", RollBack, Resume::GoBack),
-            (UpgradePhase::Back, "old", RollBack, Resume::ProveOld),
+            (UpgradePhase::Forward, "old", RollBack, UpgradeResume::Forget),
+            (UpgradePhase::Forward, "new", RollBack, UpgradeResume::Prove),
+            (UpgradePhase::Forward, "new", Upgrade, UpgradeResume::Prove),
+            (UpgradePhase::Back, "new", RollBack, UpgradeResume::GoBack),
+            (UpgradePhase::Back, "old", RollBack, UpgradeResume::ProveOld),
         ] {
             let record = UpgradeRecord { to_the_one_before: true, ..record(phase) };
             assert_eq!(record.resume(installed, request), want, "{phase:?} {installed} {request:?}");

@@ -174,7 +174,7 @@ impl RefusedLint<'_> {
                 "azure" => "kubelogin",
                 _ => return,
             };
-            let what = format!("kubectl has had no auth-provider {name} since v1.26");
+            let what = format!("auth-provider {name} was removed from kubectl in v1.26");
             self.fault(
                 provider,
                 &what,
@@ -245,7 +245,7 @@ mod tests {
             (
                 "{}",
                 "{auth-provider: {name: gcp}}".to_owned(),
-                "kubectl has had no auth-provider gcp since v1.26",
+                "auth-provider gcp was removed from kubectl in v1.26",
             ),
             ("{}", "{exec: {command: a}}".to_owned(), "exec has no apiVersion that kubectl knows"),
             (

@@ -14,8 +14,8 @@ fn k3s() -> String {
     )
 }
 
-fn read(text: &str) -> Result<ExportedContext, ExportError> {
-    ExportedContext::read(&TextFile::new("/k", text))
+fn read(text: &str) -> Result<SourceContext, ExportError> {
+    SourceContext::read(&TextFile::new("/k", text))
 }
 
 fn name(text: &str) -> ServingName {
@@ -30,7 +30,7 @@ fn passed_on(text: &str) -> Result<String, ExportError> {
     Ok(read(text)?.export(&wanted(&name("pi.lan"), None))?.to_yaml())
 }
 
-fn exported(source: &ExportedContext, host: &str, port: Option<u16>, served: Option<&str>) -> String {
+fn exported(source: &SourceContext, host: &str, port: Option<u16>, served: Option<&str>) -> String {
     let (host, served) = (name(host), served.map(name));
     source.export(&ExportRequest { port, ..wanted(&host, served.as_ref()) }).unwrap().to_yaml()
 }

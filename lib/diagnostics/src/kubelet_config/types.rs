@@ -64,7 +64,11 @@ pub(super) fn faults<'n>(root: &'n YamlNode, is_quoted: &dyn Fn(&YamlNode) -> bo
     let mut found = Vec::new();
     for (name, node, text) in named(&NUMBERS) {
         if is_quoted(node) || text.parse::<i64>().is_err() {
-            found.push((node, format!("`{name}` is no number"), "write a number, without quotes and unit"));
+            found.push((
+                node,
+                format!("`{name}` is not a number"),
+                "write a number, without quotes and unit",
+            ));
         }
     }
     for (name, node, text) in named(&DURATIONS) {
@@ -101,8 +105,8 @@ mod tests {
     #[test]
     fn values_of_another_type() {
         for (text, want) in [
-            ("maxPods: \"60\"", Some("`maxPods` is no number")),
-            ("maxPods: many", Some("`maxPods` is no number")),
+            ("maxPods: \"60\"", Some("`maxPods` is not a number")),
+            ("maxPods: many", Some("`maxPods` is not a number")),
             ("maxPods: 60", None),
             ("oomScoreAdj: -999", None),
             ("shutdownGracePeriod: 30", Some("`shutdownGracePeriod` has no unit")),

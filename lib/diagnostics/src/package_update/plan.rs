@@ -9,7 +9,7 @@ use super::version::compare;
 pub use crate::k3s_upgrade::plan::UpgradeRefusal;
 
 /// How many times what the packages take: the kept ones, the new ones, and these unpacked next to the old.
-const NEEDED: u64 = 3;
+const SPACE_FACTOR: u64 = 3;
 /// KiB that are left free besides.
 const MARGIN: u64 = 64 * 1024;
 /// Where a version that was kept here comes from.
@@ -101,7 +101,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
         );
         refusals.push(refusal(what, remedy));
     }
-    let needed = ours.iter().map(|package| package.kib).sum::<u64>() * NEEDED + MARGIN;
+    let needed = ours.iter().map(|package| package.kib).sum::<u64>() * SPACE_FACTOR + MARGIN;
     if let Some(free) = facts.free.filter(|free| *free < needed) {
         let what =
             format!("{} MiB are free below /var/lib/weaver, and {} are needed", free / 1024, needed / 1024);

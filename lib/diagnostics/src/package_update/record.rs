@@ -26,7 +26,7 @@ pub struct UpdateRecord {
 
 /// What is to be done about an update that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resume {
+pub enum UpdateResume {
     /// It had come to its end.
     Nothing,
     /// No package was replaced yet.
@@ -46,7 +46,7 @@ pub enum Resume {
 impl UpdateRecord {
     /// What is to be done where these are installed.
     #[must_use]
-    pub fn resume(&self, installed: &[Installed]) -> Resume {
+    pub fn resume(&self, installed: &[Installed]) -> UpdateResume {
         let find = |name: &str| installed.iter().find(|there| there.name == name);
         let has = |wanted: &[Package]| {
             wanted.iter().all(|Package { name, version }| {
@@ -57,13 +57,13 @@ impl UpdateRecord {
             find(&from.name).is_none_or(|there| there.version != from.version && there.version != to.version)
         });
         match self.phase {
-            UpgradePhase::Done | UpgradePhase::WentBack => Resume::Nothing,
-            _ if is_other => Resume::LeaveAlone,
-            UpgradePhase::Forward if has(&self.from) => Resume::Forget,
-            UpgradePhase::Forward if has(&self.to) => Resume::Prove,
-            UpgradePhase::Forward => Resume::Install,
-            UpgradePhase::Back if has(&self.from) => Resume::ProveOld,
-            UpgradePhase::Back => Resume::GoBack,
+            UpgradePhase::Done | UpgradePhase::WentBack => UpdateResume::Nothing,
+            _ if is_other => UpdateResume::LeaveAlone,
+            UpgradePhase::Forward if has(&self.from) => UpdateResume::Forget,
+            UpgradePhase::Forward if has(&self.to) => UpdateResume::Prove,
+            UpgradePhase::Forward => UpdateResume::Install,
+            UpgradePhase::Back if has(&self.from) => UpdateResume::ProveOld,
+            UpgradePhase::Back => UpdateResume::GoBack,
         }
     }
 
@@ -127,20 +127,20 @@ mod tests {
                 .collect()
         };
         for (phase, versions, want) in [
-            (UpgradePhase::Done, "2 2", Resume::Nothing),
-            (UpgradePhase::WentBack, "1 1", Resume::Nothing),
-            (UpgradePhase::Forward, "1 1", Resume::Forget),
-            (UpgradePhase::Forward, "1! 1", Resume::Install),
-            (UpgradePhase::Forward, "2 1", Resume::Install),
-            (UpgradePhase::Forward, "2 2!", Resume::Install),
-            (UpgradePhase::Forward, "2 2", Resume::Prove),
-            (UpgradePhase::Forward, "3 2", Resume::LeaveAlone),
-            (UpgradePhase::Forward, "- 2", Resume::LeaveAlone),
-            (UpgradePhase::Back, "2 2", Resume::GoBack),
-            (UpgradePhase::Back, "2 1!", Resume::GoBack),
-            (UpgradePhase::Back, "1 1!", Resume::GoBack),
-            (UpgradePhase::Back, "1 1", Resume::ProveOld),
-            (UpgradePhase::Back, "3 3", Resume::LeaveAlone),
+            (UpgradePhase::Done, "2 2", UpdateResume::Nothing),
+            (UpgradePhase::WentBack, "1 1", UpdateResume::Nothing),
+            (UpgradePhase::Forward, "1 1", UpdateResume::Forget),
+            (UpgradePhase::Forward, "1! 1", UpdateResume::Install),
+            (UpgradePhase::Forward, "2 1", UpdateResume::Install),
+            (UpgradePhase::Forward, "2 2!", UpdateResume::Install),
+            (UpgradePhase::Forward, "2 2", UpdateResume::Prove),
+            (UpgradePhase::Forward, "3 2", UpdateResume::LeaveAlone),
+            (UpgradePhase::Forward, "- 2", UpdateResume::LeaveAlone),
+            (UpgradePhase::Back, "2 2", UpdateResume::GoBack),
+            (UpgradePhase::Back, "2 1!", UpdateResume::GoBack),
+            (UpgradePhase::Back, "1 1!", UpdateResume::GoBack),
+            (UpgradePhase::Back, "1 1", UpdateResume::ProveOld),
+            (UpgradePhase::Back, "3 3", UpdateResume::LeaveAlone),
         ] {
             assert_eq!(record(phase).resume(&installed(versions)), want, "{phase:?} {versions}");
         }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::api::{Challenge, Image, Platform};
 use super::configured::Configured;
 use crate::finding_text::quoted;
-use crate::k3d::registry::{RegistryContainer, Viewpoint};
+use crate::k3d::registry::{ReachedFrom, RegistryContainer};
 use crate::serving::HandshakeOutcome;
 
 pub use document::document;
@@ -122,7 +122,7 @@ impl RegistryFacts {
     }
 
     /// The container that is meant, and which of its sides.
-    fn container(&self) -> Option<(&RegistryContainer, Viewpoint)> {
+    fn container(&self) -> Option<(&RegistryContainer, ReachedFrom)> {
         let (host, port) = self.host();
         let is_here = matches!(self.is_here, Ok(true));
         let mut all = self.containers.iter().flatten();

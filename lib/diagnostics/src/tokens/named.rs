@@ -77,7 +77,7 @@ pub(super) struct Redacted {
 }
 
 /// A name with a sign or a space behind it, and whose value begins there.
-struct SecretName {
+struct SecretMatch {
     begin: usize,
     is_strong: bool,
 }
@@ -86,7 +86,7 @@ struct SecretName {
 pub(super) fn without_values(line: &str) -> Redacted {
     let mut kept = Redacted { text: String::new(), is_secret: false, is_open: false, quote: None };
     let mut rest = line;
-    while let Some(SecretName { begin, is_strong }) = secret_at(rest) {
+    while let Some(SecretMatch { begin, is_strong }) = secret_at(rest) {
         let value = &rest[begin..];
         let length = if is_strong { None } else { length(value) };
         let text = value.trim();
@@ -198,7 +198,7 @@ fn unclosed(text: &str) -> Option<&'static str> {
 }
 
 /// The first secret of a line.
-fn secret_at(line: &str) -> Option<SecretName> {
+fn secret_at(line: &str) -> Option<SecretMatch> {
     let lower = line.to_ascii_lowercase().replace('_', "-");
     let of = |names: &[&'static str], is_strong: bool| -> Vec<(usize, usize, bool)> {
         let all = names.iter().flat_map(|name| lower.match_indices(*name));
@@ -211,7 +211,7 @@ fn secret_at(line: &str) -> Option<SecretName> {
     found.min_by_key(|found| (found.begin, !found.is_strong))
 }
 
-fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Option<SecretName> {
+fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Option<SecretMatch> {
     let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let start = lower[..at].trim_end_matches(of_name).len();
     let rest = &lower[end..];
@@ -237,7 +237,7 @@ fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Opt
     let is_harmless = is_harmless_name(name, is_strong)
         || &lower[at..end] == "sig" && name.len() > end - at
         || is_harmless_value(&lower[begin..]);
-    (is_given && !is_harmless).then_some(SecretName { begin, is_strong })
+    (is_given && !is_harmless).then_some(SecretMatch { begin, is_strong })
 }
 
 fn is_harmless_name(name: &str, is_strong: bool) -> bool {

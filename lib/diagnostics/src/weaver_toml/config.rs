@@ -4,7 +4,7 @@ use super::backup::Backup;
 use super::network::Network;
 use super::secret::{Secret, SecretSetting};
 use super::status::StatusPage;
-use super::update::Update;
+use super::update::UpdateSection;
 use super::wifi::Wifi;
 
 /// What the owner asks for. The default is: nothing.
@@ -28,7 +28,7 @@ pub struct Config {
     /// Further keys of k3s' configuration, in the order of the file.
     pub k3s_options: Vec<(String, OptionValue)>,
     /// Where newer packages come from.
-    pub update: Option<Update>,
+    pub update: Option<UpdateSection>,
     /// The backups that the timer makes.
     pub backup: Option<Backup>,
     pub status: StatusPage,

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table() {
+    fn the_own_name_gets_its_line_in_hosts() {
         for (text, name, want) in [
             (Some("127.0.0.1 localhost\n"), Some("pi"), "127.0.0.1 localhost\n127.0.1.1 pi # weaver.toml\n"),
             (Some("# mine"), Some("pi"), "# mine\n127.0.1.1 pi # weaver.toml\n"),

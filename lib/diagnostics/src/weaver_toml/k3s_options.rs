@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys() {
+    fn each_option_is_taken_or_refused() {
         for good in ["disable", "disable+", "kube-apiserver-arg", "https-listen-port", "flannel-backend"] {
             assert_eq!(key(good).unwrap(), good);
         }

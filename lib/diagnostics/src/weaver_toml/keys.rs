@@ -6,7 +6,7 @@ use self::KeyKind::{Number, OneOf, Table, Text, Texts, Truth};
 
 /// A key as the reference shows it.
 #[derive(Debug)]
-pub struct KeyRow {
+pub struct KnownKey {
     /// Its section; empty above the first one.
     pub section: &'static str,
     pub name: &'static str,
@@ -48,7 +48,7 @@ impl fmt::Display for KeyKind {
     }
 }
 
-impl KeyRow {
+impl KnownKey {
     /// As messages and the reference name it: `api.names`.
     #[must_use]
     pub fn path(&self) -> String {
@@ -62,12 +62,12 @@ const fn key(
     default: &'static str,
     does: &'static str,
     example: &'static str,
-) -> KeyRow {
-    KeyRow { section, name, kind, default, does, example }
+) -> KnownKey {
+    KnownKey { section, name, kind, default, does, example }
 }
 
 /// In the order of the sample on the card.
-pub const KEYS: &[KeyRow] = &[
+pub const KEYS: &[KnownKey] = &[
     key(
         ("", "hostname"),
         Text,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use self::host::with_header;
 pub use self::host::{HEADER, Hosts, KnownHost};
 use super::{
-    Backup, Config, OptionValue, RoleSetting, SecretSetting, Update, hosts, network_config::OtherWifi,
+    Backup, Config, OptionValue, RoleSetting, SecretSetting, UpdateSection, hosts, network_config::OtherWifi,
 };
 use crate::yaml_text::{self, Ordered};
 
@@ -290,7 +290,7 @@ fn update_timer(config: &Config, host: &KnownHost) -> Option<String> {
 }
 
 /// Nothing is installed that no key has signed.
-fn updates<'c>(config: &'c Config, host: &KnownHost) -> Option<&'c Update> {
+fn updates<'c>(config: &'c Config, host: &KnownHost) -> Option<&'c UpdateSection> {
     config.update.as_ref().filter(|_| host.update_key.is_some())
 }
 

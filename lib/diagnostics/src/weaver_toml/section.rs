@@ -8,7 +8,7 @@ use toml_edit::{Item, Table, TableLike, Value};
 use super::{
     MOST_ENTRIES,
     fault::{Faults, shown},
-    keys::{KEYS, KeyRow},
+    keys::{KEYS, KnownKey},
 };
 
 /// A text and where it stands.
@@ -179,7 +179,7 @@ fn unknown(section: &str, key: &str) -> (String, String) {
     let nearest = here.iter().map(|name| (alike(name), *name)).max_by(|a, b| a.0.total_cmp(&b.0));
     let remedy = if let Some((_, name)) = nearest.filter(|(likeness, _)| *likeness > 0.8) {
         format!("did you mean `{name}`?")
-    } else if let Some(KeyRow { section, name, .. }) = KEYS.iter().find(|known| alike(known.name) > 0.9) {
+    } else if let Some(KnownKey { section, name, .. }) = KEYS.iter().find(|known| alike(known.name) > 0.9) {
         let owner = match *section {
             "" => "above the first section".to_owned(),
             section => format!("below [{section}]"),

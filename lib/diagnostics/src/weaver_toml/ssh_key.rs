@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_table() {
+    fn base64_is_decoded_or_refused() {
         for (text, want) in [
             ("", Some(&b""[..])),
             ("TQ==", Some(b"M")),

@@ -16,7 +16,7 @@ const LONGEST: usize = 255;
 
 /// The apt repository that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Update {
+pub struct UpdateSection {
     /// Its address, as apt takes it.
     pub source: String,
     /// The file with the public key: a name next to `weaver.toml`, or an absolute path.
@@ -25,7 +25,7 @@ pub struct Update {
     pub when: Option<When>,
 }
 
-pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Option<Update> {
+pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Option<UpdateSection> {
     let (source, key) = (section.text("source", faults), section.text("key", faults));
     for (there, absent, missing, remedy) in [
         ("source", "key", &key, KEY),
@@ -42,7 +42,7 @@ pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Option<Upd
     let key = key.and_then(|text| faults.take(text.span.as_ref(), key_file(text.value)));
     let when = section.text("when", faults);
     let when = when.and_then(|text| faults.take(text.span.as_ref(), interval(text.value)));
-    Some(Update { source: source?, key: key?, when })
+    Some(UpdateSection { source: source?, key: key?, when })
 }
 
 fn interval(text: &str) -> Result<When, Mistake> {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn keys() {
+    fn the_key_of_the_repository_is_named_by_a_file() {
         assert_eq!(key_file("config-weaver.asc").unwrap(), "config-weaver.asc");
         assert_eq!(key_file("/etc/keys/a.asc").unwrap(), "/etc/keys/a.asc");
         for (text, why) in [

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::owner::Owner;
+use super::owner::FileOwner;
 pub use crate::signals::Signals;
 
 /// The editor of who has named none.
@@ -66,8 +66,8 @@ pub const fn private_note(_: &Path) -> Option<&'static str> {
 
 /// Who may use the file that this is of.
 #[must_use]
-pub fn owner(metadata: &Metadata) -> Owner {
-    Owner { uid: Some(metadata.uid()), gid: Some(metadata.gid()), mode: Some(metadata.mode() & 0o7777) }
+pub fn owner(metadata: &Metadata) -> FileOwner {
+    FileOwner { uid: Some(metadata.uid()), gid: Some(metadata.gid()), mode: Some(metadata.mode() & 0o7777) }
 }
 
 /// Gives a file to this user and group.

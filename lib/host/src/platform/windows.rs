@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::signal::windows::{CtrlBreak, CtrlC, ctrl_break, ctrl_c};
 
-use super::owner::Owner;
+use super::owner::FileOwner;
 use super::windows_names::{self, file_name_fault, without_prefix};
 
 /// What ends a program in a console, caught from now on.
@@ -101,8 +101,8 @@ pub fn private_note(path: &Path) -> Option<&'static str> {
 
 /// Nothing is known of it.
 #[must_use]
-pub const fn owner(_: &Metadata) -> Owner {
-    Owner { uid: None, gid: None, mode: None }
+pub const fn owner(_: &Metadata) -> FileOwner {
+    FileOwner { uid: None, gid: None, mode: None }
 }
 
 /// Does nothing.

@@ -218,7 +218,7 @@ fn modes_are_repaired_without_a_new_certificate() {
 }
 
 #[test]
-fn the_leaf_has_the_directorys_group_unless_set_another() {
+fn the_leaf_has_the_directorys_group_unless_another_is_set() {
     // Only root may give files away; anyone else's own group has to do.
     let own = fs::metadata("/proc/self").unwrap();
     let (first, second) = if own.uid() == 0 { (12_345, 54_321) } else { (own.gid(), own.gid()) };

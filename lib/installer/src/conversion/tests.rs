@@ -8,7 +8,7 @@ use crate::fake_webhook::{Listening, router, serve};
 
 const SHORT: Duration = Duration::from_millis(500);
 
-async fn fault(listening: &Listening) -> ConversionFault {
+async fn fault(listening: &Listening) -> WebhookFault {
     converts(&listening.webhook, SHORT).await.unwrap_err().fault
 }
 
@@ -25,7 +25,7 @@ async fn a_webhook_that_comes_later_is_waited_for() {
     let webhook = listening.webhook.clone();
     let asking = tokio::spawn(async move { converts(&webhook, SHORT * 20).await });
     // It has begun by then, and found no certificate.
-    assert_eq!(fault(&listening).await, ConversionFault::NoCertificate);
+    assert_eq!(fault(&listening).await, WebhookFault::NoCertificate);
     listening.show(listening.dir.path());
     asking.await.unwrap().unwrap();
 }
@@ -48,7 +48,7 @@ async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
     let other = tempfile::tempdir().unwrap();
     ensure(other.path(), &CertificateOptions::default(), Timestamp::now()).unwrap();
     listening.show(other.path());
-    assert_eq!(fault(&listening).await, ConversionFault::OtherCa);
+    assert_eq!(fault(&listening).await, WebhookFault::OtherCa);
 
     listening.show(listening.dir.path());
     // All of 127.0.0.0/8 is this machine, and only one address is in the certificate.
@@ -58,7 +58,7 @@ async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
     let task = serve(other_address, listening.shown.clone(), router());
     let fault = fault(&listening).await;
     task.abort();
-    assert!(matches!(fault, ConversionFault::OtherName(_)), "{fault:?}");
+    assert!(matches!(fault, WebhookFault::OtherName(_)), "{fault:?}");
 }
 
 #[tokio::test]
@@ -69,22 +69,19 @@ async fn an_expired_certificate_asks_about_the_clock() {
     ensure(listening.dir.path(), &options, Timestamp::UNIX_EPOCH).unwrap();
     listening.show(listening.dir.path());
     let fault = fault(&listening).await;
-    assert!(
-        matches!(fault, ConversionFault::Tls(_)) && fault.to_string().contains("timedatectl"),
-        "{fault:?}"
-    );
+    assert!(matches!(fault, WebhookFault::Tls(_)) && fault.to_string().contains("timedatectl"), "{fault:?}");
 }
 
 #[tokio::test]
 async fn someone_else_is_distinguished_from_a_webhook_that_refuses() {
     let other = Listening::start(axum::Router::new()).await;
     other.show(other.dir.path());
-    assert_eq!(fault(&other).await, ConversionFault::Failed("404 Not Found".into()));
+    assert_eq!(fault(&other).await, WebhookFault::Failed("404 Not Found".into()));
 
     let echo = axum::routing::post(async |body: String| body);
     let other = Listening::start(axum::Router::new().route("/convert", echo)).await;
     other.show(other.dir.path());
-    assert_eq!(fault(&other).await, ConversionFault::WrongAnswer("the review holds no answer"));
+    assert_eq!(fault(&other).await, WebhookFault::WrongAnswer("the review holds no answer"));
 
     let mut elsewhere = Listening::start(router()).await;
     elsewhere.show(elsewhere.dir.path());
@@ -100,7 +97,7 @@ async fn a_listener_that_says_nothing_is_given_up_in_time() {
     let url = format!("https://{}/convert", silent.local_addr().unwrap());
     let webhook = Webhook { service: None, url, ca_bundle: listening.certificates.ca_bundle.clone() };
     let fault = converts(&webhook, SHORT).await.unwrap_err().fault;
-    assert!(matches!(fault, ConversionFault::NoAnswer(_)), "{fault:?}");
+    assert!(matches!(fault, WebhookFault::NoAnswer(_)), "{fault:?}");
 }
 
 #[tokio::test]
@@ -109,12 +106,12 @@ async fn what_cannot_be_asked_is_not_tried() {
     for url in ["", "127.0.0.1:9443", "http://127.0.0.1:9443/convert", "https:///convert", "https://a b/"] {
         let webhook = Webhook { service: None, url: url.into(), ca_bundle: ca_bundle.clone() };
         let error = converts(&webhook, SHORT).await.unwrap_err();
-        assert_eq!(error.fault, ConversionFault::Url, "{url}");
+        assert_eq!(error.fault, WebhookFault::Url, "{url}");
     }
     for bundle in ["", "garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         let webhook =
             Webhook { service: None, url: "https://127.0.0.1:1/convert".into(), ca_bundle: bundle.into() };
-        assert_eq!(converts(&webhook, SHORT).await.unwrap_err().fault, ConversionFault::Bundle, "{bundle}");
+        assert_eq!(converts(&webhook, SHORT).await.unwrap_err().fault, WebhookFault::Bundle, "{bundle}");
     }
 }
 
@@ -163,5 +160,5 @@ fn each_wrong_answer_is_called_by_its_name() {
         assert!(fault.contains(expected), "{expected}: {fault}");
     }
     let not_json = answered(StatusCode::OK, b"<html>", "u", "v1beta1").unwrap_err();
-    assert_eq!(not_json, ConversionFault::WrongAnswer("it is not a ConversionReview"));
+    assert_eq!(not_json, WebhookFault::WrongAnswer("it is not a ConversionReview"));
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weaver_image::boot::card::temporary_dir;
 use weaver_image::boot::partition::Partition;
-use weaver_image::boot::write_log::{WriteLog, WriteRequest};
+use weaver_image::boot::write_log::{LoggedRequest, WriteLog};
 
 /// A card in a sparse file, with its boot partition once more in another: mtools and fsck want that.
 pub struct Rebuilt<'a> {
@@ -73,7 +73,7 @@ impl<'a> Rebuilt<'a> {
     pub fn with_lost<T>(
         &mut self,
         end: usize,
-        mut kept: impl FnMut(&WriteRequest) -> u64,
+        mut kept: impl FnMut(&LoggedRequest) -> u64,
         look: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let log = self.log;
@@ -94,7 +94,7 @@ impl<'a> Rebuilt<'a> {
         seen
     }
 
-    fn write(&self, entry: &WriteRequest, content: &[u8]) {
+    fn write(&self, entry: &LoggedRequest, content: &[u8]) {
         self.card.write_all_at(content, entry.at).unwrap();
         if entry.touches(&self.boot()) {
             assert!(entry.at >= self.boot.offset && entry.at + entry.length <= self.boot().end);

@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use weaver_image::boot::write_log::{Lost, WriteRequest};
+use weaver_image::boot::write_log::{LoggedRequest, Lost};
 use weaver_image::build::disk::ROOT_START;
 
 use super::boot_files::{self, BootFiles};
@@ -89,7 +89,7 @@ pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) 
                     "after {at} entries, of the next {of_boot} of the boot partition kept: {choice:b}, and {others}"
                 );
                 let mut rest = choice;
-                let kept = |entry: &WriteRequest| {
+                let kept = |entry: &LoggedRequest| {
                     if !entry.touches(&boot) {
                         return if with_others { entry.length } else { 0 };
                     }
@@ -104,7 +104,7 @@ pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) 
                 let name = format!("after {at} entries, loss {number} of the next {}", stretch.len());
                 // ext4 counts on its superblock being written whole (docs/explanation/power-cuts.md has what a
                 // torn one does).
-                let kept = |entry: &WriteRequest| match lost.kept(entry) {
+                let kept = |entry: &LoggedRequest| match lost.kept(entry) {
                     part if part < entry.length && entry.at == ROOT_START => 0,
                     part => part,
                 };
@@ -141,7 +141,7 @@ fn choices(of_boot: usize, has_others: bool) -> Vec<(u32, bool)> {
 }
 
 /// Whether the boot partition is written, and whether anything else is.
-fn touched(entries: &[WriteRequest], part: Range<usize>, boot: &Range<u64>) -> [bool; 2] {
+fn touched(entries: &[LoggedRequest], part: Range<usize>, boot: &Range<u64>) -> [bool; 2] {
     let writes = || entries[part.clone()].iter().filter(|entry| entry.length > 0);
     [writes().any(|entry| entry.touches(boot)), writes().any(|entry| !entry.touches(boot))]
 }

@@ -3,7 +3,7 @@
 use super::{Build, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::finding_text::quoted;
-use crate::k3d::registry::Viewpoint;
+use crate::k3d::registry::ReachedFrom;
 use crate::registry::api::{Fit, fit};
 use crate::registry::configured::Credentials;
 use crate::registry::{By, Registry};
@@ -55,8 +55,8 @@ fn by_container(facts: &RegistryFacts) -> Option<Remedy> {
     }
     if let Some((container, viewpoint)) = facts.container() {
         let nodes = container.in_nodes();
-        let (Viewpoint::Nodes, Some(here)) = (viewpoint, container.here()) else {
-            return (viewpoint == Viewpoint::Nodes).then(|| {
+        let (ReachedFrom::Nodes, Some(here)) = (viewpoint, container.here()) else {
+            return (viewpoint == ReachedFrom::Nodes).then(|| {
                 Remedy::new(format!(
                     "{nodes} is its address in the networks of k3d only, where nodes pull from it; publish a port to push \
                      from this machine: create it again with `k3d registry create NAME --port 5111`"

@@ -26,7 +26,7 @@ fn file(section: &str, lines: &[String]) -> String {
     header + &lines.join("\n")
 }
 
-fn of_section(section: &str) -> Vec<&'static KeyRow> {
+fn of_section(section: &str) -> Vec<&'static KnownKey> {
     KEYS.iter().filter(|key| key.section == section).collect()
 }
 
@@ -44,7 +44,7 @@ fn a_key_takes_what_its_type_says_and_nothing_else() {
     for key in KEYS {
         // The other keys of the section are there, since some need each other.
         let with = |value: &str| {
-            let line = |one: &&KeyRow| {
+            let line = |one: &&KnownKey| {
                 if one.name == key.name { format!("{} = {value}", key.name) } else { whole(one.example) }
             };
             let lines: Vec<_> = of_section(key.section).iter().map(line).collect();
