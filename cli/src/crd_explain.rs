@@ -178,7 +178,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("    matchLabels       map of string             Labels that must be there"),
+            text.contains("    matchLabels       map of string             Labels that must exist with"),
             "{text}"
         );
         let text = ask("cms.spec.conflictPolicy").unwrap();

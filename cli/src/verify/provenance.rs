@@ -123,12 +123,12 @@ mod tests {
         };
         let twice = statement()["subject"][0].clone();
         for (text, why) in [
-            (String::new(), "cut off"),
-            (statement().to_string()[..40].to_owned(), "cut off"),
-            ("[]".into(), "no in-toto statement"),
+            (String::new(), "truncated"),
+            (statement().to_string()[..40].to_owned(), "truncated"),
+            ("[]".into(), "not an in-toto statement"),
             (
                 r#"{"payloadType": "application/vnd.in-toto+json", "payload": ""}"#.into(),
-                "no in-toto statement",
+                "not an in-toto statement",
             ),
             (changed("/_type", json!("https://in-toto.io/Statement/v0.1")), "Statement/v0.1"),
             (changed("/predicateType", json!("https://example.com/other")), "other"),

@@ -44,7 +44,7 @@ fn entry(line: &str) -> anyhow::Result<(String, &str)> {
     let Some(name) = name.strip_prefix([' ', '*']) else {
         bail!("between SHA-256 and name there are two blanks, or a blank and `*`");
     };
-    ensure!(is_below(name), "`{name}` points outside the directory of SHA256SUMS: do not use this release");
+    ensure!(is_below(name), "`{name}` is not a path below the directory of SHA256SUMS: do not use this release");
     Ok((hash.to_ascii_lowercase(), name))
 }
 
@@ -86,15 +86,15 @@ mod tests {
             (format!("\\{HASH}  a\\nb\n"), "escapes"),
             (format!("{HASH} a\n"), "two blanks"),
             (format!("{HASH}  a\n{HASH}  a\n"), "line 2: a is listed twice"),
-            (name(""), "no name below"),
-            (name("../a"), "`../a` points outside"),
-            (name("a/../../b"), "no name below"),
-            (name("/etc/passwd"), "no name below"),
-            (name("a//b"), "no name below"),
-            (name("./a"), "no name below"),
-            (name("..\\a"), "no name below"),
-            (name("C:a"), "no name below"),
-            (name("a\u{1b}[2J"), "no name below"),
+            (name(""), "not a path below"),
+            (name("../a"), "`../a` is not a path below"),
+            (name("a/../../b"), "not a path below"),
+            (name("/etc/passwd"), "not a path below"),
+            (name("a//b"), "not a path below"),
+            (name("./a"), "not a path below"),
+            (name("..\\a"), "not a path below"),
+            (name("C:a"), "not a path below"),
+            (name("a\u{1b}[2J"), "not a path below"),
         ] {
             let said = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(said.contains(why), "{text:?}: {said}");

@@ -40,15 +40,15 @@ fn what_is_not_signed_by_the_key_is_refused_with_the_reason() {
     refused(&LEGACY.replace("\nRW", "\nRU"), SIGNED, "does not match these bytes");
     refused("", SIGNED, "4 lines, this one 0");
     refused(GOOD.rsplit_once("\ntrusted").unwrap().0, SIGNED, "4 lines, this one 2");
-    refused(&GOOD[..GOOD.len() - 9], SIGNED, "no signature of minisign");
+    refused(&GOOD[..GOOD.len() - 9], SIGNED, "not a minisign signature");
     refused(&GOOD.replace("\nRU", "\nSU"), SIGNED, "algorithm");
-    refused(&GOOD.replace("\ntrusted", "\nuntrusted"), SIGNED, "no signature of minisign");
+    refused(&GOOD.replace("\ntrusted", "\nuntrusted"), SIGNED, "not a minisign signature");
     refused(
         "-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----\n",
         SIGNED,
         "of another program",
     );
-    refused("<html>\n<body>\nnot found\n</body>\n", SIGNED, "no signature of minisign");
+    refused("<html>\n<body>\nnot found\n</body>\n", SIGNED, "not a minisign signature");
 }
 
 #[test]
