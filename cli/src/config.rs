@@ -1,7 +1,7 @@
-//! `weaver config`: the card's `weaver.toml`, written and judged before the card goes into the Pi.
+//! `weaver config`: writes and checks the card's `weaver.toml` before the card goes into the Pi.
 //!
-//! The very code judges here that judges on the Pi at each start. Nothing is written over, and nothing is
-//! written that would not be taken.
+//! The checks are the code that runs on the Pi at each start. No file is overwritten, and nothing is written that the
+//! Pi would refuse.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -82,7 +82,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The keys themselves, of whatever was given.
+/// The keys themselves, from keys or from files with keys.
 fn keys(given: &[String]) -> anyhow::Result<Vec<String>> {
     given
         .iter()
@@ -100,7 +100,7 @@ fn keys(given: &[String]) -> anyhow::Result<Vec<String>> {
         .collect()
 }
 
-/// The sample with these values in place of its examples.
+/// The sample with these values instead of its examples.
 fn filled(hostname: Option<&str>, names: &[String], keys: &[String], join: Option<&str>) -> String {
     let list = |values: &[String]| (!values.is_empty()).then(|| json!(values).to_string());
     let values = [
@@ -138,7 +138,7 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
     let mut new = platform::create_new(path)
         .with_context(|| format!("cannot create {}; an existing file is not overwritten", path.display()))?;
     if let Err(error) = new.write_all(text.as_bytes()) {
-        // Half a file would be in the way of the next attempt.
+        // A partial file would block the next attempt.
         let _ = fs::remove_file(path);
         return Err(error).with_context(|| format!("cannot write {}", path.display()));
     }
@@ -215,7 +215,7 @@ fn of_others(weaver_toml: &Path) -> Vec<Finding> {
     Vec::new()
 }
 
-/// What a file next to `weaver.toml` says; next to standard input there is none.
+/// What a file next to `weaver.toml` holds; standard input has no file next to it.
 fn said<T: Default>(
     weaver_toml: &Path,
     name: &str,

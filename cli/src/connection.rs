@@ -21,10 +21,10 @@ use weaver_host::platform::{self, CAN_BE_NODE};
 use crate::kubeconfig::file::default_kubeconfig;
 use crate::stdout::note;
 
-/// For the longest request, a watch that reports nothing.
+/// For the longest request, a watch without events.
 const LONGEST: Duration = Duration::from_secs(285);
 
-/// Sent with every request, so that an audit log tells a user's from an operator's.
+/// Sent with every request, so that an audit log distinguishes a user's requests from an operator's.
 pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 
 /// Flags of every verb, as kubectl has them.
@@ -48,23 +48,23 @@ pub fn hidden_in(command: Command, path: &[&str]) -> Command {
     }
 }
 
-/// What the command line says, for the whole process.
+/// The flags of the command line, for the whole process.
 static FLAGS: OnceLock<Flags> = OnceLock::new();
 
 /// The context that was current when [`keep_context`] was called.
 static KEPT: OnceLock<String> = OnceLock::new();
 
-/// Whether it was said that k3s' own kubeconfig is used.
+/// Whether the use of k3s' own kubeconfig was reported.
 static SAID: Once = Once::new();
 
-/// To be called before anything is connected to.
+/// Must be called before the first connection.
 pub fn set(flags: Flags) {
     // Only `main` calls it.
     let _ = FLAGS.set(flags);
 }
 
-/// What a command needs to reach the same cluster: nothing, or the flags that this one was given, and the
-/// context that it keeps.
+/// The flags with which a command connects to the same cluster: none, or those of this command and the context that it
+/// keeps.
 pub fn flags() -> String {
     let kubeconfig = FLAGS.get().and_then(|flags| flags.kubeconfig.as_ref());
     let kubeconfig = kubeconfig.map(|path| ("--kubeconfig", path.display().to_string()));
@@ -73,14 +73,14 @@ pub fn flags() -> String {
     flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect::<Vec<_>>().concat()
 }
 
-/// The context that was asked for, or that is kept.
+/// The context that was requested, or that is kept.
 pub fn context() -> Option<&'static str> {
     let named = FLAGS.get().and_then(|flags| flags.context.as_deref());
     named.or_else(|| KEPT.get().map(String::as_str))
 }
 
-/// Keeps the context that is current now, for a command that runs for hours: another one may become current
-/// meanwhile, and what is connected to by then stays with the first.
+/// Keeps the context that is current now, for a command that runs for hours: the current context may change meanwhile,
+/// and later connections must go to the same cluster.
 pub fn keep_context() {
     let read = kubeconfig().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     // What is wrong with the kubeconfig is reported where it is used.
@@ -90,14 +90,14 @@ pub fn keep_context() {
     }
 }
 
-/// The kubeconfig that was asked for, or that of k3s where the user has none; which is said
-/// once. `None` is what kubectl would take.
+/// The requested kubeconfig, or that of k3s where the user has none, which is reported once. `None` means what kubectl
+/// would use.
 pub fn kubeconfig() -> Option<PathBuf> {
     if let Some(named) = FLAGS.get().and_then(|flags| flags.kubeconfig.clone()) {
         return Some(named);
     }
     let (variable, own) = (env::var_os("KUBECONFIG"), default_kubeconfig());
-    // Windows has several places for a home, of which kubectl and the library of Kubernetes do not take the same.
+    // Windows has several home directories; kubectl and kube-rs do not choose the same one.
     if variable.as_deref().is_none_or(OsStr::is_empty)
         && platform::home() != env::home_dir()
         && own.as_deref().is_some_and(Path::exists)
@@ -125,13 +125,12 @@ pub async fn client() -> anyhow::Result<Client> {
     client_by(config().await?)
 }
 
-/// The same for a watch, which retries by itself and says so: what is retried within one request is not heard of for
-/// minutes.
+/// The same for a watch, which retries by itself and reports it: retries within one request stay silent for minutes.
 pub async fn watching() -> anyhow::Result<Client> {
     weaver_client::connection::client(&config().await?)
 }
 
-/// How the user reaches the API server.
+/// How the user connects to the API server.
 pub async fn config() -> anyhow::Result<Config> {
     let path = kubeconfig();
     let config = config_by(path.as_deref(), context()).await;
@@ -153,9 +152,8 @@ async fn config_by(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::
     weaver_client::connection::config(kubeconfig, context, LONGEST, USER_AGENT).await
 }
 
-/// A client that reaches the API server in this way.
 pub fn client_by(mut config: Config) -> anyhow::Result<Client> {
-    // A user tries once; an API server that is asked too much, or that ends, answers the next time.
+    // A user tries once; an overloaded or stopping API server answers the next time.
     config.default_retry = true;
     weaver_client::connection::client(&config)
 }

@@ -1,4 +1,4 @@
-//! Of which kinds there may be copies in a cluster, asked with the rights of the user.
+//! The kinds that a cluster may have copies of, looked up with the rights of the user.
 
 use kube::Client;
 use kube::discovery::{self, ApiGroup, Discovery, Scope, verbs};

@@ -23,9 +23,9 @@ use crate::{connection, crd_diff, crd_explain, crd_lint};
 
 /// For each step of an installation.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same where a pod may be waiting for the certificate: the kubelet looks again after two minutes at most.
+/// The same where a pod may be waiting for the certificate: the kubelet retries after two minutes at most.
 const PATIENCE_FOR_PODS: Duration = Duration::from_mins(3);
-/// What this release knows it must not do.
+/// Exit status for what this release knows it must not do.
 const REFUSED: u8 = 10;
 
 #[derive(Subcommand)]

@@ -1,5 +1,5 @@
-//! `weaver crd explain`: what a field of our kinds means and must keep, out of the built-in definitions. Pure; needs no
-//! cluster.
+//! `weaver crd explain`: the meaning and the rules of a field of our kinds, from the built-in definitions. Pure; needs
+//! no cluster.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use weaver_api::reference::{Field, fields};
 
-/// Paths that are named where there is none such.
+/// Paths that are suggested where the requested one does not exist.
 const NEAREST: usize = 3;
 
 /// What is said of `asked`, a path that may begin with a kind: `configmapsyncs.spec.targets`. Without a kind, each kind
@@ -64,7 +64,7 @@ fn version_of<'a>(
     crd.spec.versions.iter().find(|version| asked.map_or(version.storage, |asked| version.name == asked))
 }
 
-/// A path as people write it: without a sign for items and values, and without their numbers.
+/// A path as users write it: without a sign for items and values, and without their numbers.
 fn plain(path: &str) -> String {
     let names = path.split('.').map(|name| name.split(['[', '{']).next().unwrap_or_default());
     names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join(".")
@@ -74,7 +74,7 @@ fn nearest(path: &str, mut paths: Vec<(String, String)>) -> Vec<String> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_lowercase();
     let distance = |(known, _): &(String, String)| {
         let whole = strsim::damerau_levenshtein(&known.to_lowercase(), &path.to_lowercase());
-        // Who knows the field's name and not its place is near, too.
+        // A path whose last part is right and whose parents are wrong counts as near, too.
         whole.min(1 + 2 * strsim::damerau_levenshtein(&last(known), &last(path)))
     };
     paths.retain(|(known, _)| !known.is_empty());
@@ -109,7 +109,7 @@ fn section(
         } else {
             known.strip_prefix(path).and_then(|rest| rest.strip_prefix('.'))
         };
-        // What is said of items and values stands with their list or map.
+        // Items and values are described with their list or map.
         let is_inner = field.path.ends_with("[]") || field.path.ends_with("{}");
         inner.is_some_and(|inner| !inner.is_empty() && !is_inner && (with_all_below || !inner.contains('.')))
     });

@@ -1,7 +1,7 @@
 //! `weaver crd lint`: what a new release of definitions breaks for users of the last one. Needs no cluster.
 //!
-//! Of any kinds: what is compared is read from two files, and so is what is said. Failure: which file, which of its
-//! objects, and why it cannot be compared.
+//! Works for any kinds: everything that is compared and printed comes from the two files. Failure: which file, which
+//! object in it, and why it cannot be compared.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::stdout::say;
 const VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "CustomResourceDefinition";
 
-/// Prints what breaks from `old` to `new`, and returns whether that is nothing.
+/// Prints what breaks from `old` to `new`, and returns whether nothing does.
 pub fn run(old: &Path, new: &Path) -> anyhow::Result<bool> {
     let both = manifest::is_stdin(old) && manifest::is_stdin(new);
     ensure!(!both, "only one of the two can be standard input: save the other one to a file");
@@ -52,7 +52,7 @@ fn listed(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The definitions among these objects, each of another name; objects of other kinds may stand between them, as in the
+/// The definitions among these objects, each with another name; objects of other kinds may come between them, as in the
 /// manifest of a whole release.
 fn definitions(objects: Vec<Value>) -> Result<Vec<CustomResourceDefinition>, String> {
     let (mut found, mut names, mut others) = (Vec::new(), BTreeSet::new(), BTreeSet::new());

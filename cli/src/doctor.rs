@@ -1,9 +1,9 @@
 //! `weaver doctor`: what is wrong, on which machine, and what to type.
 //!
-//! Follows the path of kubectl, from the kubeconfig on this machine over the network to the cluster, and
-//! stops at the first failure, which is the cause. On the agent's machine it also shows the agent's last
-//! report, and of the other nodes what their agents report in the cluster. It changes nothing: the closest to
-//! a write is a dry run, which has one object converted.
+//! Follows the path of kubectl, from the kubeconfig on this machine over the network to the cluster, and stops at the
+//! first failure, which is the cause. On the agent's machine it also shows the agent's last report, and for the other
+//! nodes what their agents report in the cluster. It changes nothing: the closest to a write is a dry run that converts
+//! one object.
 
 mod ask;
 mod cluster;
@@ -90,8 +90,8 @@ fn is_overloaded(seen: &[LocatedFinding]) -> bool {
     })
 }
 
-/// Looks at everything, along the path of kubectl; the report of this machine's agent is in `report`, else
-/// where it usually is. Of what tenants asked for, only what is in `namespace`, if one is given.
+/// Checks everything along the path of kubectl; the report of this machine's agent is in `report`, else in its usual
+/// file. Of the tenants' resources, only those in `namespace`, if one is given.
 pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<LocatedFinding> {
     let may_be_here = report.is_some() || CAN_BE_NODE;
     let mut seen =
@@ -104,7 +104,7 @@ pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Located
     }
     let is_bad = seen.iter().any(LocatedFinding::is_bad);
     seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);
-    // Last, so that no node decides which finding is the first, or what else is looked at.
+    // Last, so that no node determines which finding is the first, or what else is checked.
     if let Some(client) = &way.client {
         let name = may_be_here.then(|| node::name(report, Path::new(REPORT))).flatten();
         seen.extend(reports::look(client, name).await);

@@ -1,7 +1,7 @@
-//! `weaver explain`: what the errors of others mean, and what helps.
+//! `weaver explain`: what the errors of other programs mean, and what helps.
 //!
-//! Reads what is piped in, or a unit's journal, line by line, and tells each thing once, as soon as it is
-//! there. Needs no cluster and changes nothing. Tokens in a line are not repeated.
+//! Reads standard input, or a unit's journal, line by line, and reports each finding once, as soon as it appears. Needs
+//! no cluster and changes nothing. Tokens in a line are not repeated.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
@@ -61,7 +61,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
         ([], Some(unit)) => journal(unit, options.follow, options.output),
         (codes, _) => codes.iter().try_for_each(|code| print(&catalogue::text(*code))),
     };
-    // Anyone who reads has read enough.
+    // The reader of the pipe has read enough.
     match done {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done.map(|()| ExitCode::SUCCESS),
@@ -90,7 +90,7 @@ fn journal(unit: &str, follows: bool, output: Output) -> Result<()> {
     let lines = child.stdout.take().context("journalctl has no output")?;
     let done = explain(&mut BufReader::new(lines), &format!("journal of {unit}"), output);
     if done.is_err() {
-        // No one reads it any more; it may have ended by itself.
+        // Its output is not read any more; it may have ended by itself.
         let _ = child.kill();
     }
     let ended = child.wait().context("waiting for journalctl");
@@ -104,7 +104,7 @@ fn is_wide(piece: &[u8]) -> bool {
     piece.starts_with(&[0xff, 0xfe]) || piece.starts_with(&[0xfe, 0xff])
 }
 
-/// Tells what is recognised in `input`, each thing once.
+/// Reports what is recognised in `input`, each finding once.
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
     let mut seen = RecognisedCounts { output, counts: BTreeMap::new() };
     let recogniser = Recogniser::for_logs().context("the signatures")?;
@@ -113,7 +113,7 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
     Ok(())
 }
 
-/// Hands on what is recognised in each line of `input`; returns how many lines there are.
+/// Passes on what is recognised in each line of `input`; returns how many lines there are.
 ///
 /// # Errors
 /// It cannot be read, or the receiver fails.

@@ -1,8 +1,9 @@
-//! `weaver find`: the cards of this network, which announce themselves by mDNS, and their state, which their pages say.
+//! `weaver find`: the cards of this network, which announce themselves by mDNS, and their state, which their pages
+//! show.
 //!
-//! Guarantees: nothing is sent but the question of mDNS and, to a card that announces a page, one GET without any
-//! credential; answers are bounded in number, size and time. Anyone in the network can announce anything, so nothing of
-//! it is trusted: `weaver kubeconfig fetch` proves what it gets, and only compares it with what was announced.
+//! Guarantees: nothing is sent but the mDNS query and, to a card that announces a page, one GET without any credential;
+//! answers are bounded in number, size and time. Anyone in the network can announce anything, so nothing of it is
+//! trusted: `weaver kubeconfig fetch` proves what it gets, and only compares it with what was announced.
 
 mod browse;
 pub mod card;
@@ -52,7 +53,7 @@ pub struct FoundCards {
 }
 
 impl Search {
-    /// Waits for the whole time: there is no telling how many are still to answer.
+    /// Waits for the whole time: the number of cards that will still answer is not known.
     pub async fn cards(&self) -> anyhow::Result<FoundCards> {
         let time = Duration::from_secs(self.timeout);
         let heard = browse::services(self.mdns_port, time, MOST + 1).await?;
@@ -79,7 +80,7 @@ impl Search {
 }
 
 impl FoundCards {
-    /// Says what is to be known of the list.
+    /// Prints notes on the list.
     pub fn tell(&self) {
         for clash in card::clashes(&self.cards) {
             note!("note: {clash}");

@@ -34,7 +34,7 @@ pub struct Completion {
 
 /// Prints the completion of a shell.
 pub fn completion(options: &Completion, mut command: Command) -> anyhow::Result<ExitCode> {
-    // In one go: clap ends the program where no one reads on.
+    // Written at once: clap exits the program if the pipe is closed.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "weaver", &mut script);
     document(&String::from_utf8(script).context("writing the completion")?)?;
@@ -94,7 +94,7 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Verbs of a command that people type, with the names of their pages.
+/// Verbs of a command that users type, with the names of their pages.
 fn verbs<'a>(command: &'a Command, name: &'a str) -> impl Iterator<Item = (&'a Command, String)> {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     verbs.map(move |verb| (verb, format!("{name}-{}", verb.get_name())))

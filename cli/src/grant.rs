@@ -1,8 +1,8 @@
-//! What an account needs for a tenant's work, made with the rights of the user: the ServiceAccount, the
-//! operator's right to request its tokens, and the Roles at the source and in the targets.
+//! What an account needs for a tenant's work, created with the rights of the user: the ServiceAccount, the operator's
+//! right to request its tokens, and the Roles at the source and in the targets.
 //!
-//! Each object is shown before it is made. An account is never changed; a Role of ours is replaced whole, so that what
-//! is done twice changes nothing. What the user may not grant, the API server refuses.
+//! Each object is shown before it is created. An account is never changed; a Role of ours is replaced whole, so that a
+//! second run changes nothing. The API server refuses what the user may not grant.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use weaver_tenant::Account;
 use crate::review;
 use crate::stdout::say;
 
-/// Who makes the objects, as the API server records it.
+/// The field manager, as the API server records it.
 const MANAGER: &str = "weaver";
 
 /// An object that is missing.
@@ -33,7 +33,7 @@ pub enum GrantObject {
     Binding(RoleBinding),
 }
 
-/// What has to be made for `account`, in the order in which it can be.
+/// The objects to create for `account`, in an order that works.
 fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<GrantObject> {
     let mut parts = Vec::new();
     if !exists {
@@ -49,10 +49,10 @@ fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Rig
     parts
 }
 
-/// What of the account, of the operator's right to act as it, and of its `missing` rights is to be made.
+/// The objects to create for the account, for the operator's right to act as it, and for its `missing` rights.
 ///
 /// # Errors
-/// The API server does not say what there is.
+/// The API server does not say what exists.
 pub async fn lacking(
     client: &Client,
     account: &Account,
@@ -123,7 +123,7 @@ async fn is_only_ours(client: &Client, role: &Role) -> anyhow::Result<()> {
     let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
     let found = match bindings.list(&ListParams::default()).await {
-        // Who may not see bindings may all the same grant what they hold themselves.
+        // A user who may not read bindings may still grant the rights that they have.
         Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(()),
         found => found,
     };
@@ -142,7 +142,7 @@ async fn is_only_ours(client: &Client, role: &Role) -> anyhow::Result<()> {
     }
 }
 
-/// An account that someone has made meanwhile is as good.
+/// An account that someone has created meanwhile is a success.
 async fn create(client: &Client, account: &ServiceAccount) -> anyhow::Result<()> {
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace().unwrap_or_default());
     let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
@@ -198,7 +198,7 @@ impl GrantObject {
         }
     }
 
-    /// As `kubectl apply` takes it.
+    /// As YAML for `kubectl apply`.
     pub fn manifest(&self) -> String {
         match self {
             Self::Account(account) => yaml_text::write(account),

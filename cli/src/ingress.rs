@@ -1,4 +1,4 @@
-//! `weaver ingress`: what Traefik, which k3s brings, makes of Ingresses that were written for others.
+//! `weaver ingress`: how Traefik, which k3s includes, treats Ingresses that were written for others.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `weaver k3d`: a k3d cluster that laptops reach by name. Prints what k3d is to be given, and runs nothing.
+//! `weaver k3d`: a k3d cluster that laptops connect to by name. Prints the arguments for k3d, and runs nothing.
 
 use std::process::ExitCode;
 
@@ -101,7 +101,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// As k3d wants it: it becomes part of host names.
+/// A name that k3d accepts: it becomes part of host names.
 fn cluster(text: &str) -> Result<String, &'static str> {
     if text.len() <= 32 && dns_label(text).is_ok() {
         Ok(text.to_owned())

@@ -1,8 +1,8 @@
-//! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster, and what is wrong with one.
+//! `weaver kubeconfig`: a kubeconfig with which another machine connects to this cluster, and what is wrong with one.
 //!
-//! Guarantees: it is exported only for a name that a handshake has just proven, but for `--insecure`, which
-//! says what it costs; what leaves is the administrator's own credential, so it is written with mode 0600 and
-//! never part of a message. Failure: nothing is written, and the message names the remedy.
+//! Guarantees: it is exported only for a name that a handshake has just proven, except with `--insecure`, which names
+//! its risk; the export contains the administrator's own credential, so it is written with mode 0600 and never part of
+//! a message. Failure: nothing is written, and the message names the remedy.
 
 mod account;
 pub mod arguments;

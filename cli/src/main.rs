@@ -1,6 +1,6 @@
 //! `weaver`: command-line client for the Pi and the laptop.
 
-// What others wrote must not reach a terminal as it is: `stdout` is the one place that prints.
+// Text from elsewhere must not reach a terminal unchanged: only `stdout` prints.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod config;
@@ -215,7 +215,7 @@ enum Verb {
     Version(version::Options),
 }
 
-/// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
+/// The name under which users call the program. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
 fn called(program: Option<&OsStr>) -> &'static str {
     // Without the `.exe` of Windows.
     let name = program.and_then(|path| Path::new(path).file_stem());
@@ -230,7 +230,7 @@ fn command(called: &'static str) -> Command {
     examples::EXAMPLES.added(command, called).bin_name(called)
 }
 
-/// Commands that ask no API server.
+/// Commands that send no request to an API server.
 const WITHOUT_CLUSTER: [&str; 14] = [
     "completion",
     "config",
@@ -321,7 +321,7 @@ mod tests {
             let help = help(with);
             assert!(help.contains("--context") && help.contains("--kubeconfig"), "{with}");
         }
-        // They are taken all the same, for those who have them in an alias.
+        // They are accepted all the same, for users who have them in an alias.
         let matches = command("weaver")
             .try_get_matches_from(["weaver", "config", "check", "x", "--context", "pi"])
             .unwrap();

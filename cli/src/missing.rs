@@ -1,4 +1,4 @@
-//! Which rights an account lacks for a ConfigMapSync or ResourceSync, looked at with the rights of the user.
+//! Which rights an account lacks for a ConfigMapSync or ResourceSync, checked with the rights of the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use weaver_tenant::review::denied;
 
 use crate::review;
 
-/// Where to say what is worth a line next to the answer.
+/// Prints a note next to the answer.
 pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// What an account lacks.
@@ -44,7 +44,7 @@ pub async fn named(
     Ok(of(client, missing, tell).await)
 }
 
-/// What is to be granted: where the user may not ask, all that is needed.
+/// What must be granted: all that is needed where the user may not ask.
 ///
 /// # Errors
 /// The selected namespaces are not known, or the API server cannot be asked.
@@ -63,8 +63,8 @@ pub async fn to_grant(
     Ok(of(client, missing, tell).await.rights)
 }
 
-/// In which of the targets a Role is made, and what to say of the others. Who wrote a pattern like `*` thought of their
-/// own namespaces: not of those of Kubernetes and of the operator, nor of one that lets no copy of theirs in.
+/// In which of the targets a Role is made, and notes on the others. A pattern like `*` is meant for the user's own
+/// namespaces: not for those of Kubernetes and of the operator, nor for one that excludes their copies.
 fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<String>, Vec<String>)> {
     if !targets.is_complete {
         bail!(
@@ -100,7 +100,7 @@ fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<Stri
     Ok((granted, system.into_iter().chain(closed).collect()))
 }
 
-/// Says of a namespace that does not exist that there is nothing to grant in it.
+/// Reports of a namespace that does not exist that there is nothing to grant in it.
 async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missing {
     let any = !missing.is_empty();
     let presence = presence(client, &missing).await;
@@ -124,7 +124,7 @@ async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missin
 enum Presence {
     There,
     Absent,
-    /// The API server does not say. Why.
+    /// The API server does not answer. Why.
     Hidden(String),
 }
 
@@ -144,7 +144,7 @@ async fn presence(client: &Client, missing: &BTreeSet<Right>) -> BTreeMap<String
     presence
 }
 
-/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist holds none; and
+/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist cannot contain one; and
 /// do all the others' namespaces exist for certain?
 fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) -> (BTreeSet<Right>, bool) {
     let of = |right: &Right| presence.get(&right.namespace);
@@ -291,7 +291,7 @@ mod tests {
         }
         assert_eq!(targets.all, names(["app-0", "app-1", "app-2", "app-3"]));
         assert_eq!(targets.closed, names(["app-0", "app-2"]), "one that is named may be closed, too");
-        // The owner of the source has a say, too.
+        // The owner of the source must allow it, too.
         let source = Traits { offer_to: Some("app-5".into()), ..Traits::default() };
         for name in ["app-5", "app-6"] {
             targets.look_at("team-a", &spec, name.to_owned(), &Traits::default(), &source);

@@ -1,4 +1,4 @@
-//! `weaver node`: what is done on a node itself, as root. The node agent does it; here it is only asked.
+//! `weaver node`: what is done on a node itself, as root. This calls the node agent, which does it.
 
 use std::ffi::OsString;
 use std::io;
@@ -171,7 +171,7 @@ pub struct RunOptions {
     wait: u64,
 }
 
-/// Becomes the agent, whose exit status and signals are then its own.
+/// Becomes the agent, so that exit status and signals are the agent's.
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let elsewhere =
         || anyhow!("{AGENT} is not on this machine: run this on the node, `ssh NODE sudo weaver node …`");

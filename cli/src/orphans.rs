@@ -1,11 +1,11 @@
 //! `weaver orphans`: copies whose ConfigMapSync or ResourceSync is gone, with the rights of the user.
 //!
-//! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were
-//! gone. What it leaves behind keeps its marks, and here they are read. Each write names the state that was
-//! listed: what has changed since is left alone.
+//! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were gone. Its
+//! copies keep their ownership labels and annotations, which are read here. Each write names the state that was listed:
+//! a copy that has changed since is not touched.
 //!
-//! Controllers pass labels and annotations on to what they make, ours too where their own object is a copy. What is
-//! passed on is no copy and is never touched ([`Marked::is_passed_on`]).
+//! Controllers pass labels and annotations on to the objects that they make, ours too where their own object is a copy.
+//! An object that got them this way is no copy and is never touched ([`Marked::is_passed_on`]).
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
@@ -77,7 +77,7 @@ pub struct Marked {
 /// A copy whose resource is gone.
 struct Orphan {
     copy: Marked,
-    /// Whose copy it was.
+    /// The resource whose copy it was.
     holder: String,
 }
 
@@ -168,7 +168,7 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
     Ok(found.filter_map(orphan).collect())
 }
 
-/// Objects of one answer to a list, and the time for it: where the conversion webhook of their definition is dead, there
+/// Objects in one page of a list, and the time for it: where the conversion webhook of their definition is down, there
 /// is no answer, or a late one.
 const PAGE: u32 = 500;
 const LIST: Duration = Duration::from_secs(10);
@@ -182,8 +182,7 @@ pub enum Unlisted {
     Failed(#[from] kube::Error),
 }
 
-/// Objects of all kinds that are copied with our label, in one namespace or in all. Which kinds could not be listed is
-/// said.
+/// Objects of all copied kinds with our label, in one namespace or in all. Kinds that could not be listed are reported.
 ///
 /// # Errors
 /// ConfigMaps or Secrets cannot be listed, for another reason than a missing right, or not in time.
@@ -195,7 +194,7 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
             Ok(found) => copies.extend(found),
             // Few may list every kind.
             Err(error) if is_forbidden(&error) && !kind.is_of_config_map_sync() => unlisted += 1,
-            // Who may not read Secrets may still want to see the rest; and what is someone else's may not work.
+            // A user who may not read Secrets may still want to see the rest; a kind of another project may be broken.
             Err(error) if is_forbidden(&error) || !kind.is_of_config_map_sync() => {
                 note!("{} could not be listed, and are left out: {error}", kind.several());
             }
@@ -209,8 +208,9 @@ pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Res
 }
 
 impl Marked {
-    /// Did a controller pass our marks on to this object? It is owned by what made it, or names a source of another kind: a
-    /// copy of ours has no such owner, unless it was adopted, and its source is of its own kind.
+    /// Did a controller pass our ownership labels and annotations on to this object? It is owned by what made it, or
+    /// names a source of another kind: a copy of ours has no such owner, unless it was adopted, and its source is of
+    /// its own kind.
     pub fn is_passed_on(&self) -> bool {
         let Self { key, meta } = self;
         let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
@@ -221,14 +221,14 @@ impl Marked {
         is_controlled && !is_adopted(meta) || source.is_some_and(is_of_another)
     }
 
-    /// Do label and annotation name one and the same resource, as those of each copy do?
+    /// Do label and annotation name the same resource, as those of each copy do?
     fn says_whose(&self) -> bool {
         let label = self.meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
         Owner::of(&self.meta).is_some_and(|owner| Some(&owner.uid) == label)
     }
 }
 
-/// The resources of this kind that there are.
+/// The existing resources of this kind.
 async fn living<K>(client: &Client) -> anyhow::Result<Living>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -283,7 +283,7 @@ struct Living {
 }
 
 impl Living {
-    /// Is it a copy, and is whose it is gone? What bears the name of a living resource is that one's; and a source that
+    /// Is it a copy whose resource is gone? A copy that names a living resource belongs to that one; and a source that
     /// was restored from one of its copies is no copy.
     fn orphan(&self, copy: Marked) -> Option<Orphan> {
         let meta = &copy.meta;
@@ -306,7 +306,7 @@ impl Living {
     }
 }
 
-/// Takes the marks off the copy as it was listed.
+/// Removes the ownership labels and annotations from the copy as it was listed.
 pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
     let ObjectKey { kind, namespace, name } = &copy.key;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);

@@ -101,7 +101,7 @@ async fn set(target: &PauseTarget, value: Value) -> anyhow::Result<String> {
     };
     let store = Store::connect(*kind, target.namespace.as_deref()).await?;
     let place = store.place(name);
-    // Says what there is, where there is none of that name.
+    // The error lists the existing names where this one does not exist.
     store.existing(name).await?;
     let merged = store.objects.merge(name, &change, Write::Persist).await;
     merged.map_err(|error| store.said(error.why).context(place.clone()))?;

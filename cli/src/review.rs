@@ -1,4 +1,4 @@
-//! Access reviews: what an account may do, asked by a user who may ask it of others.
+//! Access reviews of an account's rights, by a user who may create them for others.
 
 use anyhow::Context as _;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -15,7 +15,7 @@ pub async fn allowed(client: &Client, account: &Account, what: ResourceAttribute
     answer.with_context(|| format!("asking about the rights of {account}"))
 }
 
-/// The same, and `false` where the user may not ask: to grant once more what is granted changes nothing.
+/// The same, and `false` where the user may not ask: granting a right again changes nothing.
 ///
 /// # Errors
 /// If it cannot be asked.
@@ -28,7 +28,7 @@ pub async fn known(client: &Client, account: &Account, what: ResourceAttributes)
 
 async fn ask(client: &Client, account: &Account, what: ResourceAttributes) -> kube::Result<bool> {
     let Account { namespace, name } = account;
-    // The groups that every token of an account carries.
+    // The groups in every token of an account.
     let groups = vec![
         "system:serviceaccounts".into(),
         format!("system:serviceaccounts:{namespace}"),

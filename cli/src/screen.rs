@@ -1,8 +1,8 @@
-//! Lines on the terminal that are drawn again in their place.
+//! Lines on the terminal that are redrawn.
 //!
-//! Guarantees: no line is wider than the terminal, and there are never more than it has; no foreign text is
-//! obeyed; what looks as before is not written again. After the terminal got another size it is cleared,
-//! since where its lines have gone is not known. Failure: as of all that is printed, see [`crate::stdout`].
+//! Guarantees: no line is wider than the terminal, and there are never more than it has; control characters in foreign
+//! text have no effect; an unchanged picture is not written again. After a resize the terminal is cleared, since the
+//! position of the old lines is not known. Failure: as for everything that is printed, see [`crate::stdout`].
 
 use console::{Term, truncate_str};
 use weaver_diagnostics::finding_text::clean;
@@ -10,7 +10,7 @@ use weaver_host::platform;
 
 use crate::stdout::document;
 
-/// Of a terminal that does not say its own.
+/// For a terminal that does not report its size.
 const USUAL: Size = Size { rows: 24, columns: 80 };
 
 /// Size of a terminal in characters.
@@ -51,7 +51,7 @@ impl Screen {
         known.map_or(USUAL, |(rows, columns)| Size { rows: rows.into(), columns: columns.into() })
     }
 
-    /// Draws these lines in place of those before. Returns whether there still is a terminal.
+    /// Replaces the lines drawn before by these. Returns whether there still is a terminal.
     pub fn draw(&mut self, lines: &[String]) -> anyhow::Result<bool> {
         let size = self.size();
         let lines = fitting(lines, size);
@@ -64,13 +64,13 @@ impl Screen {
         document(&text)
     }
 
-    /// Leaves what is drawn as it is, without the `^C` of the user who ended it.
+    /// Keeps what is drawn, without the `^C` of the user who ended it.
     pub fn leave(self) -> anyhow::Result<()> {
         if self.drawn.is_none() { Ok(()) } else { document("\r\u{1b}[J").map(drop) }
     }
 }
 
-/// As they fit on a terminal of this size. Its last column stays free: at a line that fills it some terminals wrap.
+/// As they fit on a terminal of this size. Its last column stays free: some terminals wrap a line that fills it.
 fn fitting(lines: &[String], size: Size) -> Vec<String> {
     let columns = size.columns.saturating_sub(1);
     let lines = lines.iter().take(size.lines());

@@ -1,7 +1,6 @@
 //! `weaver status`: leader, candidates, pauses, and how many resources are Ready.
 //!
-//! All of it is read from the API with the rights of the user; what these do not show is said to be
-//! unknown.
+//! All of it is read from the API with the rights of the user; what these do not show is reported as unknown.
 
 pub mod watch;
 
@@ -98,7 +97,7 @@ impl<T> Known<T> {
     }
 }
 
-/// Who holds the lease.
+/// The holder of the lease.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leader {

@@ -1,10 +1,9 @@
 //! Standard output and standard error: all that this program prints goes through here.
 //!
-//! Guarantees: what other people wrote (annotations, conditions, reports, answers of the API server) is never
-//! obeyed by a terminal and never begins a line. [`say`] and [`note!`] print one line each, whatever is in
-//! it; in a [`print`]ed text the line feeds are ours, so each foreign value in it is cleaned before
-//! (`finding_text::clean`). If the reader of a pipe is gone, as after `| head`, that is no failure: a verb
-//! does its work all the same.
+//! Guarantees: foreign text (annotations, conditions, reports, answers of the API server) never controls the terminal
+//! and never begins a line. [`say`] and [`note!`] print one line each, whatever is in it; in a [`print`]ed text the
+//! line feeds are ours, so each foreign value in it is cleaned before (`finding_text::clean`). If the reader of a pipe
+//! is gone, as after `| head`, that is no failure: a verb does its work all the same.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use weaver_diagnostics::finding_text::{clean, clean_lines};
 use weaver_host::progress::aside;
 
-/// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep a terminal from obeying it.
+/// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep it from controlling a terminal.
 /// Returns whether there still is a reader.
 pub fn document(text: &str) -> anyhow::Result<bool> {
     let printed = aside(|| {
@@ -64,7 +63,7 @@ macro_rules! note {
 pub(crate) use note;
 
 pub fn to_stderr(line: &str) {
-    // If standard error is closed, there is no place left to report that to.
+    // If standard error is closed, there is nowhere left to report that.
     let _ = aside(|| writeln!(io::stderr().lock(), "{}", one_line(line)));
 }
 
@@ -78,7 +77,7 @@ fn one_line(line: &str) -> String {
     clean_lines(line).replace('\n', "\\n")
 }
 
-/// An error of several lines, each of which may hold foreign words.
+/// An error of several lines, each of which may contain foreign text.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n  "))]
 pub struct Lines(pub Vec<String>);

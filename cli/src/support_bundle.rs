@@ -1,7 +1,7 @@
 //! `weaver support-bundle`: collects logs, status and configuration for a bug report, without secrets.
 //!
 //! Guarantees: only what is named here is read; every text is redacted before it is written; the file is new and 0600.
-//! What cannot be read is said so in the bundle, in its place.
+//! What cannot be read is replaced in the bundle by the reason.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,14 +20,14 @@ use weaver_host::platform;
 use crate::doctor;
 use crate::stdout::note;
 
-/// No text of the bundle is longer; of a longer output the end is kept, of a longer file the beginning.
+/// The longest text in the bundle; of a longer output the end is kept, of a longer file the beginning.
 const LONGEST: usize = 1024 * 1024;
 
 /// Time limit of each command.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Files that say how the host was started, and what the agent made of it; on a system that can be no node they are
-/// another's.
+/// Files that show how the host was started, and what the agent made of it; on a system that cannot be a node they have
+/// another owner.
 const FILES: [&str; 9] = [
     "/etc/os-release",
     "/proc/cmdline",
@@ -40,14 +40,14 @@ const FILES: [&str; 9] = [
     "/etc/hosts",
 ];
 
-/// What is run on a laptop that can be no node.
+/// Commands on a laptop that cannot be a node.
 const ELSEWHERE: [(&str, &[&str]); 1] = [if cfg!(windows) {
     ("system.txt", &["cmd", "/D", "/C", "ver"])
 } else {
     ("uname.txt", &["uname", "-a"])
 }];
 
-/// What is run, and what its output is called.
+/// Commands, and the names of their output.
 const COMMANDS: [(&str, &[&str]); 13] = [
     ("uname.txt", &["uname", "-a"]),
     ("k3s-version.txt", &["k3s", "--version"]),

@@ -71,7 +71,7 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
             let first = condition.message.lines().next().unwrap_or_default();
             say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
         }
-        // What is found on the way is part of the answer.
+        // Notes on the way are part of the answer.
         let tell: Tell<'_> = &|line: &str| say(line);
         let show_copy: Show<'_> = &|copy: PlannedCopy| say(copy);
         let Some(compared) = compare(&client, &asking, tell, show_copy).await else { continue };
@@ -87,7 +87,7 @@ async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) ->
     Ok(())
 }
 
-/// A resource of which it was said what there is.
+/// A resource that was compared with its copies.
 pub struct Compared {
     pub account: Account,
     pub kind: Kind,
@@ -166,7 +166,7 @@ fn part_of(targets: usize) -> String {
     }
 }
 
-/// What is to be made for the account, as objects.
+/// The objects to create for the account.
 ///
 /// # Errors
 /// The selected namespaces are not known, or the API server cannot be asked.
@@ -192,8 +192,8 @@ pub async fn retry(client: &Client, kind: Kind, namespace: &str, name: &str) -> 
     Ok(())
 }
 
-/// Makes what the account lacks, and has the operator look again. Who wrote the spec chose source and targets, and need
-/// not be who grants: so that is shown and asked.
+/// Creates what the account lacks, and has the operator retry. The author of the spec chose source and targets, and
+/// need not be the user who grants: so that is shown and confirmed.
 async fn mend(
     client: &Client,
     compared: &Compared,

@@ -118,7 +118,7 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says whether it existed.
+/// Reports whether it existed.
 async fn delete<K>(api: &Api<K>, name: &str) -> anyhow::Result<bool>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,

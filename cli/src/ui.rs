@@ -1,7 +1,7 @@
-//! `weaver ui`: what the cluster has, in a browser on this machine, with the rights of the user.
+//! `weaver ui`: the state of the cluster, in a browser on this machine, with the rights of the user.
 //!
-//! Nothing is written but what a user has seen and confirmed: see [`confirm`], and [`access`] for who may
-//! ask for a page.
+//! Nothing is written but what a user has seen and confirmed: see [`confirm`], and [`access`] for who may request a
+//! page.
 
 mod access;
 mod app;
@@ -39,7 +39,7 @@ use app::App;
 use live::Live;
 use serve::router;
 
-/// A page that stays open has one request for hours: that for changes.
+/// An open page has one request for hours: the stream of changes.
 const LIMITS: Limits = Limits {
     connections: 64,
     per_address: 64,
@@ -100,7 +100,7 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the page opened, or says that a user has to.
+/// Opens the page, or asks the user to.
 fn opened(address: &str) -> Option<tempfile::NamedTempFile> {
     match open::browser(address) {
         Ok(None) => {

@@ -1,9 +1,8 @@
-//! `weaver verify`: is a file the one that was published? Asks no server.
+//! `weaver verify`: is a file the one that was published? Uses no network.
 //!
-//! The key vouches for SHA256SUMS, SHA256SUMS for every file, the provenance among them. Guarantees: nothing
-//! of a list is used before its signature was judged, where a key is given; what could not be read is never
-//! taken for good. Failure: the first thing that is wrong with the list, or each file that is not as
-//! published.
+//! The key vouches for SHA256SUMS, SHA256SUMS for every file, the provenance among them. Guarantees: no list is used
+//! before its signature was verified, where a key is given; what could not be read never counts as good. Failure: the
+//! first thing that is wrong with the list, or each file that is not as published.
 
 mod provenance;
 mod signature;
@@ -184,7 +183,7 @@ impl Release {
         Ok(release)
     }
 
-    /// Of the files below a directory; the list and its signature are no files of the list.
+    /// The results for the files below a directory; the list and its signature are no files of the list.
     fn all(&self, directory: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
         let mut found = BTreeSet::new();
         below(directory, "", &mut found)?;

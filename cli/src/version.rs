@@ -1,6 +1,6 @@
 //! `weaver version`: the version of each part, as the cluster shows them. Asks the API server and nothing else.
 //!
-//! What newer versions there are it does not say: that would need an address outside of the cluster.
+//! It does not report newer versions: that would need an address outside of the cluster.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::connection;
 use crate::status::{Format, Known, lease, named};
 use crate::stdout::print;
 
-/// A cluster that does not answer in time is not reached.
+/// A cluster that does not answer in time counts as not reachable.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Nodes that are shown.
 const MOST: u32 = 500;
@@ -132,7 +132,7 @@ async fn nodes(client: &Client) -> anyhow::Result<Vec<Node>> {
     Ok(reports.iter().map(node).collect())
 }
 
-/// A report that is not understood is of an agent whose version is not known.
+/// A report that is not understood comes from an agent whose version is not known.
 fn node(report: &DeserializeGuard<NodeReport>) -> Node {
     let status = report.0.as_ref().ok().and_then(|report| report.status.as_ref());
     Node {

@@ -1,9 +1,9 @@
-//! `weaver-image with-booted`: boots the image once, waits until it does its work, and runs a command next to the
-//! kept machine.
+//! `weaver-image with-booted`: boots the image once, waits until it is ready, and runs a command next to the kept
+//! machine.
 //!
-//! A boot under emulation costs minutes, going on from a snapshot two seconds: each test starts from the same
-//! machine, breaks it as it likes, and leaves nothing. Failure: a boot that does not get there shows the console
-//! and what systemd says.
+//! A boot under emulation costs minutes, restoring a snapshot two seconds: each test starts from the same machine,
+//! breaks it freely, and leaves nothing. Failure: a boot that does not become ready prints the console and what systemd
+//! reports.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,11 +24,11 @@ use crate::boot::machine::{Machine, Setup, Snapshot};
 pub const BOOTED: &str = "WEAVER_BOOTED";
 /// Names the image to it.
 pub const IMAGE: &str = "WEAVER_IMAGE";
-/// A name of the API that only weaver.toml asks for.
+/// A name of the API that only weaver.toml adds.
 pub const API_NAME: &str = "raspi.weaver.test";
 /// What the owner of the card under test wrote.
 pub const WEAVER_TOML: &str = include_str!("booted/weaver.toml");
-/// What the API server is to log of each request.
+/// What the API server logs of each request.
 const AUDIT_POLICY: &str = include_str!("booted/audit.yaml");
 /// Bytes of the card: four times the image, so that it has to grow.
 const CARD: u64 = 8 << 30;
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .env("PATH", path)
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    // A gigabyte that serves no one any more; what was seen of the boot stays.
+    // A gigabyte that is not needed any more; the logs of the boot stay.
     fs::remove_file(dir.join("booted.qcow2")).context("removing the kept machine")?;
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
 }
@@ -92,7 +92,7 @@ pub fn edits() -> Edits {
     }
 }
 
-/// `PATH` with a kubectl in it: the API server's own binary carries one, of the card's version.
+/// `PATH` with a kubectl in it: the API server's own binary contains one, of the card's version.
 fn with_kubectl(dir: &Path) -> Result<OsString> {
     let server = ServerBinary::choose(Path::new("."))?;
     let bin = dir.join("bin");
@@ -109,7 +109,7 @@ fn boot(image: &Path, dir: &Path, setup: &Setup) -> Result<()> {
     steps.done("card", format_args!("{} GiB", CARD >> 30));
     let mut machine = Machine::start(&card, setup)?;
     let came_up = come_up(&mut machine, &mut steps);
-    // Looked at even, and most of all, when it did not.
+    // Useful also, and most of all, when the boot failed.
     fs::write(dir.join("console.log"), machine.console()).context("keeping the console")?;
     if let Ok(reported) = machine
         .run("systemctl --no-pager --failed; systemd-analyze; journalctl --no-pager -o short-monotonic")
@@ -139,9 +139,9 @@ fn come_up(machine: &mut Machine, steps: &mut Steps) -> Result<()> {
 /// Waits until a unit is active.
 ///
 /// # Errors
-/// When it is not within `limit`: what systemd and the journal say about it.
+/// When it is not within `limit`: what systemd and the journal report about it.
 pub fn wait_for_unit(machine: &Machine, unit: &str, limit: Duration) -> Result<()> {
-    // One command that waits in there: each look from here costs the guest a second of its time.
+    // One command that waits in the guest: each poll from here costs the guest a second of its time.
     let seconds = limit.as_secs();
     let wait = format!("until systemctl is-active --quiet {unit}; do sleep 2; done");
     // Not with the code of `timeout`, by which a connection that hangs is known.
@@ -155,7 +155,7 @@ pub fn wait_for_unit(machine: &Machine, unit: &str, limit: Duration) -> Result<(
     bail!("{unit} is not active after {seconds} s");
 }
 
-/// The machine that `with-booted` kept, going on from where it was: for tests.
+/// The machine that `with-booted` kept, restored from its snapshot: for tests.
 ///
 /// # Errors
 /// Outside of `with-booted`, or when QEMU does not start.
@@ -163,7 +163,7 @@ pub fn machine() -> Result<Machine> {
     restored(&setup(false))
 }
 
-/// As [`machine`], of `with-booted --counted`.
+/// Like [`machine`], of `with-booted --counted`.
 ///
 /// # Errors
 /// As [`machine`].

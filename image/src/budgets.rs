@@ -1,10 +1,10 @@
 //! `weaver-image budgets`: what `make soak` measured, as a table and pictures in docs/explanation/performance.md.
 //!
 //! - [`bars`]: a picture.
-//! - [`sizes`], [`time_line`]: what is in the two there are.
+//! - [`sizes`], [`time_line`]: the data of the two pictures.
 //!
-//! Each test leaves its rows, also where a budget is exceeded, which the table says. Failure: a page without its two
-//! marks, or a run without rows, changes nothing.
+//! Each test leaves its rows, also where a budget is exceeded, which the table shows. Failure: a page without its two
+//! markers, or a run without rows, changes nothing.
 
 pub mod bars;
 pub mod sizes;
@@ -44,7 +44,7 @@ pub struct Options {
 pub struct Row {
     pub what: String,
     pub measured: String,
-    /// What it may be, and whether it is; none where no one has said.
+    /// The limit, and whether it is met; `None` without a limit.
     pub budget: Option<Budget>,
 }
 
@@ -75,10 +75,10 @@ pub fn keep(rows: &[Row], dir: &Path, name: &str) -> Result<()> {
     files::replace(&dir.join(name).with_extension("json"), &text, 0o644)
 }
 
-/// Puts rows and pictures in their places.
+/// Writes rows and pictures to the page.
 ///
 /// # Errors
-/// When there are no rows, one cannot be read, or the page has no place for them.
+/// When there are no rows, one cannot be read, or the page has no markers for them.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let Options { measured, page, pictures, commit } = options;
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
-//! What an ELF program demands of the machine that runs it, and whether the card can give it.
+//! What an ELF program needs of the machine that runs it, and whether the card has it.
 //!
 //! [`read`] is pure: bytes in, [`ElfFacts`] out. Guarantees: any bytes are read without a panic; what cannot be
-//! told counts as a fault, so a program whose tables were cut away is never called fit. Failure: [`NotElf`]
-//! says what the bytes look like instead, [`ElfFacts::faults`] names every fault at once.
+//! determined counts as a fault, so a program whose tables were cut off is never accepted. Failure: [`NotElf`] says
+//! what the bytes look like instead, [`ElfFacts::faults`] names every fault at once.
 
 use std::fmt;
 
@@ -21,7 +21,6 @@ pub const CARD_LOADER: &str = "/lib/ld-linux-aarch64.so.1";
 /// it, and libgcc.
 pub const CARD_LIBRARIES: [&str; 4] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-aarch64.so.1"];
 
-/// A version of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Glibc(pub u32, pub u32);
 
@@ -39,7 +38,7 @@ pub struct ElfFacts {
     /// 32 or 64.
     pub bits: u8,
     pub little_endian: bool,
-    /// Whether it is a program at all, and not an object file or a core.
+    /// Whether it is a program, and not an object file or a core.
     pub executable: bool,
     /// Whether it may be loaded at any address.
     pub position_independent: bool,
@@ -60,7 +59,7 @@ pub struct ElfFacts {
 pub enum NotElf {
     /// They are something else.
     Other(&'static str),
-    /// They begin as ELF, and are cut off or damaged.
+    /// They begin as ELF, and are truncated or damaged.
     Damaged(String),
 }
 
@@ -92,11 +91,11 @@ pub enum Fault {
     Library(String),
     /// Newer than the card's glibc.
     GlibcTooNew(Glibc),
-    /// It has a loader, and no version of glibc is to be found.
+    /// It has a loader, and no version of glibc was found.
     GlibcUnknown,
     /// glibc's private symbols change between versions.
     OddReference(String),
-    /// Address space randomisation does not reach its code.
+    /// Address space randomisation does not apply to its code.
     NotPositionIndependent,
 }
 
@@ -128,7 +127,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Whose program it is, which decides how strictly it is judged.
+/// The origin of a program, which decides how strictly it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Built from this checkout's Rust: with glibc, position-independent.
@@ -149,7 +148,7 @@ impl ElfFacts {
     #[must_use]
     pub fn faults(&self, origin: Origin) -> Vec<Fault> {
         if self.machine != "AArch64" || self.bits != 64 || !self.little_endian {
-            // All else would follow from this and only hide it.
+            // All other faults would follow from this and only hide it.
             return vec![Fault::Machine { found: self.processor() }];
         }
         if !self.executable {

@@ -1,7 +1,7 @@
-//! `weaver-image fault-table`: what `make image-matrix` saw, as the table of docs/tutorials/faults.md.
+//! `weaver-image fault-table`: the results of `make image-matrix`, as the table of docs/tutorials/faults.md.
 //!
-//! Each test of the matrix leaves its row as a file, also where what was seen is not what was expected, so that the
-//! table tells both. Failure: a page without the two marks, or a run without rows, changes nothing.
+//! Each test of the matrix leaves its row as a file, also where the result is not the expected one, so that the table
+//! shows both. Failure: a page without the two markers, or a run without rows, changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Options {
     pub commit: String,
 }
 
-/// One fault and what became of it. Markdown, a line each.
+/// One fault and its result. Markdown, a line each.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Row {
     /// What was done to the card.
@@ -57,10 +57,10 @@ impl Row {
     }
 }
 
-/// Puts the rows into the page.
+/// Writes the rows into the page.
 ///
 /// # Errors
-/// When there are no rows, one cannot be read, or the page has no place for them.
+/// When there are no rows, one cannot be read, or the page has no markers for them.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let rows = rows(&options.rows)?;
     let seen = format!("Seen at {} on {}.", options.commit, jiff::Timestamp::now().strftime("%Y-%m-%d"));

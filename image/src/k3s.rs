@@ -1,10 +1,10 @@
-//! The k3s that goes onto the card: the pinned one, a file that the user has, or the testbed.
+//! The k3s for the card: the pinned one, a file of the user, or the testbed.
 //!
-//! Guarantees: the program is for the card's processor; a pinned one has the pinned SHA-256; anything else is
-//! marked ([`Variant`]), so that no image passes for a release that is none; a user's file is copied first and
-//! then judged, so that what was judged is what is used. Failure: a wrong hash, a wrong file and a failed build
-//! are errors with their remedy; where the pinned k3s cannot be fetched the error is a [`NotFetched`], at most
-//! 30 s after the start, and [`NotFetched::EXIT_CODE`] is what the program ends with.
+//! Guarantees: the program is for the card's processor; a pinned one has the pinned SHA-256; anything else is labelled
+//! ([`Variant`]), so that no image looks like a release that is none; a user's file is copied first and then checked,
+//! so that the checked file is the one used. Failure: a wrong hash, a wrong file and a failed build are errors with
+//! their remedy; where the pinned k3s cannot be fetched the error is a [`NotFetched`], at most 30 s after the start,
+//! and the program exits with [`NotFetched::EXIT_CODE`].
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ use crate::programs::emulation;
 /// The card's processor, as Rust names it.
 const CARD: &str = "aarch64";
 
-/// One redirection is usual (to where a release's files lie), which makes two connections and two waits:
-/// 2 × (4 + 10) s stays below the 30 s that a user is kept waiting for a refusal.
+/// One redirection is usual (to the files of a release), which makes two connections and two waits: 2 × (4 + 10) s is
+/// less than the 30 s that a user waits for a refusal.
 const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
 
-/// What the user asks for with `K3S`.
+/// The user's choice with `K3S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum K3sChoice {
     /// Nothing: the k3s of `image/k3s.lock`.
@@ -50,7 +50,7 @@ impl K3sChoice {
     }
 }
 
-/// What kind of image a k3s makes.
+/// The kind of image that a k3s makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// With the pinned k3s.
@@ -72,7 +72,7 @@ impl Variant {
         }
     }
 
-    /// What an image that is no release is called on the console and in Imager.
+    /// The name of an image that is no release, on the console and in Imager.
     #[must_use]
     pub const fn spoken(self) -> Option<&'static str> {
         match self {
@@ -83,7 +83,7 @@ impl Variant {
     }
 }
 
-/// The program that goes onto the card as `k3s`.
+/// The program that the card gets as `k3s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct K3s {
     pub path: PathBuf,
@@ -96,7 +96,7 @@ pub struct K3s {
 }
 
 impl K3s {
-    /// Puts it at `to`, mode 0755, with its hash checked once more on the copy.
+    /// Writes it to `to`, mode 0755, with its hash checked once more on the copy.
     ///
     /// # Errors
     /// When it cannot be read or written, or has changed since it was chosen.
@@ -111,7 +111,7 @@ impl K3s {
     }
 }
 
-/// The pinned k3s could not be fetched, and nothing else was asked for.
+/// The pinned k3s could not be fetched, and no other was requested.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotFetched {
     asset: Asset,
@@ -119,7 +119,7 @@ pub struct NotFetched {
 }
 
 impl NotFetched {
-    /// What the program ends with, distinguished from all that is worth a second look.
+    /// The program's exit code, distinct from that of failures that need a closer look.
     pub const EXIT_CODE: u8 = 3;
 }
 
@@ -143,11 +143,10 @@ impl std::fmt::Display for NotFetched {
 
 impl std::error::Error for NotFetched {}
 
-/// Finds, fetches or builds the k3s that was requested for. `source` is the checkout; a copy of a user's file is
-/// kept in `work`.
+/// Finds, fetches or builds the requested k3s. `source` is the checkout; a copy of a user's file is kept in `work`.
 ///
 /// # Errors
-/// When it is not fit for the card, its hash is wrong, a build fails; [`NotFetched`] when it is out of reach.
+/// When it is not fit for the card, its hash is wrong, a build fails; [`NotFetched`] when it cannot be fetched.
 pub fn choose(source: &Path, choice_of_k3s: &K3sChoice, work: &Path) -> Result<K3s> {
     let asset = pinned_asset(&source.join("image/k3s.lock"))?;
     match choice_of_k3s {
@@ -163,7 +162,7 @@ fn pinned_asset(lock: &Path) -> Result<Asset> {
         .ok_or_else(|| anyhow!("{} names no k3s-arm64; add its SHA-256 under `files`", lock.display()))
 }
 
-/// A failed attempt is not remembered as `make up` does: who asks for an image wants an answer of now.
+/// A failed attempt is not remembered as `make up` does: a user who requests an image expects a fresh attempt.
 fn pinned(source: &Path, cache: &Path, asset: Asset, patience: Patience) -> Result<K3s> {
     let cache = Cache::new(cache, &asset).patience(patience).instead("make image K3S=FILE");
     let path = match cache.found()? {
@@ -182,7 +181,7 @@ fn testbed(path: PathBuf) -> Result<K3s> {
     Ok(K3s { sha256: download::sha256(&path)?, version: version(&path)?, path, variant: Variant::Test })
 }
 
-/// A user's file: what it is decides, not what it is called.
+/// A user's file: its content decides, not its name.
 fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
     let place = format!("K3S={}", path.display());
     let kind = fs::metadata(path)
@@ -207,7 +206,7 @@ fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
     Ok(K3s { path: copied, sha256, version, variant })
 }
 
-/// For a k3s without a pinned hash. The testbed names itself, whatever way it came.
+/// For a k3s without a pinned hash. The testbed identifies itself, wherever it came from.
 fn variant_of(version: &str) -> Variant {
     if version.contains("testbed") { Variant::Test } else { Variant::CustomK3s }
 }
@@ -221,7 +220,7 @@ fn fit(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The version that a program says it has.
+/// The version that a program reports.
 fn version(path: &Path) -> Result<String> {
     let said = emulation::version(path)?;
     let first = said.lines().next().unwrap_or_default();
@@ -241,7 +240,7 @@ fn copy(from: &Path, to: &Path) -> Result<String> {
         .tempfile_in(dir)
         .map_err(|error| files::explained(to, error))?;
     io::copy(&mut source, &mut file).map_err(|error| files::explained(to, error))?;
-    // The umask had its say when the file was made.
+    // The umask was applied when the file was made.
     let mode = file.as_file().set_permissions(fs::Permissions::from_mode(0o755));
     mode.and_then(|()| file.as_file().sync_all()).map_err(|error| files::explained(to, error))?;
     let sha256 = download::sha256(file.path())?;

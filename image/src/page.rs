@@ -1,5 +1,5 @@
-//! A page of the documentation, a part of which a program writes: what stands between `<!-- NAME: begin -->` and
-//! `<!-- NAME: end -->`, each on a line of its own. Nothing else of the page is touched.
+//! A page of the documentation, a part of which a program writes: the part between `<!-- NAME: begin -->` and `<!--
+//! NAME: end -->`, each on a line of its own. The rest of the page is not touched.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use weaver_devstack::files;
 
-/// Writes the part again.
+/// Replaces the part.
 ///
 /// # Errors
 /// When the page cannot be read or written, or has no such part; it stays as it is then.

@@ -1,10 +1,9 @@
-//! Our own programs for the card: built, stripped, judged; their symbols kept apart.
+//! Our own programs for the card: built, stripped, checked; their symbols in separate files.
 //!
-//! Guarantees: what lies in the programs' directory is for the card's processor and glibc ([`crate::elf`]),
-//! within its [budget](Profile::budget), and said the workspace's version when it ran
-//! (`programs/emulation.rs`); each is put there by a rename, so an interrupted build leaves the old one or
-//! none. The symbols' file of a program is there before the program. Failure: the message names the program
-//! and every fault of it; nothing of it is kept.
+//! Guarantees: a program in the programs' directory is for the card's processor and glibc ([`crate::elf`]), within its
+//! [budget](Profile::budget), and printed the workspace's version when it ran (`programs/emulation.rs`); each is put
+//! there by a rename, so an interrupted build leaves the old one or none. The symbols' file of a program is there
+//! before the program. Failure: the message names the program and every fault of it; nothing of it is kept.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -63,7 +62,7 @@ pub struct Options {
     symbols: PathBuf,
 }
 
-/// Builds all programs and says what came out, a line each.
+/// Builds all programs and prints the results, a line each.
 ///
 /// # Errors
 /// As [`build`].
@@ -84,18 +83,17 @@ fn line(program: &Program) -> String {
     format!("  {:3}.{} MiB  {path}  ({glibc}symbols in {symbols})", tenths / 10, tenths % 10)
 }
 
-/// How much the compiler is to do.
+/// How much the compiler optimises and checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// All it can: what ships.
     Release,
-    /// Nothing but the code, in a third of the time, and with the checks of a debug build: for an image that never
-    /// ships.
+    /// Only the code, in a third of the time, and with the checks of a debug build: for an image that never ships.
     Dev,
 }
 
 impl Profile {
-    /// As the workspace calls it.
+    /// The workspace's name of the profile.
     const fn name(self) -> &'static str {
         match self {
             Self::Release => "release",
@@ -140,7 +138,7 @@ pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -
         .collect()
 }
 
-/// Builds with the plain toolchain: name and place of each program, with symbols and line tables.
+/// Builds with the plain toolchain: name and path of each program, with symbols and line tables.
 fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>> {
     let mut command = cargo(source, profile, TARGET, &[])?;
     for (_, package) in PROGRAMS {
@@ -151,7 +149,7 @@ fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>>
     built(&mut command)
 }
 
-/// cargo, told to build for `target` with these flags of rustc; what to build is still to be said.
+/// cargo, set up to build for `target` with these flags of rustc; the caller adds what to build.
 pub(crate) fn cargo(source: &Path, profile: Profile, target: &str, flags: &[&str]) -> Result<Command> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(source);
@@ -160,14 +158,14 @@ pub(crate) fn cargo(source: &Path, profile: Profile, target: &str, flags: &[&str
     // No path of this machine in a program, so that another one builds the same.
     let remapped = remapped(source)?;
     command.env("CARGO_ENCODED_RUSTFLAGS", [&[remapped.as_str()], flags].concat().join("\x1f"));
-    // What an outer `cargo run` tells about its own package would make ring's build script run each time.
+    // The variables that an outer `cargo run` sets for its own package would make ring's build script run each time.
     for (name, _) in env::vars_os().filter(|(name, _)| is_outer_package(name)) {
         command.env_remove(name);
     }
     Ok(command)
 }
 
-/// Runs it: name and place of each program.
+/// Runs it: name and path of each program.
 pub(crate) fn built(command: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo; https://rustup.rs installs it")?;
@@ -175,7 +173,7 @@ pub(crate) fn built(command: &mut Command) -> Result<BTreeMap<String, PathBuf>> 
     Ok(executables(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Flags that give each place of this machine a name that all machines share.
+/// Flags that replace the paths of this machine by names that are the same on all machines.
 fn remapped(source: &Path) -> Result<String> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
@@ -203,7 +201,7 @@ struct CargoTarget {
     name: String,
 }
 
-/// The programs of cargo's own report: no guessing at names and places.
+/// The programs of cargo's own report: no guessing at names and paths.
 fn executables(report: &str) -> BTreeMap<String, PathBuf> {
     let messages = report.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
     messages
@@ -212,11 +210,11 @@ fn executables(report: &str) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// Takes one built program apart, judges what is left and puts both parts in place. `version` is what it must
-/// say for `--version`, after a name; `budget` is in bytes.
+/// Splits one built program into program and symbols, checks the program and writes both. `version` is what it must
+/// print for `--version`, after a name; `budget` is in bytes.
 ///
 /// # Errors
-/// When it is not fit for the card; what lay in both directories before stays.
+/// When it is not fit for the card; the old files in both directories stay.
 pub fn prepare(
     name: &'static str,
     built: &Path,
@@ -263,7 +261,7 @@ pub fn prepare(
     Ok(Program { name, path: in_place(&stripped, programs)?, size, sha256, facts, symbols: symbols_file })
 }
 
-/// All that can be told without running it.
+/// All checks that need no run.
 fn judge(facts: &ElfFacts, size: u64, budget: u64) -> Result<()> {
     let mut faults: Vec<String> = facts.faults(Origin::Ours).iter().map(ToString::to_string).collect();
     if size >= budget {
@@ -276,7 +274,7 @@ fn judge(facts: &ElfFacts, size: u64, budget: u64) -> Result<()> {
     Ok(())
 }
 
-/// Where debuggers look when they are told `set debug-file-directory SYMBOLS`.
+/// Where debuggers look after `set debug-file-directory SYMBOLS`.
 fn link_by_id(symbols: &Path, id: &str, name: &str) -> Result<()> {
     let Some((first, rest)) = id.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
         bail!("its build id {id:?} is too short; link it again");

@@ -70,7 +70,7 @@ pub enum Output {
 const EXAMPLES: Examples = Examples { program: "weaver-node-agent", text: include_str!("examples.txt") };
 
 impl Args {
-    /// Those of this process; ends it where they are wrong, or ask for help.
+    /// Those of this process; exits where they are wrong, or help was requested.
     #[must_use]
     pub fn of_process() -> Self {
         let matches = EXAMPLES.added(Self::command(), EXAMPLES.program).get_matches();
@@ -81,8 +81,7 @@ impl Args {
     /// Makes the paths of the host absolute.
     ///
     /// # Errors
-    /// A relative path under another root than `/`, where it could mean two
-    /// places.
+    /// A relative path under another root than `/`, where it could mean two paths.
     pub fn resolve(mut self) -> Result<Self, clap::Error> {
         let host = match &mut self.command {
             Command::Check { host, .. } => host,

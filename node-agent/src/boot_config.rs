@@ -1,15 +1,13 @@
-//! `boot-config`: makes the host what `weaver.toml` asks for, early in the boot.
+//! `boot-config`: configures the host as `weaver.toml` asks, early in the boot.
 //!
-//! Needs no network and no daemon. Guarantees: a file with a fault, or one
-//! that cannot be read, changes nothing; each file of the host is replaced
-//! whole, and only where it differs, so that a start that changes nothing
-//! writes nothing; what Imager or the owner appended to `cmdline.txt` outlives
-//! the next kernel; the token and the Wi-Fi's password leave `weaver.toml` only
-//! after they are on the disk, and what fsck saved of them after a cut is removed.
+//! Needs no network and no daemon. Guarantees: a file with a fault, or one that cannot be read, changes nothing; each
+//! file of the host is replaced whole, and only where it differs, so that a start that changes nothing writes nothing;
+//! what Imager or the owner appended to `cmdline.txt` outlives the next kernel; the token and the Wi-Fi's password are
+//! removed from `weaver.toml` only after they are on the disk, and copies that fsck saved after a power cut are
+//! removed.
 //!
-//! Failure: whatever is wrong with `weaver.toml` is a warning in the report
-//! and exit code 0, for it must not stop a boot. What could not be written is
-//! a warning too, the rest is written all the same, and the exit code is 1.
+//! Failure: whatever is wrong with `weaver.toml` is a warning in the report and exit code 0, for it must not stop a
+//! boot. What could not be written is a warning too, the rest is written all the same, and the exit code is 1.
 
 mod args;
 mod cmdline;
@@ -50,10 +48,10 @@ use pin::pin_path;
 use source::WeaverTomlRead;
 
 const LAST_GOOD: &str = "last-good.toml";
-/// What a backup takes of the state directory.
+/// The files of the state directory that a backup includes.
 #[cfg(test)]
 pub(crate) const REMEMBERED: [&str; 2] = [pin::NODE_NAME, LAST_GOOD];
-/// What goes only after the file that k3s reads.
+/// Files that are removed only after the file that k3s reads was written.
 const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];
 
 /// Runs once and returns the exit code: 0, or 1 where something could not be written.
@@ -95,7 +93,7 @@ struct BootOutcome {
 }
 
 impl BootOutcome {
-    /// Notes a failure; whether it went well.
+    /// Records a failure; returns whether there was none.
     fn note(&mut self, result: Result<(), SetError>) -> bool {
         let Err(error) = result else { return true };
         self.findings.push(verdict::not_configured(&error.path, &error.why));
@@ -105,7 +103,7 @@ impl BootOutcome {
 }
 
 impl BootOutcome {
-    /// One that was cut off and could not be completed keeps k3s from starting: preflight finds it.
+    /// One that was interrupted and could not be completed keeps k3s from starting: preflight finds it.
     fn note_restore(&mut self, restored: anyhow::Result<Option<Record>>) {
         match restored {
             Ok(None) => {}
@@ -185,7 +183,7 @@ impl Run<'_> {
     fn generate_networks(&self, outcome: &mut BootOutcome) {
         let Some(program) = self.netplan_generate.filter(|_| self.host.networks_changed()) else { return };
         let mut generate = Command::new(program);
-        // What it says may quote a line with a password.
+        // Its output may quote a line with a password.
         generate.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let why = match generate.status() {
             Ok(status) if status.success() => return,
@@ -196,12 +194,12 @@ impl Run<'_> {
         outcome.failed = true;
     }
 
-    /// Continues after a failure; whether the secrets, if there are any, are on the disk.
+    /// Continues after a failure; returns whether the secrets, if there are any, are on the disk.
     ///
-    /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
-    /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes
-    /// when that file names it no more. A server that read an agent's file would join another: the role waits
-    /// for its file, whether it comes or goes.
+    /// A node with another name is another node for k3s: the host's name is set only after what keeps the node's, which
+    /// is the pin first and then k3s' file. That file is written after the token that it names, and a token is removed
+    /// when that file names it no more. A server that read an agent's file would join another: the role is written or
+    /// removed after its file.
     fn apply(&self, config: &Config, host: &KnownHost, outcome: &mut BootOutcome) -> bool {
         let plan = plan::plan(config, host);
         let mut name_is_kept = self.pin(&plan, &config.role, outcome);
@@ -264,8 +262,8 @@ impl Run<'_> {
         }
     }
 
-    /// A cut between the blanking and the overwriting of what was there leaves clusters without a name, which the next
-    /// boot's fsck saves as a file: the secrets leave the boot partition then.
+    /// A power cut between the blanking and the overwriting of the old content leaves clusters without a name, which
+    /// the next boot's fsck saves as a file: the secrets are then removed from the boot partition.
     fn forget_saved(&self, outcome: &mut BootOutcome) {
         let directory = self.file.parent().unwrap_or(Path::new("/"));
         for imported in [plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
@@ -283,7 +281,7 @@ impl Run<'_> {
         self.state_dir.join(LAST_GOOD).display().to_string()
     }
 
-    /// Failure: without the mark the unit looks by itself, and with an old one nothing was to grow.
+    /// Failure: without the mark the unit checks by itself, and with an old one there was nothing to grow.
     fn mark_grown_root(&self) {
         let mark = root_grown::MARK.to_owned();
         let _ = if root_grown::is_grown(self.root) {

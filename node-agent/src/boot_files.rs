@@ -1,5 +1,5 @@
-//! Reads what decides about the next boot: the boot partition, the configuration of other boot loaders, the
-//! stub that no one reads, and what Debian's generator adds. Which of it counts is decided in [`next_boot`].
+//! Reads what determines the next boot: the boot partition, the configuration of other boot loaders, the stub that
+//! nothing reads, and what Debian's generator adds. [`next_boot`] decides which of it counts.
 
 use std::{fs, path::Path};
 
@@ -17,9 +17,9 @@ use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 #[derive(Debug)]
 pub struct BootFiles {
-    /// What the next boot takes.
+    /// What the next boot uses.
     pub next: NextBoot,
-    /// The stub in the old place, if there is one.
+    /// The stub in the old directory, if there is one.
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
@@ -32,14 +32,14 @@ pub struct BootFiles {
 
 /// Run at each change of a kernel.
 const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
-/// What the firmware says of this boot.
+/// The firmware's record of this boot.
 const BOOTLOADER: &str = "/proc/device-tree/chosen/bootloader";
 /// `boot-mode` of a start from a network, and of one from a web server.
 const NETWORK: [u32; 2] = [2, 7];
 
-/// Directories below the boot partition that are looked into: `os_prefix` may have a directory in it.
+/// Depth of the directories below the boot partition that are read: `os_prefix` may contain a directory.
 const DEPTH: usize = 2;
-/// Files on it that are looked at; Ubuntu with both slots has some 150.
+/// The most files on it that are read; Ubuntu with both slots has some 150.
 const MOST_FILES: usize = 5000;
 /// Hundreds of files, and none that counts here.
 const OVERLAYS: &str = "overlays";
@@ -47,7 +47,7 @@ const OVERLAYS: &str = "overlays";
 const NO_TEXT: [&str; 10] = ["dtb", "dtbo", "elf", "dat", "img", "bin", "gz", "efi", "fd", "sig"];
 const NO_TEXT_START: [&str; 4] = ["vmlinuz", "initrd", "initramfs", "System.map"];
 
-/// Reads them all; never fails, what cannot be read is said so.
+/// Reads them all; never fails: what cannot be read is recorded as such.
 #[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
     let stub = root.read_if_possible(OLD_CMDLINE).filter(|file| is_moved_stub(&file.text));
@@ -211,7 +211,7 @@ mod tests {
                 vec![("/boot/cmdline.txt", STUB), ("/boot/firmware/cmdline.txt", "a")],
                 Some("/boot/firmware/cmdline.txt"),
             ),
-            // Nothing says that the firmware reads it.
+            // There is no evidence that the firmware reads it.
             (vec![("/boot/firmware/current/cmdline.txt", "a")], None),
             (
                 vec![
@@ -261,7 +261,7 @@ mod tests {
                 ],
                 Some("/boot/firmware/serial.txt"),
             ),
-            // Blanks and comments as the firmware takes them: ` a.txt` and `b.txt # mine` are no files of this card.
+            // Blanks and comments as the firmware treats them: ` a.txt` and `b.txt # mine` are no files of this card.
             (
                 vec![
                     ("/boot/firmware/config.txt", "cmdline = a.txt\n"),

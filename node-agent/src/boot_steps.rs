@@ -1,4 +1,4 @@
-//! The steps of a boot for the `NodeReport`, by systemd's clock of each unit.
+//! The steps of a boot for the `NodeReport`, by systemd's timestamps of each unit.
 //!
 //! Guarantee: a step keeps the time at which it was first seen in a boot, whatever is restarted later.
 
@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000;
 /// When a step has ended, by the times of its unit.
 type Ended = fn(&UnitTimes) -> Option<u64>;
 
-/// The steps in their order, with their units; `None` stands for that of k3s.
+/// The steps in their order, with their units; `None` means that of k3s.
 const STEPS: [(&str, Option<&str>, Ended); 6] = [
     ("BootFilesApplied", Some("weaver-boot-config.service"), |unit| unit.active),
     // Inactive again when it has ended.
@@ -55,7 +55,7 @@ pub(crate) fn kept(
             None => steps.push(step.clone()),
         }
     }
-    // What an agent of another version has written is not ours to keep without bound.
+    // Steps of another agent version are dropped, so that they cannot accumulate.
     steps.retain(|shown| STEPS.iter().any(|(step, ..)| *step == shown.step));
     steps.sort_by_key(|step| step.seconds);
     steps

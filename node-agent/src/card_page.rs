@@ -1,14 +1,13 @@
 //! `page`: shows the last report to browsers, `http://NAME:9480/`. A program of its own, under a user of its own, which
-//! systemd starts when someone looks and which ends when no one does any more. Below `/docs/` it has the book of this
-//! build.
+//! systemd starts on the first connection and which exits when idle. Below `/docs/` it has the book of this build.
 //!
-//! Guarantees: it reads two files, which the agent has written for everyone, and parses none of them; it takes nothing
-//! from a request but method and path, and repeats neither; clients have the limits of [`weaver_host::http_server`];
-//! where a part of the card's addresses is asked for, connections to the others are closed.
+//! Guarantees: it reads two files, which the agent has written for everyone, and parses none of them; it uses only
+//! method and path of a request, and repeats neither; clients have the limits of [`weaver_host::http_server`]; where
+//! only some of the card's addresses are configured, connections to the others are closed.
 //!
-//! Failure: without the file, or with one that is no page of ours by its size, it says that the node is starting. The
+//! Failure: without the file, or with one whose size is not that of our page, it shows that the node is starting. The
 //! state in a word (`/state`, for `weaver find`) is that of an agent that lives: one that has not touched its file for
-//! minutes says nothing any more.
+//! minutes is not reported any more.
 
 use std::{
     fs::File,
@@ -57,7 +56,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// How old the state may be: an agent that lives touches its file each half minute.
 const SILENCE: Duration = Duration::from_mins(5);
 
-/// However many look, a program that an upgrade has replaced is shown no longer than that.
+/// The longest run while in use: after an upgrade the old program is replaced after this time at the latest.
 const LONGEST: Duration = Duration::from_hours(1);
 
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -91,7 +90,7 @@ struct PageState {
     looked: Notify,
 }
 
-/// Serves until no one looks any more, or a signal ends it.
+/// Serves until it is idle, or a signal ends it.
 ///
 /// # Errors
 /// Standard input is no listening socket, or the process lacks something fundamental.
@@ -124,7 +123,7 @@ pub async fn run(args: PageArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Until no one has looked for `longest`.
+/// Returns when there was no request for `longest`.
 async fn idle(looked: &Notify, longest: Duration) {
     while timeout(longest, looked.notified()).await.is_ok() {
         // No more often than that, whatever clients do.
@@ -182,7 +181,7 @@ async fn state(State(shared): State<Arc<PageState>>) -> Response {
     }
 }
 
-/// What the agent says, if it said so lately. A clock that was set back makes nothing old.
+/// The agent's state, if it is recent. After the clock was set back, no state counts as old.
 fn fresh_state(file: &Path) -> Option<NodeState> {
     let file = File::open(file).ok()?;
     let age = file.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The two sets of checks: what must hold before k3s starts, and that plus the
-//! proof of the served names.
+//! The two sets of checks: what must be true before k3s starts, and that plus the proof of the served names.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -25,7 +24,7 @@ use crate::{
     join, k3s_files, override_file, probe, slowness,
 };
 
-/// What holds before k3s starts.
+/// The result of the checks before k3s starts.
 #[derive(Debug)]
 pub struct Preflight {
     pub findings: Vec<Finding>,
@@ -38,7 +37,7 @@ pub struct CheckResult {
     pub findings: Vec<Finding>,
     /// Whether every configured name is proven, against a known configuration.
     pub proven: bool,
-    /// The API server that was asked.
+    /// The API server that was checked.
     pub api_address: SocketAddr,
     /// The CA of the serving certificates in PEM, where there is one.
     pub server_ca: Option<String>,
@@ -95,7 +94,7 @@ fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings,
     (findings, effective)
 }
 
-/// What the files say.
+/// The content of the files.
 struct Files {
     findings: Findings,
     effective: Effective,
@@ -132,8 +131,8 @@ impl Files {
     }
 }
 
-/// What is so at this moment and another way the next, or perhaps no fault at all: for a user who asks, and no news
-/// for the card.
+/// Findings that change from one moment to the next, or may be no fault at all: for a user who asks, and not for the
+/// card's page.
 #[must_use]
 pub fn momentary(host: &Host) -> Vec<Finding> {
     let effective = host.effective();
@@ -149,9 +148,8 @@ pub fn card_speed(host: &Host) -> Finding {
     storage::card_speed(&host.root.real(host.data_dir(&effective))).judge()
 }
 
-/// Everything, the handshakes included: names that are not served are probed
-/// again until `patience` has passed. A node that joins a server proves nothing;
-/// it asks whether that server would have it.
+/// All checks, the handshakes included: names that are not served are probed again until `patience` has passed. A node
+/// that joins a server proves nothing; it checks whether that server would accept it.
 ///
 /// # Errors
 /// The probe itself could not run.

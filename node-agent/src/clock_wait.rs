@@ -1,9 +1,8 @@
-//! Waits for the clock to be set, for a bounded time and only where waiting can
-//! help: without a default route no time server can be reached. A route takes a
-//! moment to come, and nothing else in the boot waits for it.
+//! Waits for the clock to be set, for a bounded time and only where waiting can help: without a default route no time
+//! server can be reached. A route takes a moment to appear, and nothing else in the boot waits for it.
 //!
-//! The mark is the one of systemd-timesyncd. Whether the wait helped is only
-//! reported: a clock that no one vouches for is unknown, and unknown stops nothing.
+//! The mark is the one of systemd-timesyncd. Whether the wait helped is only reported: a clock that was not
+//! synchronised is unknown, and unknown stops nothing.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use weaver_diagnostics::host::board::{CLOCK_MARK, ClockSync};
 use crate::facts::network::default_route;
 use crate::host_root::HostRoot;
 
-/// How long the default route may take: DHCP through a switch that is still learning what hangs on its port.
+/// How long the default route may take: DHCP through a switch that is still learning what is connected to its port.
 const ROUTE_PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -41,7 +40,7 @@ async fn wait_for(root: &HostRoot, limit: Duration, patience: Duration) -> Clock
         if is_synchronised(root) {
             return ClockSync::Set;
         }
-        // Looked at each time: a route that goes away makes the rest pointless.
+        // Checked each time: without a route the rest of the wait is pointless.
         if default_route(root).is_some() {
             last_route = Instant::now();
         } else if last_route.elapsed() >= patience {

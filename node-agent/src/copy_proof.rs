@@ -1,9 +1,9 @@
 //! Proves that the operator does its work: a ConfigMap is copied with a tenant's rights, read back and removed again,
 //! in two namespaces that are made for it.
 //!
-//! Guarantee: whatever it ends with, the resource is gone, without an operator too, and the namespaces are being
-//! deleted; one that is cut off leaves them to the next. Failure: what did not happen in time, with the operator's own
-//! words of the resource.
+//! Guarantee: whatever the result, the resource is gone, without an operator too, and the namespaces are being deleted;
+//! a proof that is interrupted leaves them to the next. Failure: what did not happen in time, with the operator's own
+//! status of the resource.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::run::cluster::{MANAGER, apply, deadline};
 const OBJECTS: &str = include_str!("copy_proof.yaml");
 /// The namespace of the source, and that of the copy.
 const NAMESPACES: [&str; 2] = ["weaver-proof", "weaver-proof-copy"];
-/// Of the ConfigMap, its copy and the resource.
+/// The name of the ConfigMap, its copy and the resource.
 const NAME: &str = "proof";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const POLL: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ pub async fn prove(client: &Client, wait: Duration) -> anyhow::Result<CopySeen> 
     let copied = copied(client, wait).await;
     let removed = removed(client, wait).await;
     for name in NAMESPACES {
-        // What is left of one is deleted before the next proof.
+        // The remains of an earlier one are deleted before the next proof.
         let _ = deadline(name, namespaces.delete(name, &DeleteParams::background())).await;
     }
     copied.and(removed).map(|()| CopySeen::Copied)
@@ -102,7 +102,7 @@ fn objects() -> anyhow::Result<Vec<DynamicObject>> {
     serde_saphyr::from_multiple(OBJECTS).context("a built-in manifest")
 }
 
-/// What the operator says of the resource.
+/// The operator's status of the resource.
 async fn said(client: &Client) -> String {
     let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), NAMESPACES[0]);
     let sync = match deadline("the ConfigMapSync", syncs.get(NAME)).await {
@@ -118,7 +118,7 @@ async fn said(client: &Client) -> String {
 async fn removed(client: &Client, wait: Duration) -> anyhow::Result<()> {
     let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), NAMESPACES[0]);
     if deadline("the ConfigMapSync", syncs.delete(NAME, &DeleteParams::default())).await.is_err() {
-        // It was not made; a namespace that is deleted takes it along.
+        // It was not made; a namespace that is being deleted deletes it too.
         return Ok(());
     }
     let until = Instant::now() + wait;

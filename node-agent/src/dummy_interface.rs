@@ -1,6 +1,6 @@
 //! The interface that a start without a network needs, made and removed by the program `ip`.
 //!
-//! Guarantee: what is there already is not made again. Failure: `ip`'s own words.
+//! Guarantee: what is there already is not made again. Failure: `ip`'s own message.
 
 use std::{
     path::Path,
@@ -14,11 +14,11 @@ use weaver_diagnostics::{
 
 use crate::host_root::HostRoot;
 
-/// The other address of its network, which no one has.
+/// The other address of its network, which no host has.
 const GATEWAY: &str = "203.0.113.255";
 /// Behind every route that a real network brings.
 const METRIC: &str = "65535";
-/// Characters of the program's own words that are shown.
+/// The most characters of the program's own message that are shown.
 const MAX_MESSAGE: usize = 300;
 
 /// Makes interface, address and route; blocks for a moment.
@@ -46,7 +46,7 @@ fn exists(root: &HostRoot) -> bool {
     root.is_dir(Path::new("/sys/class/net").join(DEVICE))
 }
 
-/// It speaks to the kernel and waits for no one else.
+/// It talks to the kernel only, so it does not block.
 fn call(ip: &Path, arguments: &[&str]) -> Result<(), String> {
     let shown = arguments.join(" ");
     let output = Command::new(ip).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output();

@@ -1,13 +1,13 @@
 //! Replaces a file of the boot partition so that fsck.vfat keeps it whole after a power cut.
 //!
-//! During a rename two directory entries of a FAT point to the same clusters. After a power cut fsck.vfat
-//! empties the second one, so that must be the entry to delete. The new file therefore gets an entry behind
-//! the old one: free entries before it, which the kernel would fill first, are taken by empty files
-//! meanwhile. The old content is freed only once the new entry is on the card, or a card that kept the old
-//! entry would have it point to free clusters.
+//! During a rename two directory entries of a FAT point to the same clusters. After a power cut fsck.vfat empties the
+//! second one, so that must be the entry to delete. The new file therefore gets an entry behind the old one: free
+//! entries before it, which the kernel would fill first, are filled with empty files meanwhile. The old content is
+//! freed only once the new entry is on the card, or a card that kept the old entry would have it point to free
+//! clusters.
 //!
-//! Guarantees: those of [`durable_file::replace`]; on other file systems it does nothing else. Failure: the
-//! same; if the directory has more free entries than are filled, the file is replaced anyway.
+//! Guarantees: those of [`durable_file::replace`]; on other file systems it does nothing else. Failure: the same; if
+//! the directory has more free entries than are filled, the file is replaced anyway.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
 use weaver_host::durable_file::{self, WriteError, if_there};
 
-/// Of a directory with this many holes ahead of a file, the rest stay.
+/// The most holes ahead of a file that are filled.
 const HOLES: usize = 64;
 
 /// Replaces `path` whole.
@@ -29,12 +29,12 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     if !is_fat {
         return durable_file::replace(path, content, mode);
     }
-    // Whatever is in the way here, such as a full directory, is no reason not to write.
+    // A failure here, such as a full directory, is no reason not to write.
     let filled = fill_holes(path, names_in_order);
     if let Err(error) = filled {
         tracing::warn!("sparse parts of {} were not allocated: {error}", directory.display());
     }
-    // The kernel frees its clusters when no one has it open: here, after the directory is on the card.
+    // The kernel frees its clusters when the last user closes it: here, after the directory is on the card.
     let old = File::open(path);
     let replaced = durable_file::replace(path, content, mode);
     drop(old);
@@ -42,16 +42,16 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     replaced
 }
 
-/// Takes each hole before the file that is big enough for its `.new`, and leaves one behind it.
+/// Fills each hole before the file that is big enough for its `.new`, and leaves one behind it.
 fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    // What a killed writer left may lie in a hole and is removed by the next write anyway: removed here, the
-    // hole counts.
+    // The remains of a killed writer may be in a hole and are removed by the next write anyway: removed here, the hole
+    // counts.
     remove(&durable_file_next_to(path))?;
     for number in 0..HOLES {
         let filler = filler(path, number);
         match OpenOptions::new().write(true).create_new(true).open(&filler) {
-            // An earlier writer left it: in a hole it does its work, and behind the file it says nothing of holes.
+            // An earlier writer left it: in a hole it does its work, and behind the file it does not matter.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => drop(made?),
         }
@@ -65,7 +65,7 @@ fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) ->
 }
 
 fn names_in_order(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    // vfat tells them as they are in the directory.
+    // vfat lists them in the order of the directory.
     fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }
 
@@ -73,7 +73,7 @@ fn durable_file_next_to(path: &Path) -> PathBuf {
     path.with_added_extension("new")
 }
 
-/// As long as the `.new`, so that it takes as many entries of the directory.
+/// As long as the `.new`, so that it occupies as many entries of the directory.
 fn filler(path: &Path, number: usize) -> PathBuf {
     path.with_added_extension(format!("g{number:02}"))
 }
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The entries of a directory as vfat keeps them: a deleted one is a hole, which the next new one takes.
+    /// The entries of a directory as vfat keeps them: a deleted one is a hole, which the next new one fills.
     struct Entries(RefCell<Vec<Option<PathBuf>>>);
 
     impl Entries {

@@ -21,12 +21,12 @@ pub struct FileGroup {
     pub after: &'static str,
 }
 
-/// Files that are one thing, and what they are.
+/// Files of one kind, and what they are.
 #[derive(Debug)]
 pub struct FileRow {
     /// The first is absolute; one in the same directory has its name only.
     pub paths: Vec<String>,
-    /// What more there is to say of the paths, in Markdown.
+    /// More about the paths, in Markdown.
     pub which: &'static str,
     pub what: &'static str,
 }

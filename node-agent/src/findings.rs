@@ -1,9 +1,9 @@
-//! The findings of one look at this host. A finding is complete when it is taken in: no later pass edits it.
+//! The findings of one check of this host. A finding is complete when it is added: no later pass edits it.
 //!
-//! What no single check knows is settled at the door: on a node that joins a server, and where the API server
-//! runs in a cluster of k3d, the remedies are those for it, and a failure that the owner has overridden is a
-//! warning. What an override never changes is what is proven: whether the names to prove are known whole is
-//! noted before it is looked at.
+//! What no single check knows is settled when it is added: on a node that joins a server, and where the API server runs
+//! in a cluster of k3d, the remedies are those for it, and a failure that the owner has overridden is a warning. An
+//! override never changes what is proven: whether the names to prove are known completely is recorded before overrides
+//! apply.
 
 use weaver_diagnostics::{
     finding::{Code, Finding, Severity},
@@ -13,17 +13,17 @@ use weaver_diagnostics::{
     overrides::Overrides,
 };
 
-/// Where k3s runs, which decides what is typed.
+/// Where k3s runs, which determines the commands.
 #[derive(Debug, Clone)]
 pub enum Runs {
     /// As a unit of this machine.
     Unit(Role),
-    /// In this cluster of k3d, which is to serve these names.
+    /// In this cluster of k3d, which must serve these names.
     K3d { cluster: String, names: Vec<String> },
 }
 
 impl Runs {
-    /// A finding with what is typed for it where k3s runs so.
+    /// A finding with the commands for where k3s runs.
     pub fn typed_there(&self, finding: Finding) -> Finding {
         match self {
             Self::Unit(Role::Server) => finding,
@@ -48,7 +48,7 @@ impl Findings {
         Self { runs, overrides, names_are_open: false, list: Vec::new() }
     }
 
-    /// Takes in what the server showed that this node joins: its remedies say themselves where they are typed.
+    /// Adds findings about the server that this node joins: their remedies already name the machine.
     pub fn extend_by_server(&mut self, found: impl IntoIterator<Item = Finding>) {
         for finding in found {
             self.names_are_open |= leaves_names_open(&finding);
@@ -56,7 +56,7 @@ impl Findings {
         }
     }
 
-    /// Whether, by what was taken in so far, the list of the names to prove is not known whole.
+    /// Whether, by the findings added so far, the list of the names to prove is incomplete.
     pub const fn names_are_open(&self) -> bool {
         self.names_are_open
     }
@@ -68,7 +68,7 @@ impl Findings {
     }
 }
 
-/// Takes in what was found of this host.
+/// Adds findings about this host.
 impl Extend<Finding> for Findings {
     fn extend<T: IntoIterator<Item = Finding>>(&mut self, found: T) {
         let runs = self.runs.clone();
@@ -76,7 +76,7 @@ impl Extend<Finding> for Findings {
     }
 }
 
-/// Whether a finding means that the list of names itself is not known whole.
+/// Whether a finding means that the list of names itself is incomplete.
 fn leaves_names_open(finding: &Finding) -> bool {
     match finding.code {
         Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {

@@ -34,7 +34,7 @@ pub(crate) const KUBELET: &str = "agent/kubelet.kubeconfig";
 
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// What stands for `/`.
+    /// The directory that replaces `/`.
     pub root: HostRoot,
     /// The administrator's kubeconfig, as the host knows it.
     pub admin_kubeconfig: PathBuf,
@@ -103,14 +103,13 @@ impl Host {
         }
     }
 
-    /// The address of the webhook as the API server reaches it: from a container this machine is its network's gateway.
+    /// The address of the webhook as the API server uses it: from a container this machine is its network's gateway.
     pub(crate) fn webhook_address(&self, configured: SocketAddr) -> SocketAddr {
         let gateway = self.k3d().and_then(|k3d| k3d.gateway).filter(|_| configured.ip().is_loopback());
         let gateway = gateway.map(|gateway| gateway.ip);
         SocketAddr::new(gateway.unwrap_or(configured.ip()), configured.port())
     }
 
-    /// Where k3s keeps its data.
     pub(crate) fn data_dir(&self, effective: &Effective) -> PathBuf {
         let configured = || effective.data_dir.as_ref().map(|setting| setting.value.clone().into());
         self.data_dir.clone().or_else(configured).unwrap_or_else(|| DEFAULT_DATA_DIR.into())
@@ -130,8 +129,8 @@ impl Host {
         k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
     }
 
-    /// What k3s is configured with that the installed one does not have yet. Only asked of this machine's own k3s, and
-    /// only where there is such a setting: the answer takes a start of the program.
+    /// Settings of k3s that the installed version does not have yet. Only checked for this machine's own k3s, and only
+    /// where there is such a setting: it takes a start of the program.
     pub(crate) async fn newer_settings(&self) -> Vec<Finding> {
         let of = |minor| {
             k3s_files::newer_settings(&self.root, self.config.as_deref(), self.unit.as_deref(), minor)
@@ -148,7 +147,7 @@ impl Host {
         k3s_files::effective_without(&self.root, self.config.as_deref(), self.unit.as_deref(), Some(file))
     }
 
-    /// Whether this node joins a server.
+    /// The role: whether this node joins a server.
     #[must_use]
     pub fn role(&self) -> Role {
         k3s_files::role(&self.root)
@@ -158,7 +157,7 @@ impl Host {
         self.role() == Role::Agent
     }
 
-    /// How the agent gets into the cluster as its administrator.
+    /// How the agent connects to the cluster as its administrator.
     pub(crate) fn admin(&self) -> ClusterAccess {
         match self.k3d() {
             Some(k3d) => ClusterAccess::K3d(k3d),
@@ -166,8 +165,8 @@ impl Host {
         }
     }
 
-    /// By which the agent speaks of this node in the cluster: the administrator's, where the node joins a server the
-    /// kubelet's.
+    /// The access with which the agent reports this node to the cluster: the administrator's or, where the node joins a
+    /// server, the kubelet's.
     pub(crate) fn reporter(&self) -> ClusterAccess {
         if self.joins() {
             ClusterAccess::File(self.root.clone(), self.k3s_data_dir().join(KUBELET))
@@ -190,7 +189,7 @@ impl Host {
         self.places(&effective)
     }
 
-    /// The directories whose files are read here and change by someone's hand, as they really are.
+    /// The directories whose files are read here and may be edited, as they really are.
     pub(crate) fn places(&self, effective: &Effective) -> Vec<PathBuf> {
         let next_to = |path: &Path| path.parent().map(Path::to_owned);
         let unit = self.unit.as_deref().and_then(next_to);
@@ -206,8 +205,8 @@ impl Host {
         places.map(|place| self.root.real(place)).collect()
     }
 
-    /// When the files were written that name what is to be served, compared with k3s' last start: it writes its
-    /// kubeconfig at each start.
+    /// When the files with the names to serve were written, compared with k3s' last start: it writes its kubeconfig at
+    /// each start.
     pub(crate) fn written(&self, effective: &Effective) -> BTreeMap<String, Written> {
         let written = |path: &Path| fs::metadata(self.root.real(path)).ok()?.modified().ok();
         let Some(started) = written(&self.admin_kubeconfig) else { return BTreeMap::new() };
@@ -219,7 +218,7 @@ impl Host {
         files.filter_map(|file| Some((file.clone(), when(file)?))).collect()
     }
 
-    /// What k3s calls this node; `None` where nothing tells.
+    /// k3s' name of this node; `None` where it is not known.
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
         if let Some(k3d) = self.k3d() {
@@ -229,7 +228,7 @@ impl Host {
         identity::name(&self.root, &self.data_dir(&effective), &effective)
     }
 
-    /// What k3s calls this host and its node, in the certificate too.
+    /// The names that k3s gives to this host and its node, in the certificate too.
     pub(crate) fn own_names(&self, effective: &Effective) -> OwnNames {
         if let Some(k3d) = self.k3d() {
             return OwnNames { names: k3d.own_names.iter().cloned().chain(k3d.node_name()).collect() };

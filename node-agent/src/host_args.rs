@@ -13,7 +13,7 @@ use crate::{
     k3d::{ClusterChoice, WantedCluster},
 };
 
-/// No pause and no life is worth more; larger numbers would overflow a clock.
+/// No longer pause or lifetime is useful; larger numbers would overflow a clock.
 pub(crate) const DAY: u64 = 86_400;
 
 /// Where the report, the block and the operator's credentials are.
@@ -66,7 +66,7 @@ pub struct HostArgs {
 }
 
 impl HostArgs {
-    /// A fixture host's runtime directory is not that of this machine, unless it was asked for.
+    /// A fixture host's runtime directory is not that of this machine, unless it was requested.
     pub(crate) fn root_default(&self, runtime_dir: &mut PathBuf) {
         if runtime_dir == Path::new(RUNTIME_DIR) {
             *runtime_dir = HostRoot::new(self.root.clone()).real(RUNTIME_DIR);

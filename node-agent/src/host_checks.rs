@@ -1,4 +1,4 @@
-//! The list of checks of what must hold before k3s starts: which facts are read, and that they are judged.
+//! The list of checks before k3s starts: which facts are read, and that they are judged.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ use crate::{
     upgrade::journal,
 };
 
-/// What a check may look at.
+/// The inputs of a check.
 pub(crate) struct CheckContext<'a> {
     pub(crate) root: &'a HostRoot,
     pub(crate) boot_dir: &'a Path,
@@ -58,7 +58,7 @@ enum Of {
 /// A check: reads its facts and has them judged.
 type Run = fn(&CheckContext<'_>) -> Vec<Finding>;
 
-/// All checks of what must hold before k3s starts, in the order of the report.
+/// All checks before k3s starts, in the order of the report.
 static CHECKS: [(Of, Run); 24] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),

@@ -1,8 +1,7 @@
-//! Reads the host's files under a directory that stands for `/`.
+//! Reads the host's files under a directory that replaces `/`.
 //!
-//! Every file is read with a limit and only if it is a regular file, so that a
-//! device, a pipe or a file that grew without end cannot hang or fill the
-//! agent. A message names the path as the host knows it.
+//! Every file is read with a limit and only if it is a regular file, so that a device, a pipe or a file that grew
+//! without end cannot hang the agent or fill its memory. A message names the path as the host knows it.
 
 use std::{
     fs::{self, File},
@@ -30,7 +29,7 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// The directory that stands for `/`.
+/// The directory that replaces `/`.
 #[derive(Debug, Clone)]
 pub struct HostRoot(PathBuf);
 
@@ -40,7 +39,7 @@ impl HostRoot {
         Self(directory)
     }
 
-    /// The root of this machine; `None` for a directory that only stands for one.
+    /// The root of this machine; `None` for a directory that replaces one.
     #[must_use]
     pub fn host(&self) -> Option<&Path> {
         (self.0 == Path::new("/")).then_some(&self.0)
@@ -116,7 +115,7 @@ impl HostRoot {
 
     fn read_bytes(&self, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
         let real = self.real(path);
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Checked before it is opened: opening a pipe would wait for a writer.
         let metadata = match fs::metadata(&real) {
             Ok(metadata) => metadata,
             Err(error) if is_absent(&error) => return Ok(None),
@@ -134,7 +133,6 @@ impl HostRoot {
         Ok(Some(bytes))
     }
 
-    /// Whether there is a directory.
     #[must_use]
     pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
         self.real(path).is_dir()

@@ -1,8 +1,8 @@
 //! Asks the server that this node joins what k3s will ask it first: its CA, against the hash in the token; and a
 //! handshake under its name, verified by that CA.
 //!
-//! Guarantees: the token is not sent; who answers is believed no more than k3s would believe it. Failure: a finding
-//! each; nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself.
+//! Guarantees: the token is not sent; the server is trusted no more than k3s would trust it. Failure: a finding each;
+//! nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself.
 
 use std::time::Duration;
 
@@ -44,13 +44,13 @@ pub(crate) struct JoinTarget {
     host: String,
     name: ServingName,
     port: u16,
-    /// Of the server's CA, in hexadecimal digits, where the token has it.
+    /// The hash of the server's CA, in hexadecimal digits, where the token has it.
     hash: Option<String>,
     /// What this node is called.
     own: Option<String>,
 }
 
-/// The server that k3s is told to join, by the node called `own`; `None` where boot-config has told it of none.
+/// The server that k3s is configured to join, by the node called `own`; `None` where boot-config configured none.
 pub(crate) fn join_target(root: &HostRoot, own: Option<String>) -> Option<JoinTarget> {
     let file = root.read_if_possible(K3S)?;
     let server: Uri = yaml_node::parse(&file.text).ok()?.get("server")?.as_str()?.parse().ok()?;
@@ -87,16 +87,16 @@ pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
     judge(url.trim_end_matches('/'), &target.name, target.own.as_deref(), &shown)
 }
 
-/// One under the server's name, verified by what it says is its CA.
+/// A handshake under the server's name, verified by the CA that it presents.
 async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
     let mut anchors = RootCertStore::empty();
     let (usable, _) = anchors.add_parsable_certificates(ca);
-    // No verifier can be made of none, and who answers here may be anyone.
+    // No verifier can be made of none, and anyone may answer here.
     ensure!(usable > 0, "/cacerts has no certificate that can be read");
     probe::look((&target.host, target.port), anchors, &target.name).await
 }
 
-/// What the server says without being asked who we are.
+/// The server's answer without authentication.
 struct CaBundleResponse {
     bundle: Vec<u8>,
     /// Seconds since 1970, by its clock.
@@ -105,7 +105,7 @@ struct CaBundleResponse {
 
 async fn bundle(server: Uri) -> anyhow::Result<CaBundleResponse> {
     let mut config = Config::new(server);
-    // As k3s asks: whose CA it is, the hash tells.
+    // As k3s does: the hash shows which CA it is.
     config.accept_invalid_certs = true;
     config.default_retry = false;
     let request = Request::get("/cacerts").body(Body::empty())?;
@@ -127,8 +127,8 @@ fn certificates(bundle: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(all)
 }
 
-/// Whether the hash may be that of this bundle. k3s takes that of the file where there is one certificate, and
-/// else that of the root among them; which one that is, its handshake shows.
+/// Whether the hash may be that of this bundle. k3s hashes the file where there is one certificate, and else the root
+/// among them; which one that is, its handshake shows.
 fn is_of(bundle: &[u8], all: &[CertificateDer<'_>], hash: &str) -> bool {
     let roots = if all.len() > 1 { all } else { &[] };
     let bytes = roots.iter().map(AsRef::as_ref).chain([bundle]);
@@ -190,7 +190,7 @@ mod tests {
         assert!(!is_of(both.as_bytes(), &all, &hash(other.as_bytes())));
     }
 
-    /// Anyone who answers may send that where the token has no hash; as an error of ours it ended the agent.
+    /// Anyone who answers may send that where the token has no hash; as an error of ours it would end the agent.
     #[tokio::test]
     async fn a_certificate_that_cannot_be_read_is_no_ca() {
         let server = Uri::from_static("https://raspi.lan:6443");

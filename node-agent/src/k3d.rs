@@ -1,7 +1,7 @@
 //! The API server in a cluster of k3d on this machine: which cluster is meant, and what its containers show.
 //!
-//! Looked at again with each check, for a cluster is created, stopped and deleted while the agent runs. The CA and the
-//! administrator's kubeconfig are read out of a server's container and kept in memory only.
+//! Read again with each check, for a cluster is created, stopped and deleted while the agent runs. The CA and the
+//! administrator's kubeconfig are read from a server's container and kept in memory only.
 
 use std::{
     fmt,
@@ -26,7 +26,7 @@ use weaver_host::docker::{Engine, EngineError};
 
 use crate::{host_root::HostRoot, k3s_files};
 
-/// Which cluster the agent looks after.
+/// Which cluster the agent manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ClusterChoice {
     /// k3s where it is installed, else the only cluster of k3d.
@@ -54,27 +54,27 @@ impl FromStr for ClusterChoice {
     }
 }
 
-/// Which cluster is meant, and how the engine is asked.
+/// Which cluster is meant, and how to query the engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WantedCluster {
     pub(crate) choice: ClusterChoice,
-    /// Names to be served besides those that the cluster was created with.
+    /// Names to serve in addition to those that the cluster was created with.
     pub(crate) names: Vec<Setting>,
     pub(crate) docker_host: Option<String>,
 }
 
-/// A cluster of k3d as it was last looked at; without a name where none could be chosen.
+/// A cluster of k3d as it was last seen; without a name where none could be chosen.
 #[derive(Default)]
 pub struct K3d {
     pub(crate) cluster: Option<String>,
     /// The container that was read.
     pub(crate) server: Option<String>,
     pub(crate) effective: Effective,
-    /// The names of its servers and load balancer, which the certificate has without being asked for.
+    /// The names of its servers and load balancer, which the certificate has without configuration.
     pub(crate) own_names: Vec<String>,
-    /// Where this machine reaches the API.
+    /// Where this machine connects to the API.
     pub(crate) api: Option<SocketAddr>,
-    /// This machine as the containers reach it.
+    /// The address of this machine for the containers.
     pub(crate) gateway: Option<Gateway>,
     pub(crate) ca: Option<TextFile>,
     pub(crate) kubeconfig: Option<TextFile>,
@@ -82,7 +82,7 @@ pub struct K3d {
     engine: Option<Engine>,
 }
 
-/// Without the kubeconfig, which holds a key.
+/// Without the kubeconfig, which contains a key.
 impl fmt::Debug for K3d {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("K3d").field("cluster", &self.cluster).field("api", &self.api).finish_non_exhaustive()
@@ -96,13 +96,13 @@ impl K3d {
         configured.or_else(|| self.server.clone())
     }
 
-    /// The same after an earlier look: a cluster that does not run shows no gateway, and comes back with the old one.
+    /// The same after an earlier state: a cluster that does not run has no gateway, and comes back with the old one.
     pub(crate) fn after(self, before: Option<&Self>) -> Self {
         let same = before.filter(|before| self.cluster.is_none() || before.cluster == self.cluster);
         Self { gateway: self.gateway.or_else(|| same?.gateway), ..self }
     }
 
-    /// The names that it is to serve.
+    /// The names that it must serve.
     pub(crate) fn names(&self) -> Vec<String> {
         let own = &self.own_names;
         let names = self.effective.tls_san.iter().map(|name| name.value.clone());
@@ -142,7 +142,7 @@ impl K3d {
     }
 
     fn unknown(finding: Finding, is_chosen: bool) -> Self {
-        // Where k3d was not asked for, its absence is no fault; the names are not proven all the same.
+        // Where k3d was not chosen, its absence is no fault; the names are not proven all the same.
         let finding = if is_chosen { finding } else { finding.milder(Severity::Unknown) };
         Self { findings: vec![finding], ..Self::default() }
     }
@@ -190,7 +190,7 @@ async fn clusters(
     Ok(Some((engine, clusters)))
 }
 
-/// What the servers' containers tell. One that is deleted meanwhile is reported by what could not be read.
+/// What the servers' containers show. One that is deleted meanwhile is reported by what could not be read.
 async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Setting]) -> K3d {
     let mut findings = verdict::judge(cluster, all, is_own);
     let mut effective = cluster.effective();
@@ -223,7 +223,7 @@ async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Sett
     K3d { server, findings, ..k3d }
 }
 
-/// Whether this machine has the address: only such a one can be bound.
+/// Whether this machine has the address: only then can it be bound.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }

@@ -1,8 +1,6 @@
-//! The file that blocks k3s: `k3s.blocked` in the runtime directory. k3s' unit has `ConditionPathExists=!` on
-//! it.
+//! The file that blocks k3s: `k3s.blocked` in the runtime directory. k3s' unit has `ConditionPathExists=!` on it.
 //!
-//! It exists only if a check failed, and holds which and why. It is in memory: a reboot always begins without
-//! it.
+//! It exists only if a check failed, and contains which and why. It is in memory: a reboot always begins without it.
 
 use std::{
     fs::{self, DirBuilder},
@@ -28,9 +26,9 @@ pub fn exists(runtime_dir: &Path) -> bool {
     path(runtime_dir).exists()
 }
 
-/// Faults in k3s' own files. What k3s takes depends on its version, which is not asked before it starts; and
-/// it says itself why it does not. A working k3s of years ago must not be kept from starting by what only
-/// newer ones refuse.
+/// Faults in k3s' own files. What k3s accepts depends on its version, which is not known before it starts; and it
+/// reports itself why it does not start. A working k3s of years ago must not be blocked for what only newer ones
+/// refuse.
 const LEFT_TO_K3S: [Code; 4] = [
     Code::SettingMisspelled,
     Code::K3sConfigWrongType,
@@ -38,18 +36,17 @@ const LEFT_TO_K3S: [Code; 4] = [
     Code::KubeletConfigFault,
 ];
 
-/// What of these findings keeps k3s from being started.
+/// Which of these findings block the start of k3s.
 #[must_use]
 pub fn causes(findings: &[Finding]) -> Vec<Finding> {
     let blocks = |f: &&Finding| f.severity() == Severity::Fail && !LEFT_TO_K3S.contains(&f.code);
     findings.iter().filter(blocks).cloned().collect()
 }
 
-/// Writes it: code, evidence and remedy of each cause. A runtime directory that
-/// no one has made yet is made.
+/// Writes it: code, evidence and remedy of each cause. A runtime directory that does not exist yet is made.
 ///
 /// # Errors
-/// It cannot be written; k3s is then not held back.
+/// It cannot be written; k3s is then not blocked.
 pub fn write(runtime_dir: &Path, causes: &[Finding]) -> Result<(), WriteError> {
     let text = format!(
         "k3s is not started, because checks of this host failed.\n\
@@ -59,7 +56,7 @@ pub fn write(runtime_dir: &Path, causes: &[Finding]) -> Result<(), WriteError> {
     if fs::read(path(runtime_dir)).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(());
     }
-    // Where this fails, the next step names the place.
+    // Where this fails, the next step names the path.
     drop(DirBuilder::new().recursive(true).mode(0o750).create(runtime_dir));
     durable_file::replace(&path(runtime_dir), text.as_bytes(), 0o640)
 }

@@ -1,6 +1,5 @@
-//! Reads what decides how k3s runs: its configuration and drop-ins, the flags
-//! of its unit, the CA of its serving certificates, the administrator's
-//! kubeconfig.
+//! Reads what determines how k3s runs: its configuration and drop-ins, the flags of its unit, the CA of its serving
+//! certificates, the administrator's kubeconfig.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +27,7 @@ use weaver_diagnostics::{
 
 use crate::host_root::{HostRoot, ReadError};
 
-/// Where systemd looks for a unit, the first place before the others.
+/// Where systemd looks for a unit, in order of precedence.
 const UNIT_PLACES: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
 const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
@@ -52,8 +51,7 @@ pub(crate) fn is_installed(root: &HostRoot) -> bool {
     units.chain(others).any(|path| root.exists(path))
 }
 
-/// The configuration in force, problems of reading it among its findings. Without `unit`, the one that
-/// systemd takes.
+/// The configuration in force, problems of reading it among its findings. Without `unit`, the one that systemd loads.
 #[must_use]
 pub fn effective(root: &HostRoot, config: Option<&Path>, unit: Option<&Path>) -> Effective {
     effective_without(root, config, unit, None)
@@ -140,7 +138,7 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
         .chain(drop_ins)
         .filter_map(|path| match root.read(&path) {
             Ok(file) => file,
-            // k3s passes over directories of such a name.
+            // k3s skips directories of such a name.
             Err(ReadError::NotAFile) if root.is_dir(&path) && path != config => None,
             Err(error) => {
                 unreadable.push(unread(FileUse::Config, &path, &error));
@@ -150,8 +148,8 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
         .collect()
 }
 
-/// The unit, then its drop-ins as systemd takes them: by name wherever they lie, and of one name only that in the
-/// first place.
+/// The unit, then its drop-ins as systemd loads them: by name whatever their directory, and of one name only the one in
+/// the first directory.
 fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
     let usual = || UNIT_PLACES.map(|place| Path::new(place).join(role(root).unit())).to_vec();
     let places = unit.map_or_else(usual, |unit| vec![unit.to_owned()]);
@@ -163,7 +161,7 @@ fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
             drop_ins.entry(name).or_insert(path);
         }
     }
-    // A link counts wherever it leads: it masks the places after it.
+    // A link counts whatever its target: it masks the directories after it.
     let unit = places.into_iter().find(|path| root.real(path).symlink_metadata().is_ok());
     unit.into_iter().chain(drop_ins.into_values()).collect()
 }
@@ -184,8 +182,7 @@ fn read_unit(
     let units: Vec<_> = unit_files(root, unit).iter().filter_map(|path| read(path)).collect();
     let environment: Vec<_> = k3s_unit::environment_files(&units)
         .into_iter()
-        // A path with a specifier is systemd's to resolve; k3s' own unit names
-        // such files only for proxy settings.
+        // A path with a specifier is systemd's to resolve; k3s' own unit names such files only for proxy settings.
         .filter(|(path, _)| !path.contains('%') && is_wanted(path))
         .filter_map(|(path, _)| read(Path::new(&path)))
         .collect();

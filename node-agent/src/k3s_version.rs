@@ -9,15 +9,15 @@ use tokio::time::timeout;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::version::Version;
 
-/// For a program of 70 MB to say its version, from a slow card.
+/// For a program of 70 MB to print its version, from a slow card.
 const SAYING: Duration = Duration::from_mins(1);
-/// Characters of what it says that an error repeats.
+/// The most characters of its output that an error repeats.
 const MAX_MESSAGE: usize = 300;
 
-/// The version that a program says it has. Run only what is trusted.
+/// The version that a program reports. Run only what is trusted.
 ///
 /// # Errors
-/// What it says or does instead.
+/// What it prints or does instead.
 pub async fn version_of(program: &Path) -> Result<Version, String> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);

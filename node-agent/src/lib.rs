@@ -1,13 +1,13 @@
-//! The node agent: reads the host, lets `weaver-diagnostics` judge, shows the
-//! findings, and keeps the gate of the operator.
+//! The node agent: reads the host, lets `weaver-diagnostics` judge, shows the findings, and keeps the gate of the
+//! operator.
 //!
-//! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes the block of k3s and the
-//! node's report, and with `--offline-start` helps a node without a network; `repair` changes boot files when
-//! asked to, `upgrade` and `rollback` the program k3s, `restore` its state, `update` our packages; `page`
-//! shows what the others have published and writes nothing; `run` writes into its runtime directory, with
-//! `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and
-//! three labels of its Node; a known bad state keeps the gate shut, an unknown one never counts as bad; a
-//! verdict that turns bad after the gate opened is reported and stops nothing.
+//! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes the block of k3s and the node's
+//! report, and with `--offline-start` helps a node without a network; `repair` changes boot files on request, `upgrade`
+//! and `rollback` the program k3s, `restore` its state, `update` our packages; `page` shows what the others have
+//! published and writes nothing; `run` writes into its runtime directory, with `--systemd` the same report, and in the
+//! cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a known bad state keeps
+//! the gate shut, an unknown one never counts as bad; a verdict that turns bad after the gate opened is reported and
+//! stops nothing.
 
 use std::io::Write as _;
 
@@ -62,7 +62,7 @@ use args::{Args, Command, Output, RepairWhat};
 /// Runs one command and returns the exit code of the process.
 ///
 /// # Errors
-/// The program itself failed; what it was asked to judge is never an error.
+/// The program itself failed; a bad verdict is never an error.
 pub async fn run_command(args: Args) -> anyhow::Result<u8> {
     match args.command {
         Command::Check { host, output, disk } => {
@@ -113,11 +113,11 @@ fn show(findings: &[weaver_diagnostics::finding::Finding], output: Output) -> an
     }
 }
 
-/// Logs to the journal with fields where systemd started us, else to standard error; `RUST_LOG` filters,
-/// the default is `info`. Returns where the records go.
+/// Logs to the journal with fields where systemd started us, else to standard error; `RUST_LOG` filters, the default is
+/// `info`. Returns where the records go.
 ///
-/// kube's client is silent whatever is asked: its warning about an answer that it cannot parse
-/// repeats that answer, and answers hold tokens. Its errors come back to us, who say more.
+/// kube's client never logs, whatever the filter: its warning about an answer that it cannot parse repeats that answer,
+/// and answers contain tokens. We log its errors with more context.
 #[must_use]
 pub fn init_log() -> log::Sink {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();

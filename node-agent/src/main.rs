@@ -1,4 +1,4 @@
-//! `weaver-node-agent`: proves the host fit for k3s and the names served, then
+//! `weaver-node-agent`: checks the host and the served names, then
 //! opens the gate for the operator. All logic is in the library.
 //!
 //! Ends with the code of the findings (`exit_code::of`), with 1 after a failure
@@ -18,7 +18,7 @@ use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
 fn main() -> ExitCode {
     let args = Args::of_process();
     let sink = weaver_node_agent::init_log();
-    // Before anything that might speak TLS: rustls picks none by itself.
+    // Before anything that might use TLS: rustls chooses no provider by itself.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: a TLS provider is already installed");
         return exit_code::INTERNAL.into();

@@ -32,10 +32,10 @@ pub struct Report {
     pub webhook: Option<ChildReport>,
     /// Whether the definitions of our kinds are installed and converted.
     pub definitions: Definitions,
-    /// Whether k3s is kept from being started; absent where that is not this agent's to say.
+    /// Whether k3s is kept from being started; absent if this agent does not start k3s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k3s_blocked: Option<bool>,
-    /// Whether the boot partition shows the same; absent where it is not ours to write.
+    /// Whether the boot partition shows the same; absent if this agent does not write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<CardStatus>,
 }
@@ -73,7 +73,7 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// As they are after a look at what was `before`.
+    /// The next state after a read, from the state `before`.
     #[must_use]
     pub fn after(before: &Self, look: Result<(), Unseen>) -> Self {
         match look {
@@ -84,10 +84,10 @@ impl Definitions {
     }
 }
 
-/// Why a look at the definitions did not find them as they should be.
+/// Why a read of the definitions did not find them as expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unseen {
-    /// The API server takes long, which is no fault of theirs.
+    /// The API server takes long, which is no fault of the definitions.
     Late(String),
     Failed(String),
 }
@@ -109,7 +109,7 @@ pub struct CardStatus {
 }
 
 impl Report {
-    /// Shows what a check found, and what only this agent can tell.
+    /// Sets what a check found, and what only this agent knows.
     pub fn set_findings(&mut self, mut findings: Vec<Finding>, agent_only: Vec<Finding>) {
         self.agent_only = agent_only.iter().map(|finding| finding.code).collect();
         self.agent_only.sort_unstable();

@@ -1,8 +1,8 @@
-//! What a `NodeReport` says, from what was found. Pure.
+//! The content of a `NodeReport`, from what was found. Pure.
 //!
-//! Guarantees: the same findings give the same status, whatever the time; what was seen besides, such as the room that
-//! is left, is shown and is no news by itself; what could not be looked at is `Unknown`, never healthy. An owner's
-//! override lets the next step start and cures nothing: its condition stays `False`.
+//! Guarantees: the same findings give the same status, whatever the time; measurements, such as the free space, are
+//! shown and are no news by themselves; what could not be checked is `Unknown`, never healthy. An owner's override lets
+//! the next step start and fixes nothing: its condition stays `False`.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,18 @@ use crate::{
     rounding::rounded,
 };
 
-/// Bytes of a message, of a remedy, and of one line of what was seen.
+/// Bytes of a message, of a remedy, and of one line of evidence.
 const MESSAGE: usize = 4096;
 const SEEN: usize = 256;
-/// Entries of what was seen that are shown.
+/// The most entries of evidence that are shown.
 const MOST_SEEN: usize = 16;
-/// Codes that the definition takes; there are more, and no node has so many faults at once.
+/// The most codes that the definition accepts; there are more, and no node has so many faults at once.
 const MOST_CODES: usize = 128;
 
 /// How a condition follows from findings.
 struct Rule {
     condition: &'static str,
-    /// Known bad, whatever is said besides.
+    /// Known bad, whatever else is found.
     bad: &'static [Code],
     open: &'static [Code],
     /// Known good, where nothing is bad or open.
@@ -78,7 +78,7 @@ const RULES: [Rule; 5] = [
     Rule { condition: POWER_HEALTHY, bad: &[Code::UnderVoltage], open: &[], good: &[] },
 ];
 
-/// The status that these findings deserve after `before`.
+/// The status for these findings, after `before`.
 #[must_use]
 pub fn status(
     before: &NodeReportStatus,
@@ -108,7 +108,7 @@ pub fn status(
     }
 }
 
-/// Whether both say the same, but for what was seen besides.
+/// Whether both have the same content, except for measurements.
 #[must_use]
 pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
     let plain = |status: &NodeReportStatus| {
@@ -124,7 +124,7 @@ pub fn are_the_same(one: &[Finding], other: &[Finding]) -> bool {
     essence(by_code(one)) == essence(by_code(other))
 }
 
-/// Without what was seen besides.
+/// Without measurements.
 fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding> {
     let counts = |finding: &node_report::Finding| Code::of_id(&finding.code).is_some_and(evidence_counts);
     let besides = findings.iter_mut().filter(|finding| !counts(finding));
@@ -132,9 +132,9 @@ fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding>
     findings
 }
 
-/// What a scheduler may go by: `fail` or `warn` as the worst that was found; `unknown` where the memory
-/// controller or the names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on
-/// Debian's, is no lack of health.
+/// A summary for a scheduler: `fail` or `warn` as the worst that was found; `unknown` where the memory controller or
+/// the names could not be judged; else `ok`. What no kernel reports, such as the power of a Pi on Debian's, is no lack
+/// of health.
 #[must_use]
 pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
     let worst = findings.iter().map(Finding::severity).max();
@@ -229,7 +229,7 @@ const fn severity(severity: Severity) -> node_report::Severity {
     }
 }
 
-/// Codes of which nothing is known while another is there.
+/// Codes that cannot be judged while another is present.
 const HIDDEN: [(&[Code], Code); 2] = [
     (
         &[Code::NameNotServed, Code::NameStale, Code::CertificateDates, Code::CertificateUntrusted],
@@ -265,8 +265,8 @@ pub fn severities(findings: &[node_report::Finding]) -> BTreeMap<String, node_re
     findings.iter().filter(|finding| is_bad(finding)).map(|f| (f.code.clone(), f.severity)).collect()
 }
 
-/// What has turned bad since it was last reported, and what is known to be gone; `known` is brought up to date. What
-/// could not be looked at is neither. A code that this version does not know is an older one's matter.
+/// What has turned bad since it was last reported, and what is known to be gone; `known` is updated. What could not be
+/// checked is neither. A code that this version does not know came from another version and is dropped.
 #[must_use]
 pub fn news(known: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
     let mut news = Vec::new();

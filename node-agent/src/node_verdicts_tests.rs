@@ -190,7 +190,7 @@ fn a_status_takes_no_more_than_the_api_does() {
     assert!(status.findings.len() <= 128);
     assert!(status.findings.iter().all(|finding| finding.evidence.len() <= 16));
     assert!(status.conditions.iter().all(|condition| condition.message.len() < 32_768));
-    // What etcd, and kine, take of one object.
+    // The size limit of etcd, and of kine, for one object.
     assert!(serde_json::to_vec(&status).unwrap().len() < 1_500_000);
 }
 

@@ -1,11 +1,10 @@
-//! A start without a network: k3s takes its address from the default route and exits without one, so the card
-//! adds a route that leads nowhere, and passes its address to k3s.
+//! A start without a network: k3s takes its address from the default route and exits without one, so the card adds a
+//! route that leads nowhere, and passes its address to k3s.
 //!
-//! Guarantees: only `preflight --gate --offline-start` changes anything, and only on a server without a
-//! route, without the owner's `node-ip`, before k3s' first start of a boot. The interface, and the file in
-//! memory from which k3s' unit takes its flag, are gone after a reboot; each check before a start of k3s
-//! removes both once there is a network. Failure: reported with the warning that there is no route; k3s is
-//! never blocked by it.
+//! Guarantees: only `preflight --gate --offline-start` changes anything, and only on a server without a route, without
+//! the owner's `node-ip`, before k3s' first start of a boot. The interface, and the file in memory from which k3s' unit
+//! gets its flag, are gone after a reboot; each check before a start of k3s removes both once there is a network.
+//! Failure: reported with the warning that there is no route; k3s is never blocked by it.
 
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 
@@ -31,8 +30,8 @@ enum RouteStep {
     End,
 }
 
-/// `is_due`: k3s would end itself for want of a network. Later than at the first look of a boot it is left to that: it
-/// comes up by itself when the network is back, and pinned it would stay so until someone types.
+/// `is_due`: k3s would exit for lack of a network. After the first check of a boot, k3s is left to exit: it comes up by
+/// itself when the network is back, while a pinned one would keep the address until a user intervenes.
 const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> RouteStep {
     match (is_due, is_offline) {
         (true, true) => RouteStep::Begin,
@@ -42,17 +41,17 @@ const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> RouteStep {
     }
 }
 
-/// Whether k3s may be given an address: the owner has said none, and the node does not join a server, without which it
-/// is nothing.
+/// Whether k3s may get an address: the owner has set none, and the node does not join a server, without which it cannot
+/// work.
 pub(crate) fn is_for(host: &Host) -> bool {
     // Of the unit's flags, one may be ours.
     host.effective_without(Path::new(RECORD)).node_ip.is_none() && !host.joins()
 }
 
-/// Makes the host ready for a start of k3s with or without a network; `is_first`: of this boot. Blocks for a moment.
+/// Prepares the host for a start of k3s with or without a network; `is_first`: of this boot. Blocks for a moment.
 ///
 /// # Errors
-/// What is missing for a start without a network, in words for a user.
+/// What is missing for a start without a network, as text for a user.
 pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), String> {
     let is_due = is_for(host) && default_route(&host.root).is_none();
     match decide(is_due, is_first, is_offline_start(&host.root)) {
@@ -62,7 +61,7 @@ pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), Strin
             let text = format!("WEAVER_OFFLINE_START=--node-ip={ADDRESS}\n");
             let record = host.root.real(RECORD);
             if let Some(directory) = record.parent() {
-                // Where this fails, the next step names the place.
+                // Where this fails, the next step names the path.
                 drop(DirBuilder::new().recursive(true).mode(0o750).create(directory));
             }
             durable_file::replace(&record, text.as_bytes(), 0o640).map_err(|error| error.to_string())?;

@@ -28,7 +28,7 @@ use crate::{
 
 /// The longest wait for the clock that the unit's own time allows for.
 const USUAL_WAIT: Duration = Duration::from_secs(30);
-/// Time that systemd is asked for next to the wait for the clock; a dying card is slow to read.
+/// Time that is requested from systemd in addition to the wait for the clock; a dying card is slow to read.
 const JUDGING: Duration = Duration::from_mins(1);
 /// Locked by a running agent, in the runtime directory.
 pub const AGENT_LOCK: &str = "agent.lock";
@@ -46,7 +46,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     let limit = Duration::from_secs(if is_first { args.clock_wait } else { 0 });
     if limit > USUAL_WAIT {
         let extension = u32::try_from((limit + JUDGING).as_micros()).unwrap_or(u32::MAX);
-        // Unheard where systemd did not start us.
+        // Without effect where systemd did not start us.
         let _ = sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
     }
     let waited = clock_wait::wait(&host.root, limit).await;
@@ -90,7 +90,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Removes what an earlier look has left; where that fails, k3s stays blocked.
+/// Removes the block of an earlier check; where that fails, k3s stays blocked.
 fn unblock(runtime_dir: &Path) {
     match k3s_block::remove(runtime_dir) {
         Ok(true) => info!("removed the block of k3s left by an earlier run"),
@@ -105,8 +105,8 @@ fn unblock(runtime_dir: &Path) {
     }
 }
 
-/// Waits for a way to the network, where this is the first look of a boot, or makes the host ready to do without; why
-/// that could not be done.
+/// Waits for a default route, if this is the first check of a boot, or prepares the host to start without one; returns
+/// why that could not be done.
 async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) -> Option<String> {
     if let Some(limit) = first_wait.filter(|_| offline_start::is_for(host)) {
         network::wait(&host.root, limit).await;
@@ -118,7 +118,7 @@ async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) 
     Some(failure)
 }
 
-/// What a look finds; one that panics is an error and no verdict.
+/// The findings of a check; one that panics is an error and no verdict.
 async fn judged(look: impl FnOnce() -> Vec<Finding> + Send + 'static) -> anyhow::Result<Vec<Finding>> {
     spawn_blocking(look).await.context("the host checks did not complete; k3s is not blocked")
 }

@@ -1,10 +1,8 @@
 //! Proves by real handshakes that the API server serves a name.
 //!
-//! Each name gets a connection of its own, verified exactly as a client would
-//! verify it: chain to the cluster's CA, name, dates. DNS names are sent as
-//! SNI. Addresses are not (TLS forbids it), and neither is a made-up name for a
-//! wildcard: k3s' listener may add every name it is asked for to its
-//! certificate, forever.
+//! Each name gets a connection of its own, verified exactly as a client would verify it: chain to the cluster's CA,
+//! name, dates. DNS names are sent as SNI. Addresses are not (TLS forbids it), and neither is a made-up name for a
+//! wildcard: k3s' listener may add every name that a client sends to its certificate, forever.
 
 use std::{
     net::SocketAddr,
@@ -69,10 +67,10 @@ fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>>
         .context("making a verifier from the cluster's CA")
 }
 
-/// One observation per name, in their order. Names that are not proven are tried again until `patience` has
-/// passed: k3s continues serving its old certificate for a second or two after its API is ready. A server
-/// that never answered is not waited for, but where the time was too short for it there is a second look with
-/// more of it: a busy node is slow, and its names are proven all the same.
+/// One observation per name, in their order. Names that are not proven are tried again until `patience` has passed: k3s
+/// continues serving its old certificate for a second or two after its API is ready. A server that never answered is
+/// not waited for, but where the time was too short for it there is a second attempt with more time: a busy node is
+/// slow, and its names are proven all the same.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
@@ -112,7 +110,7 @@ pub async fn prove(
             if late_ones < names.len() {
                 continue;
             }
-            // One name tells whether it answers at all.
+            // One name is enough to see whether it answers at all.
             let first = handshake(address, Arc::clone(&verifier), &names[0].name, deadline).await;
             late = Some(first.took);
             let is_answered = !is_late(&first.observation.outcome);
@@ -160,7 +158,7 @@ pub(crate) async fn look(
         Err(_) => return Ok(unanswered("name resolution does not answer")),
     };
     let mut seen = unanswered("the name has no address");
-    // As k3s does: an address that no one answers at, of a network that is not there, hides no other.
+    // As k3s does: an address that does not answer, on a network that is not there, hides no other.
     for address in found {
         seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.observation;
         if !matches!(seen.outcome, HandshakeOutcome::Unreachable(_)) {

@@ -9,8 +9,7 @@ use weaver_diagnostics::{
     finding_text,
 };
 
-/// The findings as a user reads them on a console, the worst last: that is
-/// what stays on the screen.
+/// The findings as a user reads them on a console, the worst last: that one stays on the screen.
 #[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let mut sorted: Vec<_> = findings.iter().collect();

@@ -1,6 +1,6 @@
-//! Rounds what is measured, so that a report is written when something has changed and not each time. Pure.
+//! Rounds measurements, so that a report is written when something has changed and not each time. Pure.
 //!
-//! Guarantee: what stays within a quarter of its step is news once at most, wherever in the step it lies.
+//! Guarantee: a value that stays within a quarter of its step is news once at most, wherever in the step it is.
 
 use jiff::Timestamp;
 use weaver_api::v1beta1::{NodeDisk, NodeMemory, NodeSystem};
@@ -8,14 +8,14 @@ use weaver_api::v1beta1::{NodeDisk, NodeMemory, NodeSystem};
 /// Percent of one processor.
 const LOAD_STEP: i64 = 50;
 const TEMPERATURE_STEP: i64 = 5;
-/// The memory and a disk are shown in so many steps.
+/// The number of steps in which the memory and a disk are shown.
 const MEMORY_STEPS: i64 = 16;
 const DISK_STEPS: i64 = 20;
 /// Seconds by which a boot time may differ: the kernel counts it back from the clock, which is set and moves.
 const SAME_BOOT: i64 = 90;
 const MINUTE: i64 = 60;
 
-/// What a report shows that has shown `shown` so far; the same where nothing is news.
+/// The next values of a report that has shown `shown` so far; the same where nothing is news.
 #[must_use]
 pub fn rounded(shown: Option<&NodeSystem>, measured: &NodeSystem) -> NodeSystem {
     let none = NodeSystem::default();

@@ -1,4 +1,4 @@
-//! The published schemas of what the agent says to programs: `docs/schema/`; `make generate` writes it.
+//! The published schemas of the agent's output for programs: `docs/schema/`; `make generate` writes it.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
@@ -19,7 +19,7 @@ pub fn all() -> [(&'static str, Schema); 3] {
     ]
 }
 
-/// As it is in the file.
+/// The content of its file.
 #[must_use]
 pub fn text(schema: &Schema) -> String {
     format!("{:#}\n", schema.as_value())

@@ -1,4 +1,4 @@
-//! What the `NodeReport` says of the API server's certificate. Pure.
+//! The API server's certificate in the `NodeReport`. Pure.
 
 use jiff::Timestamp;
 use weaver_api::v1beta1::{NodeServing, NodeServingName};
@@ -8,9 +8,9 @@ use weaver_host::key_pair::{validity, validity_of};
 
 use crate::checks::CheckResult;
 
-/// Names that the definition takes.
+/// The most names that the definition accepts.
 const MOST: usize = 128;
-/// Characters of a name that the definition takes, as it is shown: a control character has several.
+/// The most characters of a name that the definition accepts, as it is shown: a control character has several.
 const LONGEST: usize = 256;
 
 /// `None` where no certificate was seen: nothing is known then.

@@ -1,6 +1,6 @@
-//! What is said where the API server takes long: that it is slow, and whether the node is overloaded, and by what.
+//! The report where the API server takes long: that it is slow, and whether the node is overloaded, and by what.
 //!
-//! Guarantee: nothing of it is a failure. What has no answer for good is reported by others.
+//! Guarantee: none of it is a failure. An API server that never answers is reported elsewhere.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use weaver_diagnostics::serving::HandshakeOutcome;
 
 use crate::{facts, host_root::HostRoot, probe::Probed};
 
-/// How busy this machine is; nothing is known of it where reading fails.
+/// How busy this machine is; unknown where reading fails.
 pub(crate) async fn load(root: &HostRoot) -> HostLoad {
     let root = root.clone();
     spawn_blocking(move || facts::load::read(&root)).await.unwrap_or_default()
@@ -23,14 +23,14 @@ pub(crate) fn is_late(failure: &anyhow::Error) -> bool {
     failure.chain().any(<dyn std::error::Error>::is::<Elapsed>)
 }
 
-/// Of the handshakes with `endpoint`, of which one `took` long: slow, if there was an answer in the end.
+/// A finding on the handshakes with `endpoint`, of which one `took` long: slow, if there was an answer in the end.
 pub(crate) fn of_handshakes(endpoint: &str, probed: &Probed, took: Duration) -> Option<Finding> {
     let is_answered =
         probed.seen.iter().any(|(_, seen)| !matches!(seen.outcome, HandshakeOutcome::Unreachable(_)));
     is_answered.then(|| load::slow(endpoint, endpoint, &format!("a TLS handshake took {} s", took.as_secs())))
 }
 
-/// Whether a round found something late, of which it is to say what the node is busy with.
+/// Whether a round found something late, so that it must report the node's load.
 pub(crate) fn is_excused(findings: &[Finding]) -> bool {
     let excused = [Code::K3sNotAnswering, Code::OperatorNotStarted];
     findings.iter().any(|finding| {

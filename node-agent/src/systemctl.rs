@@ -1,9 +1,8 @@
-//! What the agent asks of systemd, by the program `systemctl`.
+//! The agent's requests to systemd, by the program `systemctl`.
 //!
-//! `systemctl` speaks D-Bus for us: that saves a D-Bus library with its own
-//! connection to keep alive, for a request now and then. Every call has a
-//! deadline, and a call that outlives it is killed. A failure is an answer as
-//! any other: it is shown and tried again, and nothing ends because of it.
+//! `systemctl` speaks D-Bus for us: that saves a D-Bus library with its own connection to keep alive, for a request now
+//! and then. Every call has a deadline, and a call that outlives it is killed. A failure is an answer like any other:
+//! it is shown and tried again, and nothing ends because of it.
 
 use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
 
@@ -17,10 +16,9 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 const STOPPING: Duration = Duration::from_secs(100);
 /// End of the path of the gate's drop-in: of the card's package, or linked by the owner of another machine.
 const GATE_DROP_IN: &str = "/10-weaver.conf";
-/// Characters of the program's own words that are shown.
+/// The most characters of the program's own message that are shown.
 const MAX_MESSAGE: usize = 300;
 
-/// Why a call failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SystemctlError {
     /// The program cannot be started.
@@ -38,12 +36,11 @@ pub enum SystemctlError {
     },
     #[error("`systemctl {call}` failed ({how}): {message}")]
     Refused { call: String, how: String, message: String },
-    /// It answered something else than was asked.
+    /// It gave an unexpected answer.
     #[error("`systemctl {call}` did not print the state of the unit")]
     NoState { call: String },
 }
 
-/// The state of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitState {
     /// `active`, `activating`, `inactive`, `failed`, …
@@ -57,7 +54,7 @@ pub struct UnitState {
 }
 
 impl UnitState {
-    /// Whether there is, or may be, a process of the unit: such a unit is left alone.
+    /// Whether there is, or may be, a process of the unit: such a unit is not touched.
     #[must_use]
     pub fn may_run(&self) -> bool {
         !matches!(self.active.as_str(), "inactive" | "failed")
@@ -114,7 +111,7 @@ impl Systemctl {
     /// The state of a unit.
     ///
     /// # Errors
-    /// It could not be asked, or not understood.
+    /// It could not be queried, or not understood.
     pub async fn state(&self, unit: &str) -> Result<UnitState, SystemctlError> {
         let call = ["show", "-p", "ActiveState,StateChangeTimestampMonotonic,DropInPaths", unit];
         let answer = self.call(&call).await?;
@@ -124,7 +121,7 @@ impl Systemctl {
     /// When each of these units, by its name, came into its states; a unit that systemd does not know never did.
     ///
     /// # Errors
-    /// They could not be asked for.
+    /// They could not be queried.
     pub async fn times(&self, units: &[&str]) -> Result<BTreeMap<String, UnitTimes>, SystemctlError> {
         let properties =
             "Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic";
@@ -148,7 +145,7 @@ impl Systemctl {
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::null())
-            // Ctrl-C is for who waits, and not for what was asked.
+            // Ctrl-C stops the wait, and not the request.
             .process_group(0)
             .kill_on_drop(true)
             .output();
@@ -173,7 +170,7 @@ fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::trim)
 }
 
-/// Zero stands for "never".
+/// Zero means "never".
 fn moment(answer: &str, key: &str) -> Option<u64> {
     value(answer, key)?.parse().ok().filter(|moment| *moment > 0)
 }

@@ -1,4 +1,4 @@
-//! What became of the last thing that a timer did, in a file of the state directory.
+//! The result of a timer's last run, in a file of the state directory.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_host::durable_file;
 
-/// `None` where there is none, or none that can be read as one: the next one writes it again.
+/// `None` where there is none, or none that can be parsed: the next run replaces it.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -20,7 +20,7 @@ pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
     }
 }
 
-/// Writes it down.
+/// Writes the record.
 ///
 /// # Errors
 /// The file cannot be written.

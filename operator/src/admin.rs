@@ -33,13 +33,13 @@ use weaver_host::metrics_page;
 pub struct Admin {
     metrics: Arc<Metrics>,
     health: Health,
-    /// Who leads may not write while it is closed.
+    /// The leader may not write while it is closed.
     fence: Fence,
-    /// What it works with, once it leads.
+    /// What it works with, once it is the leader.
     work: Arc<OnceLock<Leads>>,
 }
 
-/// What one works with that leads.
+/// What a leader works with.
 pub struct Leads {
     pub syncs: Arc<Context>,
     pub resources: Arc<Context<ResourceSync>>,
@@ -53,7 +53,7 @@ impl Admin {
         Self { metrics, health, fence, work: Arc::default() }
     }
 
-    /// It leads from now on.
+    /// This process is the leader from now on.
     pub fn leads(&self, work: Leads) {
         // There is one lead in the life of a process.
         let _ = self.work.set(work);
@@ -150,7 +150,7 @@ fn snapshot(leads: &Leads) -> Snapshot {
     for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
-        // Also those that were never looked at; but no one misses what someone holds back.
+        // Also those that were never reconciled, but not paused ones.
         let is_paused = Pause::of(guarded.meta(), &tokens.namespaces).is_some();
         let spec = guarded.0.as_ref().ok().and_then(|token| token.desired()).filter(|_| !is_paused);
         let counts = status.and_then(|status| status.counts).unwrap_or_default();

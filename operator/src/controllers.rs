@@ -113,7 +113,7 @@ impl Watches {
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
             .inspect_ok(move |_| heartbeat.seen_event())
         });
-        // Where the rights are not bound yet, nothing is looked after; it holds up no other namespace.
+        // A namespace without the RoleBinding yet is skipped; it does not delay the others.
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
             .inspect_ok(move |event| {

@@ -2,7 +2,7 @@
 //!
 //! Alive: each loop has made an attempt within its bound, and no reconciliation runs forever. A request that
 //! an API server refuses or does not answer is an attempt too, since a restart would not help. Ready: it
-//! waits for the lease, or it leads and all its watches have an answer. The report names no tenant, so it is
+//! waits for the lease, or it is the leader and all its watches have an answer. The report names no tenant, so it is
 //! safe to show to anyone.
 //!
 //! The clock stops while the machine is suspended, so nothing is late after a resume.
@@ -29,7 +29,7 @@ pub enum Leadership {
         holder: String,
     },
     Leading,
-    /// It leads without a lease, as it was told.
+    /// It is the leader without a lease, as configured.
     Standalone,
 }
 
@@ -211,18 +211,18 @@ pub struct LeaderReport {
 pub struct HealthReport {
     /// Liveness: each loop has reported in time.
     pub alive: bool,
-    /// Readiness: it leads or waits for the Lease, and its watches work.
+    /// Readiness: it is the leader or waits for the Lease, and its watches work.
     pub ready: bool,
     /// What is not as it should be.
     pub trouble: Vec<String>,
     pub lease: Leadership,
     pub loops: Vec<Loop>,
-    /// What it does, where it leads.
+    /// Its work, if it is the leader.
     #[serde(flatten)]
     pub work: Option<LeaderReport>,
 }
 
-/// Judges; `work` is there once it leads.
+/// Builds the report; `work` is there once it is the leader.
 #[must_use]
 pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -> HealthReport {
     let late = loops.iter().filter(|round| round.late).map(|round| {
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(late.trouble, ["renewing the lease: no attempt for 61 s, where one is due within 60 s"]);
         heartbeat.beat();
         assert!(judged().alive);
-        // A watch is alive by what it asks, answered or not, and by what it is told.
+        // A watch is alive by its requests, answered or not, and by its events.
         advance(Duration::from_mins(4)).await;
         heartbeat.beat();
         assert!(!judged().alive);

@@ -13,7 +13,7 @@
 //! - [`trust`]: whether the CA is still the one.
 //! - `health`: whether this process is alive and ready.
 //! - [`metrics`] and `counted`: what is counted, and where; and `admin`: what is looked up.
-//! - [`code`]: what each record of the log is of.
+//! - [`log_code`]: the code of each log record.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
 //! touches a `ConfigMap` or a `Secret`; it has no right to.
@@ -46,9 +46,8 @@ pub struct NeedsHuman(pub &'static str);
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that
-/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done. Of
-/// its watchers only errors are logged: each refusal of a tenant's watch is a warning there, and is in the
-/// resource's `Authorized`.
+/// answer, and answers contain tokens and content. Its errors are returned to us, with the context. Of its watchers
+/// only errors are logged: each refusal of a tenant's watch is a warning there, and is in the resource's `Authorized`.
 #[must_use]
 pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     let filter =
@@ -60,7 +59,7 @@ pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     quieter.unwrap_or_else(|_| EnvFilter::new("error"))
 }
 
-/// Sent with every request, so that an audit log tells ours from a user's, and of two operators which it was.
+/// Sent with every request, so that an audit log distinguishes ours from a user's, and two operators from each other.
 /// `process` is its name in the Lease.
 #[must_use]
 pub fn user_agent(process: &str) -> String {

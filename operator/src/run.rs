@@ -131,7 +131,7 @@ struct Means {
     options: RunOptions,
 }
 
-/// Works until a signal, or until someone else leads.
+/// Works until a signal, or until another process is the leader.
 async fn work(
     means: Means,
     mut lead: Lead,
@@ -283,7 +283,7 @@ fn no_lease(error: CallError) -> anyhow::Error {
     anyhow::Error::new(error).context(remedy)
 }
 
-/// The operator's own client, the one that all tenants share, and the one for the lease, which no fence holds up.
+/// The operator's own client, the one that all tenants share, and the one for the lease, which no fence blocks.
 async fn clients(
     config: &Config,
     fence: &Fence,
@@ -322,7 +322,7 @@ async fn config(kubeconfig: Option<&Path>, watch: Duration, agent: &str) -> anyh
     connection::config(kubeconfig, None, watch, agent).await
 }
 
-/// Marks a failure of the kubeconfig that time does not cure: all but a file that is missing or cannot be read now.
+/// Marks a failure of the kubeconfig that retrying does not fix: all but a file that is missing or cannot be read now.
 fn unusable(error: anyhow::Error) -> anyhow::Error {
     let may_pass = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| {
         use io::ErrorKind::{InvalidData, InvalidInput, IsADirectory, NotADirectory, PermissionDenied};

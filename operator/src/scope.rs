@@ -9,7 +9,7 @@ use weaver_api::names::dns_label;
 /// Most namespaces that may be named: each has four watches of its own.
 const MOST: usize = 100;
 
-/// The namespaces whose resources are looked after, and which may hold copies.
+/// The namespaces whose resources are reconciled, and which may have copies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Scope {
     #[default]

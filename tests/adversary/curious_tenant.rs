@@ -1,5 +1,5 @@
 //! A tenant who wants to know, or to say, what is none of its business: which namespaces exist, what others
-//! hold in them, and who is to believe it. It may create ConfigMapSyncs and an account of its own, and has no
+//! have in them, and whom it can mislead. It may create ConfigMapSyncs and an account of its own, and has no
 //! right elsewhere.
 
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn which_namespaces_exist_is_reported_by_no_status_in_any_state_of_the_sou
     }))
     .unwrap();
     world.secrets(&team).create(&PostParams::default(), &token).await.unwrap();
-    // Those of another tenant and of the cluster, and names of equal length that no one has.
+    // Those of another tenant and of the cluster, and names of equal length that do not exist.
     let neighbour = world.namespace("merger").await;
     let ghost = world.name("ghost");
     let closed = world.namespace("closed").await;
@@ -269,7 +269,7 @@ async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_names
     let begun = Instant::now();
     world.delete_sync(&team, "refused").await;
     assert!(begun.elapsed() < PROMPT);
-    // Nor where the namespace goes, which ends the patience at once.
+    // Nor while the namespace is being deleted, which ends the waiting at once.
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
     eventually_within(PROMPT, "the other one is gone too", || async {

@@ -30,7 +30,7 @@ fn padded(pad: &Value) -> Value {
     json!({"metadata": {"annotations": {"pad": pad}}})
 }
 
-/// One object, reached by the attacker at both versions, and by the administrator.
+/// One object, as the attacker accesses it at both versions, and as the administrator does.
 struct Attack {
     new: Api<DynamicObject>,
     old: Api<DynamicObject>,
@@ -67,7 +67,7 @@ impl Attack {
         MOST - "pad".len() - others.map(|(key, value)| key.len() + value.len()).sum::<usize>()
     }
 
-    /// The two commands, with this many bytes less than there is room for: what is stored stays what it is.
+    /// The two commands, with this many bytes less than the limit: the stored object stays as it is.
     async fn pads_and_strips(&self, less: usize) {
         let before = self.stored().await;
         let pad = "x".repeat(self.room().await - less);
@@ -87,8 +87,8 @@ impl Attack {
         assert_eq!(self.stored().await, before, "{less}");
     }
 
-    /// The object that is read at v1alpha1 while its annotations are full says more than v1alpha1 can show, and no one
-    /// takes that away there.
+    /// The object that is read at v1alpha1 while its annotations are full says more than v1alpha1 can show, and that
+    /// cannot be removed there.
     async fn takes_the_field(&self) {
         let before = self.stored().await;
         let pad = "x".repeat(self.room().await);

@@ -1,4 +1,4 @@
-//! A tenant whose account has too few rights, or who writes without end: no one else must pay for it.
+//! A tenant whose account has too few rights, or who writes without end: other tenants must not be affected.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -154,7 +154,7 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
             async move { drop(maps.create(&PostParams::default(), &giant(number)).await.unwrap()) }
         })
         .await;
-    // The watch tells of it after the giants.
+    // The watch reports it after the giants.
     let tampered = Patch::Merge(json!({"data": {"a": "tampered"}}));
     maps.patch("settings", &PatchParams::default(), &tampered).await.unwrap();
     world.holds(&foo, "settings", &[("a", "1")]).await;
@@ -168,7 +168,7 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
     for (way, memory) in [("events", by_events), ("a list", by_list)] {
         assert!(memory.peak < before + SLACK, "{before} MiB before, {memory:?} by {way}");
     }
-    // The list is longer than what is read of it, and the tenant is told why its changes are not seen.
+    // The list is longer than what is read of it, and the status says why its changes are not seen.
     let polled = world.condition(&team, "sync", "Authorized", "True", "Polled").await;
     assert!(polled.message.contains("MiB of metadata"), "{}", polled.message);
     world.finish().await;

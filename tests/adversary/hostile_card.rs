@@ -1,7 +1,7 @@
 //! Anyone who can write the FAT partition of a card, or what an editor leaves there.
 //!
 //! What such an owner may do by design: say in `weaver.toml` who may log in. What they may not: read what the card has
-//! taken over, reach files elsewhere, hold up the boot or write on a terminal.
+//! taken over, access files elsewhere, delay the boot or write on a terminal.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,7 +18,7 @@ const GOOD: &str = "hostname = \"raspi\"\n[k3s]\ntoken = \"K10hunter2::server:hu
 /// systemd gives it a minute; each of these is for a slow card, and this machine is none.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Puts something in the place of a file.
+/// Replaces a file by something else.
 type Put<'a> = &'a dyn Fn(&Card);
 
 /// A flashed card in a temporary directory.

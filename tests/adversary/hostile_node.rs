@@ -125,7 +125,7 @@ async fn a_node_gives_the_administrator_neither_commands_nor_findings_of_others_
         said.out.len()
     );
 
-    // A support bundle holds the same.
+    // A support bundle contains the same.
     let bundle = own.dir().join("bundle.tar");
     let mut command = weaver_on(&own, &["support-bundle", "--output", bundle.to_str().unwrap()]);
     command.env("DOCKER_HOST", "unix:///nonexistent").env_remove("WEAVER_REPORT");

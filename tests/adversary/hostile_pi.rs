@@ -18,7 +18,7 @@ struct Laptop {
 }
 
 impl Laptop {
-    /// The user's own context `work` leads to the shared server, with the credential of the user `me`.
+    /// The user's own context `work` is of the shared server, with the credential of the user `me`.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut laptop = Self { dir, admin: Value::Null };
@@ -93,7 +93,7 @@ impl Laptop {
         weaver_tests::cli::kubectl(self.dir.path(), kubeconfig, arguments)
     }
 
-    /// The user's own context leads where it did, with the same credential.
+    /// The user's own context has the same server and credential as before.
     fn is_untouched(&self, why: &str) {
         let config = self.path("config");
         let view = self

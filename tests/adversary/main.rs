@@ -1,5 +1,5 @@
 //! Named attackers on the real API server: each test is one attack, and says who tries it.
-//! docs/explanation/threat-model.md has the promise that each one is held against.
+//! docs/explanation/threat-model.md has the promise that each one checks.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -211,7 +211,7 @@ async fn is_occupied(port: &Port) {
     .await;
 }
 
-/// A server of the test's own, and the port of its webhook, which no one has asked anything yet.
+/// A server of the test's own, and the port of its webhook, which has had no request yet.
 async fn begin(protocol: &str) -> (OwnServer, Arc<Port>) {
     open_files::raise_limit();
     let own = OwnServer::start().await;

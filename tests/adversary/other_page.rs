@@ -8,7 +8,7 @@ use serde_json::json;
 use weaver_tests::ui::{Answer, Ui, confirmation};
 use weaver_tests::world::{World, eventually};
 
-/// What would run, load or send something, or leave the text that it stands in.
+/// What would run, load or send something, or leave the text that it is in.
 const EVIL: &str =
     "</code></pre></textarea><script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:x>";
 
@@ -30,7 +30,7 @@ fn is_sealed(answer: &Answer) {
     assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin");
 }
 
-/// Another user of this machine reaches the port, knows the paths, and tries what comes to mind.
+/// Another user of this machine connects to the port, knows the paths, and tries what comes to mind.
 #[tokio::test]
 async fn without_the_token_no_page_is_answered_and_the_address_works_once() {
     let mut ui = Ui::start(&[]).await;

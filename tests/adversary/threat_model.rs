@@ -1,5 +1,5 @@
-//! docs/explanation/threat-model.md and the tests hold each other: a promise without a test, and an attack that
-//! the page does not name, both fail here.
+//! docs/explanation/threat-model.md and the tests are checked against each other: a promise without a test, and an
+//! attack that the page does not name, both fail here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of the tests in these sources: each function whose attributes hold one that ends in `test`.
+/// Names of the tests in these sources: each function with an attribute that ends in `test`.
 fn tests(paths: &[PathBuf]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for path in paths {

@@ -68,7 +68,8 @@ async fn a_source_that_someone_marked_as_a_copy_is_neither_written_nor_deleted()
     }});
     let sources = world.config_maps(&team);
     let marked = sources.patch("settings", &PatchParams::default(), &Patch::Merge(&marks)).await.unwrap();
-    // Also where the sync drops its target, moves to another source, and goes.
+    // Also where the sync drops its target, moves to another source, and is
+    // deleted.
     world.grant(&team, &team, &weaver_tests::tenant::TARGET).await;
     let mut spec = world.spec(&team, &[&team]);
     world.sync(&team, "sync", spec.clone()).await;

@@ -48,7 +48,7 @@ fn assembled_again_after_a_kill_the_image_has_the_same_bytes() {
     }
     killpg(Pid::from_raw(first.id().cast_signed()), Signal::SIGKILL).unwrap();
     first.wait().unwrap();
-    // A child that was just being started holds the lock until it is gone, too.
+    // A child that was just being started has the lock until it is gone, too.
     while File::open(out).unwrap().try_lock().is_err() {
         assert!(Instant::now() < deadline, "a killed build keeps its lock");
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! The image as a file: what lies where, whose it is, and what must not be there.
+//! The image as a file: which files are where, who owns them, and what must not be there.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -128,7 +128,7 @@ fn no_secret_is_on_it() {
         let hash = line.split(':').nth(1).unwrap();
         assert!(hash.starts_with(['!', '*']), "an account with a password: {line}");
     }
-    // Written apart, so that this very file, were it on the card, would not count.
+    // Split, so that this very file, were it on the card, would not count.
     let marks = [
         ["-----BEGIN ", "PRIVATE KEY"],
         ["-----BEGIN EC ", "PRIVATE KEY"],

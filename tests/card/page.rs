@@ -65,7 +65,7 @@ fn who_looks_from_outside_sees_the_node_and_without_one_no_memory_is_taken() {
     assert!(first < Duration::from_millis(50), "{first:?}");
     assert!(own < 10 << 10, "{own} KiB");
 
-    // A user of its own, and root in its place, see nothing of ours but the page.
+    // Its own user, and root in its namespace, see nothing of ours but the page.
     let user = machine.run(&format!("stat -c %u /proc/{pid}")).unwrap();
     let others = machine.run("id -u root; id -u weaver; id -u weaver-webhook").unwrap();
     assert!(!others.lines().any(|other| other == user.trim()), "{user}");

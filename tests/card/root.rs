@@ -17,7 +17,7 @@ pub fn image() -> PathBuf {
     PathBuf::from(path)
 }
 
-/// The kernel that it says it has, by its name.
+/// The kernel of the image, by its name.
 pub fn kernel() -> DebianKernel {
     let image = image();
     let name = image.file_name().unwrap().to_string_lossy();

@@ -79,7 +79,7 @@ fn join_a_server() {
     page_works("docs/how-to/join-a-server.md", &[], "");
 }
 
-/// A laptop, and a Pi which it reaches by an `ssh` that runs the command here.
+/// A laptop, and a Pi behind an `ssh` that runs the command here.
 fn a_laptop_and_a_pi() -> String {
     let (programs, admin) = (given("WEAVER_TEST_BIN_DIR"), given("WEAVER_TEST_KUBECONFIG"));
     let (weaver, admin) = (programs.join("weaver"), admin.display());
@@ -98,7 +98,7 @@ END
     )
 }
 
-/// An image, its hash, and a card for `dd` in the place of the disk.
+/// An image, its hash, and a card for `dd` instead of the disk.
 fn an_image_and_a_card(version: &str, folder: &str) -> String {
     format!(
         "mkdir -p {folder}; printf 'an image' | xz > {folder}/config-weaver-{version}-arm64.img.xz

@@ -1,4 +1,4 @@
-//! Every page of the book is in its table of contents, and every link leads to a page and to a heading of it.
+//! Every page of the book is in its table of contents, and every link points to a page and to a heading of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

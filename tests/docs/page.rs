@@ -1,9 +1,9 @@
 //! A page of the book whose commands are typed as they are there: blocks marked `console run` and `sh run`.
 //!
 //! In a `console run` block a line that begins with `$ ` is a command, one with `> ` continues it, and the
-//! others are its output: `…` stands for anything in a line, or alone for any lines; ages and spaces do not
-//! count. Of a command without output, and of `sh run`, only the exit status counts: 0, or N in a block that is
-//! marked `run exit=N`. Words of a page, such as its namespaces, are others here.
+//! others are its output: `…` matches anything in a line, or alone any lines; ages and spaces do not count. Of a
+//! command without output, and of `sh run`, only the exit status counts: 0, or N in a block that is marked `run
+//! exit=N`. Words of a page, such as its namespaces, are others here.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -213,7 +213,7 @@ pub fn page_works(path: &str, namespaces: &[&str], before: &str) {
     }
 }
 
-/// The page works with these words in the place of its own, as the administrator of this server.
+/// The page works with these words instead of its own, as the administrator of this server.
 pub fn page_works_on(kubeconfig: &Path, path: &str, words: &[(&str, &str)], before: &str) {
     let words: Vec<_> = words.iter().map(|(old, new)| (*old, (*new).to_owned())).collect();
     if let Some(wrong) = typed(path, &words, before, kubeconfig) {

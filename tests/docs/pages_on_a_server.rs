@@ -27,7 +27,7 @@ mod own_server {
     }
 
     /// `weaver crd install --service`, while the webhook of that Service runs on this machine with the
-    /// certificate that it makes, and `weaver status`, while the operator leads.
+    /// certificate that it makes, and `weaver status`, while the operator is the leader.
     fn with_a_webhook() -> String {
         let port = ports::disposable().unwrap();
         format!(

@@ -104,7 +104,7 @@ fn typed(command: &str) -> String {
         _ if command.starts_with("skopeo ") => {
             command.replace("docker://docker.io/library/nginx:alpine", "docker-daemon:nginx:alpine")
         }
-        // The ingress controller may come up after what it leads to.
+        // The ingress controller may come up after its backends.
         _ if command.starts_with("curl ") => {
             let patient =
                 command.replacen("curl", "curl --fail --retry 60 --retry-delay 1 --retry-all-errors", 1);

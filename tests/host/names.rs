@@ -21,7 +21,7 @@ mod own_server {
     use weaver_tests::world::given;
 
     struct Scene {
-        /// Ends the server when it goes.
+        /// Ends the server when it is dropped.
         _server: Arc<Mutex<Server>>,
         systemd: Systemd,
         port: u16,
@@ -201,7 +201,7 @@ mod own_server {
         assert_eq!(scene.codes(), Vec::<String>::new());
     }
 
-    /// Each combination of asked for, served and used has its verdict on either side, and its cure.
+    /// Each combination of asked for, served and used has its verdict on either side, and its remedy.
     #[test]
     fn asked_served_and_used() {
         let scene = Scene::start(&["asked-served-used.test", "asked-served.test"]);
@@ -230,7 +230,7 @@ mod own_server {
         let (code, said) = scene.repair(&[]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
         assert_eq!(on_the_laptop(), ["fine", "fine", "fine", "T-01"]);
-        // What is used and nothing else is to be asked for.
+        // The name that is only used must be configured.
         scene.drop_in("91-used.test.yaml", "tls-san+: [\"used.test\"]\n");
         assert_eq!(scene.repair(&[]).0, Some(0));
         assert_eq!(on_the_laptop(), ["fine"; 4]);

@@ -126,7 +126,7 @@ mod own_server {
         assert!(metrics.value("weaver_node_operator_token_expiry_timestamp_seconds") > 1_700_000_000);
 
         let agent_report = agent.file("report.json");
-        // An agent that is started again tells nothing twice.
+        // An agent that is started again reports nothing twice.
         agent.stop();
         fs::remove_file(agent_report).unwrap();
         let agent = scene.run(&["--metrics", &address]);

@@ -10,7 +10,7 @@ use weaver_tests::agent::{Agent, finding};
 use weaver_tests::k3d::K3d;
 use weaver_tests::world::given;
 
-/// By which every cluster here is to be reached.
+/// The name of every cluster here.
 const NAME: &str = "raspi.test";
 
 struct Scene {

@@ -21,10 +21,10 @@ mod own_server {
     use weaver_tests::world::given;
 
     struct Scene {
-        /// Ends the server when it goes.
+        /// Ends the server when it is dropped.
         _server: Arc<Mutex<Server>>,
         systemd: Systemd,
-        /// The program in place.
+        /// The installed program.
         k3s: PathBuf,
         /// What it says of itself.
         version: String,
@@ -120,7 +120,7 @@ mod own_server {
             answer["gitVersion"].as_str().unwrap().to_owned()
         }
 
-        /// Waits until the new program is in place and, since it never gets ready, is proven in vain.
+        /// Waits until the new program is installed and, since it never gets ready, its proof fails.
         fn is_in_vain(&self) {
             until("the new program is started", || {
                 let calls = fs::read_to_string(self.file("calls")).unwrap_or_default();
@@ -306,7 +306,7 @@ mod own_server {
             assert!(want.iter().all(|want| said.contains(want)), "{said}");
             assert!(said.ends_with("Nothing was changed.\n"), "{said}");
         }
-        // Closed, and so out of reach.
+        // Closed, and so unreachable.
         let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let next = scene.another("").1;
         let unreachable = format!("--releases http://{nowhere}");
@@ -321,7 +321,7 @@ mod own_server {
         ] {
             assert!(said.contains(want), "{said}");
         }
-        // The release's list tells a file that was changed on its way.
+        // The release's checksums reveal a file that was changed in transit.
         let mut file = File::options().append(true).open(&program).unwrap();
         file.write_all(b"x").unwrap();
         let (code, said) = scene.node(&["upgrade", "--k3s", &place]);

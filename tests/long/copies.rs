@@ -60,7 +60,7 @@ impl<'a> Copies<'a> {
         uids
     }
 
-    /// What holds after each fault.
+    /// What must be true after each fault.
     pub async fn survive(&self, alone: &mut OwnOperator) {
         assert_eq!(self.uids().await, self.uids, "a copy was deleted on the way");
         assert!(!alone.operator.has_ended(), "{}", alone.operator.log());

@@ -1,4 +1,4 @@
-//! Many targets: one tenant's failures do not hold up another, and what is outdated is not written to the end.
+//! Many targets: one tenant's failures do not delay another, and what is outdated is not written to the end.
 
 use serde_json::json;
 use weaver_tests::tenant::TARGET;

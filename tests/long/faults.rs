@@ -37,7 +37,7 @@ async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
     }
     copies.edit_arrives("cut").await;
     wire.slow_down(Duration::ZERO);
-    // No one is told that nothing comes any more.
+    // The connections stall without an error.
     wire.freeze();
     copies.edit_arrives("frozen").await;
     copies.survive(&mut alone).await;
@@ -96,7 +96,7 @@ fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
         "message": format!("the test says {reason}"),
     });
-    // A watch that has begun already is told so by an event.
+    // A watch that has begun already gets it as an event.
     let (code, body) = match fault {
         Fault::Expired => (200, json!({"type": "ERROR", "object": status})),
         _ => (code, status),
@@ -155,7 +155,7 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
         let value = format!("round {round}");
         let written = writes().await;
         copies.edit(&value).await;
-        // Counted when a fan-out ends; so the last target tells that it has begun.
+        // Counted when a fan-out ends; so the last target shows that it has begun.
         let last = world.config_maps(&copies.targets[TARGETS / 4]);
         eventually("the fan-out has begun", || async {
             let now = last.get("settings").await.unwrap().data.unwrap_or_default();
@@ -220,7 +220,7 @@ async fn own_server_a_selector_may_match_five_thousand_namespaces() {
     let targets = world.namespaces("to", SELECTED).await;
     world.config_map(&team, "settings", &[("a", "1")]).await;
     let mut spec = world.spec(&team, &[]);
-    // The tenant's own too, where the source stands and is not copied onto itself.
+    // The tenant's own too, where the source is and is not copied onto itself.
     spec["targets"] = json!({"selector": world.selector()});
     world.sync(&team, "sync", spec).await;
     let begun = Instant::now();

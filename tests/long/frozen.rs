@@ -52,7 +52,7 @@ impl Streams {
     }
 }
 
-/// What is done, and arrives, while the watch that tells of it is silent.
+/// Changes that still take effect while the watch for them is silent.
 async fn happens(world: &World, (team, foo): (&str, &str), kind: &str, selects: &str) {
     match (kind, selects) {
         ("configmapsyncs", _) => {

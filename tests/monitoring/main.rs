@@ -1,4 +1,5 @@
-//! Alerts, dashboard and their pages, held against what the programs tell.
+//! Alerts, dashboard and their pages, checked against the metrics of the
+//! programs.
 
 #![allow(
     clippy::expect_used,

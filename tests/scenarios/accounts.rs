@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use weaver_tests::person::{User, refusal};
 use weaver_tests::world::{World, eventually};
 
-/// Objects of one of our kinds, at a version, as this person reaches them.
+/// Objects of one of our kinds, at a version, with the client of this user.
 fn objects(client: &Client, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(weaver_api::GROUP, version, kind);
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))

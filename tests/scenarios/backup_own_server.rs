@@ -33,7 +33,7 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     alone.own.server.stop().unwrap();
     copy(&data, &backup);
     alone.own.server.restart_after_stop().unwrap();
-    // All of this is going to be undone; and the server's count of changes goes far beyond that of the backup.
+    // All of this is going to be undone; and the server's resource version gets far beyond that of the backup.
     for value in 2..200 {
         world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
     }
@@ -80,14 +80,14 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     spec["targets"]["selector"] = json!({"matchLabels": {"chosen": "yes"}});
     world.sync(&team, "sync", spec).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    // Selected only when the right is there: no one tells of a right, and a look without it is believed for minutes.
+    // Selected only when the right is there: no watch reports a new right, and a denied review is cached for minutes.
     world.mark_namespace(&new, json!({"labels": {"chosen": "yes"}})).await;
     world.holds(&new, "settings", &[("a", "3")]).await;
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
     world.finish().await;
 }
 
-/// A node whose k3s is the server: the directory that holds all of it stands for `/`.
+/// A node whose k3s is the server: its directory is used as `/`.
 struct Node {
     root: PathBuf,
 }

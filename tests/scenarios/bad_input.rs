@@ -118,7 +118,7 @@ async fn a_condition_that_cannot_be_read_blinds_no_one() {
 async fn a_copy_that_would_be_too_large_is_reported_and_the_one_before_stays() {
     let world = World::new("too-large").await;
     let (team, foo) = world.synced().await;
-    // As much as a ConfigMap holds,
+    // As much as a ConfigMap may have,
     let large = "x".repeat(1_000_000);
     world.config_map(&team, "settings", &[("a", &large)]).await;
     world.holds(&foo, "settings", &[("a", &large)]).await;

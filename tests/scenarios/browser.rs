@@ -13,8 +13,8 @@ use weaver_tests::ui::Ui;
 use weaver_tests::world::{World, eventually, given};
 
 /// Every page with real data, in light, dark and at the width of a phone: nothing in the console, nothing
-/// that axe-core finds, nothing wider than the screen, everything within reach of the keyboard; and each can
-/// be read without JavaScript.
+/// that axe-core finds, nothing wider than the screen, everything accessible by keyboard; and each can be read without
+/// JavaScript.
 #[tokio::test]
 async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
     let world = World::new("browser-pages").await;
@@ -111,8 +111,8 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
 const COVERED: &str = "return [...document.querySelectorAll('.matrix tbody th')]
     .some((one) => getComputedStyle(one).position === 'sticky' && one.offsetWidth > window.innerWidth / 3)";
 
-/// The longest names that the API server takes, without a place where a line would break: of a sync, its source and its
-/// account, which is also the name that is returned.
+/// The longest names that the API server takes, without a position where a line would break: of a sync, its source and
+/// its account, which is also the name that is returned.
 async fn long_names(world: &World, team: &str, target: &str) -> String {
     let long = "a".repeat(253);
     let mut spec = world.spec(team, &[target]);
@@ -150,7 +150,7 @@ async fn another_page(html: String) -> String {
     another_page_at("127.0.0.1:0", html).await
 }
 
-/// The same at this address and port, where it tells each that asks for changes that there are some.
+/// The same at this address and port, where it answers each request for changes that there are some.
 async fn another_page_at(at: &str, html: String) -> String {
     let listener = TcpListener::bind(at).await.unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());

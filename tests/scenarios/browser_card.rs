@@ -30,8 +30,8 @@ async fn publish(root: &Path) {
 }
 
 /// In light, in dark and at the width of a phone: nothing in the console, nothing that axe-core finds,
-/// nothing wider than the screen, everything within reach of the keyboard; a change is seen, and it can be
-/// read without JavaScript.
+/// nothing wider than the screen, everything accessible by keyboard; a change is seen, and it can be read without
+/// JavaScript.
 #[tokio::test]
 async fn the_cards_page_is_fit_for_eyes_keyboards_and_screen_readers_and_follows_the_node() {
     let root = tempfile::tempdir().unwrap();

@@ -115,7 +115,7 @@ async fn what_does_not_become_ready_is_undone_and_why_is_said() {
     let said = apply(&["--wait"], &[manifest(&team, "sync", &next)]).await;
     assert!(said.done, "{said:?}");
 
-    // One that did not exist before goes again.
+    // One that did not exist before is deleted again.
     let new = manifest(&team, "new", &spec);
     let said = apply(&["--wait=1", "--rollback-on-failure"], std::slice::from_ref(&new)).await;
     assert!(!said.done && said.err.contains("it did not exist before and was deleted again"), "{said:?}");

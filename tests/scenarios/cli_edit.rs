@@ -129,7 +129,7 @@ async fn a_text_meets_what_someone_else_changed_while_it_was_open() {
     assert!(said.done, "{said:?}");
     let both = spec(&world, &home).await;
     assert!(both.dry_run && both.resync_seconds == 900);
-    // The same field: theirs stands, ours is kept.
+    // The same field: theirs stays in the cluster, ours is kept in the file.
     let change = "sed -i 's/resyncSeconds: 900/resyncSeconds: 1000/' \"$1\"";
     let theirs = other(r#"{"spec":{"resyncSeconds":1100}}"#);
     let said = edit(&directory, &home, &format!("{theirs}; {change}")).await;

@@ -1,4 +1,4 @@
-//! What stays on a terminal while someone looks: a table that is drawn in its place, and the status.
+//! What stays on a terminal while someone looks: a table that is redrawn in place, and the status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -50,7 +50,7 @@ async fn a_token_is_applied_waited_for_and_its_secret_left_behind_unseen() {
     let spec = world.service_tokens(&team).get("robot").await.unwrap().spec.spec.unwrap();
     assert_eq!(spec.tokens[0].service_account.as_ref().unwrap().name.as_deref(), Some("robot"));
 
-    // Meanwhile the Secret held no token; the operator puts one there again.
+    // Meanwhile the Secret had no token; the operator writes one again.
     world.tokens_that(&team, "robot", "are back", |tokens| tokens.contains_key("token")).await;
     let said = weaver(&["token", "delete", "robot", "-n", &team, "--orphan"]).await;
     assert!(said.done && said.out.ends_with("robot deleted, the objects that it made stay\n"), "{said:?}");

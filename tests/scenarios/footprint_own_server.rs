@@ -1,10 +1,10 @@
-//! What no one copies costs the operator nothing.
+//! Objects that are not copied cost the operator nothing.
 
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::memory::Memory;
 use weaver_tests::tenant::TARGET;
 
-/// Of memory that comes and goes with what an operator does, MiB.
+/// Fluctuation of the memory of a working operator, MiB.
 const SLACK: f64 = 8.0;
 
 /// Upstream keeps each `ConfigMap` of the cluster in memory, under a limit of 128 MiB that kills it when there are too

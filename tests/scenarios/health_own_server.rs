@@ -42,7 +42,7 @@ async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
     assert_eq!(loops[0], "keeping the lease");
     assert_eq!(loops[1..5], watches);
     assert_eq!(loops[5..], ["housekeeping"]);
-    // Anyone who asks learns of no one.
+    // The report names no tenant.
     let names = report.to_string();
     assert!(!names.contains(&world.name("team")) && !names.contains("settings"), "{names}");
 

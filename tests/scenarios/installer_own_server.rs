@@ -107,12 +107,12 @@ async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_polic
         let name = crd.metadata.name.unwrap();
         assert!(definitions(&own).get_opt(&name).await.unwrap().is_none(), "{name}");
     }
-    // Who may name an account waits for no one.
+    // The admission policies are installed whatever else fails.
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(own.client.clone());
     policies.get(accounts::NAME).await.unwrap();
     own.webhook.start();
     own.install().await.unwrap();
-    // A dead webhook keeps no one from putting it back.
+    // A dead webhook does not prevent restoring it.
     own.webhook.kill();
     policies.delete(accounts::NAME, &DeleteParams::default()).await.unwrap();
     own.install().await.unwrap_err();

@@ -92,7 +92,7 @@ fn kubectl_reaches_the_server_by_a_served_name() {
 #[test]
 fn kubectl_verifies_another_served_name_where_the_file_says_so() {
     let laptop = Laptop::new();
-    // An address that kubectl reaches, under a name that only the certificate knows.
+    // An address that kubectl can connect to, under a name that only the certificate knows.
     laptop.exported(&["127.0.0.1", "--tls-server-name", SERVED, "--context", "pi", "--output", "pi.yaml"]);
     let pi = laptop.path("pi.yaml");
     assert_eq!(laptop.view(&pi)["clusters"][0]["cluster"]["tls-server-name"], SERVED);
@@ -104,7 +104,7 @@ fn kubectl_verifies_another_served_name_where_the_file_says_so() {
 fn a_name_that_is_not_served_is_refused_and_not_added() {
     let laptop = Laptop::new();
     for _ in 0..2 {
-        // The second time tells whether the first has had it added to the certificate.
+        // The second time shows whether the first had it added to the certificate.
         let output = laptop.export(&["weaver.tost", "--output", "pi.yaml"]);
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(10), "{words}");

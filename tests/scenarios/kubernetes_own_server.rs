@@ -45,7 +45,7 @@ fn versions(own: &OwnServer) -> BTreeMap<String, String> {
     list["items"].as_array().unwrap().iter().map(version).collect()
 }
 
-/// What a pod of this Deployment is to be.
+/// Pod template of this Deployment.
 async fn template(own: &OwnServer, name: &str) -> PodSpec {
     let deployments: Api<Deployment> = Api::namespaced(own.client.clone(), NAMESPACE);
     deployments.get(name).await.unwrap().spec.unwrap().template.spec.unwrap()
@@ -216,7 +216,7 @@ async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_a
     let status = world.syncs(&team).get("sync").await.unwrap().status.unwrap();
     let refused = status.targets.iter().find(|target| target.namespace == beyond).unwrap();
     assert_eq!(refused.reason, "NotServed", "{refused:?}");
-    // All of this world, of which two are served; the other one holds the source.
+    // All of this world, of which two are served; the other one has the source.
     let mut spec = world.spec(&team, &[]);
     spec["targets"] = json!({"selector": world.selector()});
     world.sync(&team, "sync", spec).await;

@@ -55,7 +55,7 @@ async fn says(operator: &Operator, words: &str) {
         .await;
 }
 
-/// A tenant whose `settings` are copied to `foo`; each edit is copied by who leads.
+/// A tenant whose `settings` are copied to `foo`; each edit is copied by the leader.
 async fn copied(world: &World) -> (String, String) {
     let (team, foo) = world.synced().await;
     (team, foo)
@@ -162,7 +162,8 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
     let audit = alone.own.audit();
     let made = targets.iter().map(|target| audit.requests(target, "create")).sum::<usize>();
-    // What was under way when it was stopped may have been answered to no one, and be tried by the other.
+    // What was under way when it was stopped may have been done without its answer being read, and be tried by the
+    // other.
     assert!((TARGETS..=TARGETS + UNDER_WAY).contains(&made), "{made} creates for {TARGETS} copies");
     let writers = audit::writers_with_late(&audit, UNDER_WAY);
     assert_eq!(writers.len(), 2, "{writers:#?}");

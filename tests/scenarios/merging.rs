@@ -150,7 +150,7 @@ async fn sources_that_are_selected_make_one_copy_in_the_order_of_their_names() {
     world.sync(&team, "sync", spec.clone()).await;
     world.lacks(&foo, "bundle").await;
 
-    // From all of them to a copy of each: the merged one goes.
+    // From all of them to a copy of each: the merged one is deleted.
     share(&world, &src, "a", json!("true")).await;
     world.holds(&foo, "bundle", &[("ca.crt", "a\n")]).await;
     let mut each = spec;

@@ -15,8 +15,8 @@ use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;
 
-/// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, puts someone's own
-/// object in the place of whatever is there.
+/// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, replaces whatever is there by
+/// someone's own object.
 fn intruder(client: Client, method: Method, target: Arc<OnceLock<String>>, done: Arc<AtomicBool>) -> Hook {
     Arc::new(move |seen, path| {
         let (client, target, done) = (client.clone(), target.clone(), done.clone());
@@ -152,7 +152,8 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
     world.revoke(&foo).await;
     let namespaces: Api<Namespace> = Api::all(alone.own.client.clone());
     namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
-    // What Kubernetes' controller does in a namespace that goes, in an order it may choose, without the wait.
+    // What Kubernetes' controller does in a namespace that is being deleted, in an order it may choose, without the
+    // wait.
     world.delete_account(&team).await;
     world.delete_sync(&team, "sync").await;
     assert!(alone.operator.log().contains(
@@ -180,7 +181,7 @@ async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and
     // The patience of operators in tests is 5 s, counted from when it sees the deletion.
     assert!(deleted.elapsed() > Duration::from_secs(4), "{}", alone.operator.log());
     world.lacks(&foo, "settings").await;
-    // It keeps its marks, by which it is found later.
+    // It keeps its ownership labels, by which it is found later.
     let left = world.config_maps(&bar).get("settings").await.unwrap();
     assert!(left.metadata.labels.unwrap().contains_key(SYNC_UID_LABEL));
     let log = alone.operator.log();

@@ -10,7 +10,7 @@ async fn status(world: &World, team: &str) -> ConfigMapSyncStatus {
     world.syncs(team).get("sync").await.unwrap().status.unwrap_or_default()
 }
 
-/// Waits until so many targets are asked for, and hold the copy.
+/// Waits until so many targets are wanted, and have the copy.
 async fn synced(world: &World, team: &str, targets: i32) {
     eventually(&format!("{targets} targets are synced"), || async {
         let counts = status(world, team).await.counts.unwrap_or_default();
@@ -86,7 +86,7 @@ async fn a_pattern_reaches_no_further_than_the_accounts_rights_and_what_namespac
     let reported = status(&world, &team).await;
     assert_eq!(reported.counts.unwrap().desired, 1);
     assert!(!serde_json::to_string(&reported).unwrap().contains(&hidden), "{reported:?}");
-    // One right is enough to be told what else is missing.
+    // With one right the status says what else is missing.
     world.grant(&team, &hidden, &["get"]).await;
     let authorized = world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
     assert!(authorized.message.contains(&hidden), "{}", authorized.message);

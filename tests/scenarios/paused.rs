@@ -1,4 +1,4 @@
-//! A resource that is to be left alone for a while.
+//! A resource that is paused for a while.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn one_that_someone_paused_says_why_and_continues_where_it_was() {
     world.syncs(&team).patch("sync", &params, &Patch::Merge(pause(Value::Null))).await.unwrap();
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    // Deleted while it is paused it goes at once, and leaves its copies.
+    // Deleted while it is paused it is released at once, and leaves its copies.
     world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
     world.condition(&team, "sync", "Paused", "True", "ByHand").await;
     world.delete_sync(&team, "sync").await;
@@ -108,7 +108,7 @@ async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
     let (bar, baz) = (world.target(&team, "bar").await, world.target(&team, "baz").await);
     let foreign = world.config_map(&baz, "settings", &[("theirs", "1")]).await;
     let before = world.config_maps(&foo).get("settings").await.unwrap();
-    // One to be created, one where something else stands, and no more the first.
+    // One to be created, one where another object exists, and the first no longer.
     let mut spec = world.spec(&team, &[&bar, &baz]);
     spec["dryRun"] = json!(true);
     world.sync(&team, "sync", spec.clone()).await;

@@ -14,8 +14,8 @@ use weaver_tests::cli::{Said, ended, weaver_on};
 use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
 
-/// Writes that reached the proxy, but for those by which the operator lives: its lease, tokens of accounts, questions
-/// about rights, events and statuses.
+/// Writes that the proxy saw, except the operator's own: its lease, tokens of accounts, questions about rights, events
+/// and statuses.
 type Writes = Arc<Mutex<Vec<String>>>;
 
 fn recorded(writes: &Writes) -> Hook {

@@ -56,7 +56,7 @@ enum Cause {
     /// That it starts where there is no lease.
     FirstStart,
     NewSync,
-    /// One that stands still and continues, twice, so that the same is reported twice.
+    /// One that is stopped and continued, twice, so that the same is reported twice.
     Again,
     NewToken,
     NewResource,

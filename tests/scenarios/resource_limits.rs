@@ -50,7 +50,7 @@ async fn a_role_that_grants_more_than_the_account_has_is_refused_by_the_api_serv
         objects(&world, RBAC, "RoleBinding", "rolebindings", &foo).get_opt("all").await.unwrap().is_none()
     );
 
-    // What the account holds there, it may grant there.
+    // The rights that the account has there, it may grant there.
     let less =
         Patch::Merge(json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]}));
     roles.patch("it", &PatchParams::default(), &less).await.unwrap();
@@ -108,7 +108,7 @@ async fn missing_rights_are_named_with_a_role_for_that_kind() {
     for name in ["a", "b"] {
         shows(&copies, name, "/spec/policyTypes/0", &json!("Ingress")).await;
     }
-    // One that is deleted stays a copy, or goes, as the spec says.
+    // The copy of a deleted one stays, or is deleted, as the spec says.
     spec["sourceDeletionPolicy"] = json!("Delete");
     sync(&world, &team, "sync", spec).await;
     sources.delete("b", &DeleteParams::default()).await.unwrap();

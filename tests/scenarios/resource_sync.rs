@@ -74,7 +74,7 @@ async fn each_kind_is_copied_followed_and_removed_by_the_tenants_account_alone()
         let (sources, copies) =
             (objects(&world, version, kind, plural, &team), objects(&world, version, kind, plural, &foo));
         eventually(&format!("the copy of {kind} is gone"), || async {
-            // Claims are held by a controller until it looks.
+            // Claims keep a controller's finalizer until it has checked them.
             let there = copies.get_opt("it").await.unwrap();
             let left = there.filter(|copy| copy.metadata.deletion_timestamp.is_none());
             left.map_or(Ok(()), |copy| Err(copy.metadata.finalizers))

@@ -1,4 +1,4 @@
-//! Namespaces that are selected by their labels, that come and go, and that let no one in.
+//! Namespaces that are selected by their labels, that are created and deleted, and that accept no copies.
 
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ async fn a_tenant_learns_nothing_of_a_selected_namespace_in_which_it_has_no_righ
     let reported = status(&world, &team).await;
     assert_eq!(reported.counts.unwrap().desired, 1);
     assert!(!serde_json::to_string(&reported).unwrap().contains(&hidden), "{reported:?}");
-    // One right is enough to be told what else is missing.
+    // With one right the status says what else is missing.
     world.grant(&team, &hidden, &["get"]).await;
     let authorized = world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
     assert!(authorized.message.contains(&hidden), "{}", authorized.message);
@@ -143,7 +143,7 @@ async fn a_namespace_says_to_whom_it_offers_copies_of_its_objects() {
         world.mark_namespace(&common, json!({"annotations": {"weaver.example.com/offer-to": names}})).await;
     };
     offer(json!("none")).await;
-    // Named in no annotation, and without a right there: that must not be told from one that is named.
+    // Named in no annotation, and without a right there: that must look the same as one that is named.
     let hidden = world.namespace("hidden").await;
     let mut spec = world.spec(&team, &[&foo, &bar, &hidden]);
     spec["source"]["namespace"] = common.clone().into();
@@ -172,7 +172,7 @@ async fn a_namespace_says_to_whom_it_offers_copies_of_its_objects() {
     offer(json!(format!("another, {foo}"))).await;
     are([(&foo, "Synced"), (&bar, "NotOffered"), (&hidden, "Forbidden")]).await;
     assert!(absent(&bar).await);
-    // What is there stays, and nothing new goes out.
+    // Existing copies stay, and no new one is written.
     offer(json!(format!("{bar},{hidden}"))).await;
     are([(&foo, "NotOffered"), (&bar, "Synced"), (&hidden, "Forbidden")]).await;
     // When the second edit is at bar, the pass with the first has ended.
@@ -239,7 +239,7 @@ async fn one_watch_does_for_all_namespaces_where_the_account_may() {
     // It sees what happens there,
     world.config_maps(&targets[1]).delete("settings", &DeleteParams::default()).await.unwrap();
     world.holds(&targets[1], "settings", &[("a", "1")]).await;
-    // and where it is refused, one per namespace takes its place.
+    // and where it is refused, one per namespace replaces it.
     for target in &targets {
         world.grant(&team, target, &TARGET).await;
     }

@@ -72,7 +72,7 @@ async fn each_key_holds_a_token_of_its_account_for_its_audience() {
 async fn one_token_is_minted_again_and_the_other_stays_to_the_byte() {
     let world = World::new("token-cases").await;
     let (team, first) = two_tokens(&world).await;
-    // A key that is missing, one that holds something else, one that holds another's token.
+    // A key that is missing, one with another value, one with another's token.
     let another = world.service_token(&team, "other", &[("x", "courier")]);
     world.robot(&team, "courier").await;
     world.grant_writer(&team, "other").await;
@@ -170,7 +170,7 @@ async fn deleting_the_secret_revokes_its_tokens_and_makes_another() {
         world.tokens_that(&team, "tokens", "are new", |now| now.len() == 2 && now["a"] != before["a"]).await;
     world.is_revoked(&before["a"]).await;
     assert_eq!(world.user_of(&now["a"]).await, Some(user(&team, "robot")));
-    // And with the resource all of it goes.
+    // And with the resource all of it is deleted.
     world.service_tokens(&team).delete("tokens", &DeleteParams::default()).await.unwrap();
     // A garbage collector that was just started learns of our kinds at its next look, each half a minute.
     eventually_within(Duration::from_secs(90), "the Secret is gone", || async {

@@ -1,4 +1,4 @@
-//! What a copy is called, and which keys it holds.
+//! What a copy is called, and which keys it has.
 
 use std::collections::BTreeMap;
 

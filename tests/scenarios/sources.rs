@@ -42,7 +42,7 @@ async fn status(world: &World, team: &str) -> ConfigMapSyncStatus {
     world.syncs(team).get("sync").await.unwrap().status.unwrap_or_default()
 }
 
-/// Waits until so many sources are in place in so many targets.
+/// Waits until so many sources are synced in so many targets.
 async fn synced(world: &World, team: &str, sources: i32, targets: i32) {
     eventually(&format!("{sources} sources are in {targets} targets"), || async {
         let counts = status(world, team).await.counts.unwrap_or_default();

@@ -59,7 +59,7 @@ fn policies(world: &World, namespace: &str) -> Api<NetworkPolicy> {
     Api::namespaced(world.client.clone(), namespace)
 }
 
-/// A policy of the team, which is to be copied; `port` is what it is about.
+/// A policy of the team, to be copied; `port` is what it is about.
 async fn put(world: &World, team: &str, name: &str, port: u16) {
     let policies = policies(world, team);
     let version = policies.get_opt(name).await.unwrap().and_then(|policy| policy.metadata.resource_version);
@@ -143,7 +143,7 @@ async fn a_controller_for_another_kind_acts_as_its_tenant_and_survives_what_is_t
     grant(&world, &team, &foo, &ALL).await;
     holds(&world, &foo, "late", 90).await;
 
-    // The account goes, and its tokens with it; one of the same name comes.
+    // The account is deleted, and its tokens with it; one of the same name is created.
     world.delete_account(&team).await;
     let gone = format!("{account} does not exist");
     let mut port = 100;
@@ -160,7 +160,7 @@ async fn a_controller_for_another_kind_acts_as_its_tenant_and_survives_what_is_t
         holds(&world, target, "closed", 443).await;
     }
 
-    // What is gone at its source goes everywhere.
+    // What is deleted at its source is deleted everywhere.
     policies(&world, &team).delete("closed", &DeleteParams::default()).await.unwrap();
     for target in [&foo, &bar] {
         eventually("the copy is gone", || async {

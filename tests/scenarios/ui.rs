@@ -83,7 +83,7 @@ async fn the_overview_says_what_doctor_says_and_an_error_is_explained() {
     );
     assert!(!answer.body.contains("<script>alert"), "{answer:?}");
     assert_eq!(ui.post("explain", "other=field").await.status, 400);
-    // Whatever is wrong with an address, the menu leads on.
+    // Whatever is wrong with an address, the menu still works.
     for (path, status) in [
         ("syncs?row=-1", 400),
         ("accounts?row=x", 400),

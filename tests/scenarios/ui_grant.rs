@@ -31,7 +31,7 @@ fn roles(verbs: &[&str]) -> Value {
     json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": verbs}])
 }
 
-/// Those who are trusted with both verbs may grant more than they hold; the API server agrees.
+/// Those who are trusted with both verbs may grant more than they have; the API server agrees.
 #[tokio::test]
 async fn who_may_escalate_and_bind_grants_without_holding_the_rights() {
     let world = World::new("ui-escalate").await;
@@ -89,7 +89,7 @@ async fn a_retry_that_is_refused_is_not_said_to_be_a_grant_in_part() {
     world.finish().await;
 }
 
-/// The account holds every right, and the operator may not act as it: the page says the one thing that is missing.
+/// The account has every right, and the operator may not act as it: the page says the one thing that is missing.
 #[tokio::test]
 async fn where_only_the_operators_own_right_is_missing_the_page_says_so_and_grants_it() {
     let world = World::new("ui-minting").await;

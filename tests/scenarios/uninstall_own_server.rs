@@ -127,7 +127,8 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
     let cluster = Cluster::start("uninstall-keep").await;
     let (copy, theirs) = (cluster.copy().await, cluster.theirs().await);
     let token = cluster.world.tokens(&cluster.team, "tokens").await;
-    // First nothing is written: not in a dry run, not where no one can be asked, not while an agent would put it back.
+    // First nothing is written: not in a dry run, not without a terminal to ask on, not while an agent would put
+    // it back.
     let before = settled_state(&cluster).await;
     let said = cluster.done(&["uninstall", "--dry-run"]).await;
     for words in [
@@ -233,7 +234,7 @@ async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more(
     world.config_maps(&cluster.foo).patch("theirs", &params, &Patch::Merge(&marks)).await.unwrap();
     let theirs = cluster.theirs().await;
     let kept = world.config_maps(&bar).get("settings").await.unwrap();
-    // Someone else holds one of them too.
+    // One of them has another finalizer too.
     let held = |finalizers| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
     let both = held(json!(["weaver.example.com/cleanup", "example.com/theirs"]));
     world.syncs(&cluster.team).patch("stays", &params, &both).await.unwrap();

@@ -11,7 +11,8 @@ use weaver_tests::world::{World, eventually};
 
 const UPSTREAM: &str = "configmapsync.io/finalizer";
 
-/// What upstream has left: its definition, a resource with its finalizer, and its marks on source and copies.
+/// What upstream has left: its definition, a resource with its finalizer, and its ownership labels on source and
+/// copies.
 struct Upstream {
     alone: OwnOperator,
     world: World,
@@ -62,7 +63,7 @@ fn old(own: &OwnServer, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(own.client.clone(), namespace, &ApiResource::erase::<v1alpha1::ConfigMapSync>(&()))
 }
 
-/// As upstream marks: on targets and on the source.
+/// As upstream labels: targets and the source.
 async fn mark(world: &World, namespace: &str, name: &str, owner: &str) {
     let marks = json!({"metadata": {
         "annotations": {"configmapsync.io/owner-name": "sync", "configmapsync.io/owner-namespace": owner},
@@ -112,7 +113,7 @@ async fn upstreams_marks_count_only_where_its_resource_points() {
     mark(&world, &stray, "settings", &team).await;
     let before = world.config_maps(&stray).get("settings").await.unwrap();
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    // Named later, when upstream's finalizer is gone: now the marks prove nothing any more.
+    // Named later, when upstream's finalizer is gone: now the ownership labels prove nothing any more.
     eventually("the take-over is done", || async {
         let finalizers = world.syncs(&team).get("sync").await.unwrap().metadata.finalizers;
         if finalizers.iter().flatten().any(|name| name == UPSTREAM) { Err(finalizers) } else { Ok(()) }

@@ -2,7 +2,7 @@
 //! server converts.
 //!
 //! No kubelet and no network of a cluster are here. What they would do is done by hand: the certificate is put
-//! where the pod has it mounted, and the Service leads to a process on this machine.
+//! where the pod has it mounted, and the Service points to a process on this machine.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -23,10 +23,10 @@ pub struct Scene {
     pub server: Server,
     /// The program of the webhook.
     pub webhook: PathBuf,
-    /// A directory that goes with the server.
+    /// A directory that is deleted with the server.
     pub dir: TempDir,
     webhook_port: u16,
-    /// Where the agent reaches the server.
+    /// Address of the server for the agent.
     address: SocketAddr,
     kubeconfig: PathBuf,
 }
@@ -42,7 +42,7 @@ impl Scene {
         Self { server, webhook, dir, webhook_port, address, kubeconfig }
     }
 
-    /// Has the agent reach the server at this address, which leads to it.
+    /// Makes the agent connect to the server through this address, which forwards to it.
     pub fn lead_through(&mut self, address: SocketAddr) {
         let own = fs::read_to_string(self.server.kubeconfig()).unwrap();
         let led = own.replace(&format!(":{}", self.server.port()), &format!(":{}", address.port()));

@@ -14,7 +14,8 @@ use crate::proxy::{Hooks, Proxy};
 use crate::wire::Link;
 use crate::world::{World, eventually, given};
 
-/// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy or over a wire.
+/// A disposable server with our definitions and RBAC, and an operator that connects to it through a proxy or over a
+/// wire.
 pub struct OwnOperator {
     /// The server, not through the proxy.
     pub own: OwnServer,
@@ -158,7 +159,7 @@ impl OwnOperator {
         Self::by(proxy.cluster(), own, flags, Some(proxy)).await
     }
 
-    /// Starts everything, with an operator that reaches the server, TLS and all, over a wire.
+    /// Starts everything, with an operator that connects to the server, TLS included, over a wire.
     pub async fn behind_wire(flags: &[&str]) -> (Self, Link) {
         let own = installed().await;
         let wire = Link::start(own.server.port()).await;
@@ -178,7 +179,7 @@ impl OwnOperator {
         self.operator = Operator::start(self.own.dir(), "operator", self.operator.flags.clone());
     }
 
-    /// Starts another operator next to the first, which reaches the server by itself, and not through the proxy.
+    /// Starts another operator next to the first, which connects to the server directly, not through the proxy.
     pub async fn another_operator(&self, name: &str, flags: &[&str]) -> Operator {
         let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
         let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();

@@ -86,7 +86,7 @@ fn text_after(log: &Path, start: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Checks the log for a world with these namespaces, of which `tenants` hold ConfigMapSyncs:
+/// Checks the log for a world with these namespaces, of which `tenants` have ConfigMapSyncs:
 /// 1. the operator's own account never asked for a ConfigMap or a Secret, anywhere;
 /// 2. each such request of the operator's program in this world was made by an account of one of its tenants;
 /// 3. each that was for all namespaces at once was made by an account that tenants have, in whichever world;
@@ -137,8 +137,8 @@ fn requests_in(events: &[Value], namespace: &str, verb: &str) -> usize {
     events.iter().filter(of_interest).count()
 }
 
-/// The operators of this server that have changed anything, in the order of their first writes. Their leases are apart,
-/// and so is what changes nothing: a token that was minted, a question about rights.
+/// The operators of this server that have changed anything, in the order of their first writes. Their leases are left
+/// out, and so is what changes nothing: a token that was minted, a question about rights.
 ///
 /// One that wrote after another had begun to is a failure: two have written at once.
 #[must_use]
@@ -146,7 +146,7 @@ pub fn writers_in_turn(audit: &Audit) -> Vec<String> {
     writers_with_late(audit, 0)
 }
 
-/// The same, where one was stopped with so many writes under way: these reach the API server when it wakes.
+/// The same, where one was stopped with so many writes under way: these arrive at the API server when it wakes.
 #[must_use]
 pub fn writers_with_late(audit: &Audit, under_way: usize) -> Vec<String> {
     let mut late = 0;
@@ -182,7 +182,7 @@ fn is_operators_program(event: &Value) -> bool {
     event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
 }
 
-/// No line of a program's log after its byte `start` holds anything that looks like a token of a `ServiceAccount`.
+/// No line of a program's log after its byte `start` contains anything that looks like a token of a `ServiceAccount`.
 pub fn holds_no_token(log: &Path, start: u64) {
     let text = text_after(log, start).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Headless Chromium, led by `WebDriver`: Debian's `chromium` and `chromium-driver`.
+//! Headless Chromium, driven by `WebDriver`: Debian's `chromium` and `chromium-driver`.
 //!
 //! What a page shows, and whether it can be read, reached by keyboard and used without JavaScript, is asked
 //! of the browser itself; what is wrong for people with other eyes or none is found by axe-core.
@@ -172,7 +172,7 @@ impl Browser {
     }
 
     /// Clicks a link or a button of this text, as a mouse would; waits until there is one, and for the page
-    /// that it leads to.
+    /// that it opens.
     pub async fn click(&self, text: &str) {
         let path = format!("//*[self::a or self::button][normalize-space()=\"{text}\"]");
         let parameters = json!({"using": "xpath", "value": path});
@@ -371,7 +371,7 @@ fn clear() {
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // As the page says it of the last seconds: in the line of a state, of a condition and of an event.
+        // As the page shows the last seconds: in the line of a state, of a condition and of an event.
         let age = line.strip_suffix(" now").filter(|line| line.starts_with("Not ready "));
         let line = age.map_or_else(|| line.replace("\tnow", "\t0 s ago"), |age| format!("{age} 0 s ago"));
         let line = line.strip_prefix("now ").map_or_else(|| line.clone(), |event| format!("0 s ago {event}"));

@@ -43,7 +43,7 @@ impl Said {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// It failed, said nothing but why, and that holds these words.
+    /// It failed, said nothing but why, and the reason contains these words.
     pub fn refused(&self, words: &str) {
         assert!(!self.done && self.out.is_empty() && self.err.contains(words), "{words:?}: {self:?}");
     }

@@ -30,7 +30,7 @@ pub struct Shown {
     pub port: Option<u16>,
     /// The names that it was created with.
     pub names: Vec<String>,
-    /// This machine as the container reaches it.
+    /// Address of this machine for the container.
     pub gateway: &'static str,
     pub ca: PathBuf,
     pub kubeconfig: PathBuf,
@@ -131,7 +131,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Shown>>) -> std::io::Result<
         stream
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")?;
         while now() == shown {
-            // Writing tells whether someone still listens.
+            // Writing shows whether the client still listens.
             stream.write_all(b"\n")?;
             std::thread::park_timeout(Duration::from_millis(50));
         }

@@ -20,7 +20,7 @@ struct Scope {
     file: PathBuf,
     children: BTreeSet<String>,
     items: BTreeSet<String>,
-    /// Local name, and the path that it stands for.
+    /// Local name, and the path that it means.
     imports: BTreeMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     /// Paths that its code uses.

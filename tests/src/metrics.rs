@@ -60,7 +60,7 @@ impl Metrics {
         Self(text.clone())
     }
 
-    /// One series, by its name and labels as they are written; 0 where it is not told.
+    /// One series, by its name and labels as they are written; 0 if it is not exported.
     #[must_use]
     pub fn value(&self, series: &str) -> u64 {
         self.0.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()).unwrap_or_default()
@@ -72,7 +72,7 @@ impl Metrics {
         self.series(counter).map(|(_, value)| value).sum()
     }
 
-    /// Requests to the API server by method, `watch` apart.
+    /// Requests to the API server by method, `watch` counted separately.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let mut by_method = BTreeMap::new();

@@ -80,7 +80,7 @@ pub fn panels(dashboard: &Value) -> Vec<(String, String)> {
     expressions.collect()
 }
 
-/// What an operator tells that has had every answer to every request.
+/// Metrics of an operator that has had every answer to every request.
 #[must_use]
 pub fn operator_page() -> String {
     let metrics = Metrics::default();
@@ -108,7 +108,7 @@ fn zero(values: &[&'static str]) -> Vec<(&'static str, i64)> {
     values.iter().map(|value| (*value, 0)).collect()
 }
 
-/// What a node agent tells that has found everything.
+/// Metrics of a node agent that has found everything.
 #[must_use]
 pub fn agent_page() -> String {
     let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];

@@ -9,7 +9,7 @@ use crate::alone::Operator;
 use crate::exposition::{Sample, samples};
 use crate::promtool::fires;
 
-/// Fired by who leads, and whether; scenario `alerts_own_server`, as are the next three.
+/// Fired by the leader, or by its absence; scenario `alerts_own_server`, as are the next three.
 pub const LEADING: [&str; 3] = ["WeaverNoLeader", "WeaverPaused", "WeaverTwoLeaders"];
 
 /// Fired by what tenants do.
@@ -75,7 +75,7 @@ impl Observer {
         }
     }
 
-    /// Waits until this one fires. As in Prometheus, of each series counts what has come since it was first told.
+    /// Waits until this one fires. As in Prometheus, each series counts from its first sample on.
     pub async fn comes(&mut self, alert: &'static str, reported: impl AsyncFn() -> Vec<Sample>) {
         assert!(self.alerts.contains(&alert), "{alert} is none of this scenario's");
         let begun = Instant::now();

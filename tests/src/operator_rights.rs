@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::rbac::{Right, granted};
 use crate::world::{World, eventually};
 
-/// Grants the operator all of them but `missing`, and waits until the API server goes by it.
+/// Grants the operator all of them but `missing`, and waits until the API server applies it.
 pub async fn grant_all_but(world: &World, missing: Option<&Right>) {
     let rights = granted();
     let rules = |of_cluster: bool| -> Value {

@@ -71,7 +71,7 @@ impl OwnServer {
         Self { client, server, webhook, dir }
     }
 
-    /// A directory that goes with the server.
+    /// A directory that is deleted with the server.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -126,7 +126,7 @@ impl OwnServer {
         Cluster { server: Some(format!("https://{address}")), ..cluster }
     }
 
-    /// The kubeconfig of the operator's own account, by which it reaches the server this way.
+    /// The kubeconfig of the operator's own account, with which it connects to the server this way.
     pub async fn operator_kubeconfig(&self, way: Cluster) -> Kubeconfig {
         let (namespace, account) = (weaver_api::OPERATOR_NAMESPACE, weaver_api::OPERATOR_ACCOUNT);
         let mut kubeconfig = self.kubeconfig_of(namespace, account).await;
@@ -158,7 +158,7 @@ impl OwnServer {
 }
 
 impl Webhook {
-    /// Where the installer says it is.
+    /// Its address for the installer.
     #[must_use]
     pub fn address(&self) -> installer::Webhook {
         installer::Webhook {

@@ -1,6 +1,6 @@
-//! People other than the administrator: one with a token of their own, who reaches the API server through a
-//! proxy, since the administrator's client certificate cannot be handed on by a plain HTTP proxy; and one with
-//! a name and a group, whom the administrator speaks for.
+//! Users other than the administrator: one with a token of their own, who connects to the API server through a proxy,
+//! since a plain HTTP proxy cannot pass on the administrator's client certificate; and one with a name and a group,
+//! whom the administrator impersonates.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,9 @@ use crate::world::{World, given};
 
 /// Someone whom the cluster knows by name and by one group.
 pub struct User {
-    /// The name, which no one else has.
+    /// The name, which no other user has.
     pub name: String,
-    /// The group, of which no one else is.
+    /// The group, with no other member.
     pub group: String,
     pub client: Client,
 }

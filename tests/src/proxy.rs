@@ -1,9 +1,9 @@
 //! A proxy in front of an API server that lets a test act between a look and a write.
 //!
 //! The operator is pointed at it by its kubeconfig, and speaks TLS and HTTP/2 with it, as with an API server; requests
-//! keep the operator's own credentials. Before a request is handed on, the test's hook is awaited, so whatever it does
+//! keep the operator's own credentials. Before a request is passed on, the test's hook is awaited, so whatever it does
 //! happens *before* the server sees the request and *after* the operator decided to send it. Another hook is awaited
-//! before an answer is handed back, and the rest of an answer can be held up for good.
+//! before an answer is handed back, and the rest of an answer can be blocked for good.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -97,7 +97,7 @@ impl Proxy {
             while let Ok((stream, _)) = listener.accept().await {
                 let (server, hooks, tls) = (server.clone(), hooks.clone(), tls.clone());
                 connections.spawn(async move {
-                    // A client that does not trust us is told so by its own TLS.
+                    // A client that does not trust us gets the error from its own TLS.
                     let Ok(stream) = tls.accept(stream).await else { return };
                     let service = service_fn(move |request| forward(server.clone(), hooks.clone(), request));
                     // A client that goes away ends its connection; that is no failure of the proxy.
@@ -110,7 +110,7 @@ impl Proxy {
         Self { address, certificate, _task: task }
     }
 
-    /// The cluster of a kubeconfig that leads through it.
+    /// The cluster of a kubeconfig for connections through it.
     #[must_use]
     pub fn cluster(&self) -> Cluster {
         Cluster {
@@ -121,7 +121,7 @@ impl Proxy {
     }
 }
 
-/// A certificate for the loopback address that no one else has signed.
+/// A certificate for the loopback address that is self-signed.
 fn identity() -> (TlsAcceptor, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();

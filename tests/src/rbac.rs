@@ -58,7 +58,7 @@ fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<Right> {
 }
 
 impl Right {
-    /// Does this one allow what an event of the audit log tells of?
+    /// Does this rule allow the request of an audit event?
     #[must_use]
     pub fn covers(&self, event: &Value) -> bool {
         let asked = &event["objectRef"];

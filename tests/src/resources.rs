@@ -84,7 +84,7 @@ pub async fn delete(world: &World, team: &str, name: &str) {
     .await;
 }
 
-/// Waits until the object has this value at this place.
+/// Waits until the object has this value at this pointer.
 pub async fn shows(
     objects: &Api<DynamicObject>,
     name: &str,

@@ -117,14 +117,14 @@ impl World {
         self.tokens(team, name).await
     }
 
-    /// What the Secret holds now; nothing, where there is none.
+    /// Tokens that are now in the Secret; empty if there is none.
     pub async fn tokens(&self, team: &str, secret: &str) -> Tokens {
         let secret = self.secrets(team).get_opt(secret).await.unwrap();
         let data = secret.and_then(|secret| secret.data).unwrap_or_default();
         data.into_iter().map(|(key, value)| (key, String::from_utf8(value.0).unwrap())).collect()
     }
 
-    /// Waits until the Secret holds tokens that are so.
+    /// Waits until the tokens in the Secret satisfy the condition.
     pub async fn tokens_that(
         &self,
         team: &str,

@@ -1,4 +1,4 @@
-//! `weaver ui` as it runs, and a client of its pages that says exactly what it is told to.
+//! `weaver ui` as it runs, and a client of its pages that sends exactly the given requests.
 
 use std::fmt::Write as _;
 
@@ -133,7 +133,7 @@ impl Ui {
         answer.body
     }
 
-    /// Waits until a page holds these words.
+    /// Waits until a page contains these words.
     pub async fn shows(&self, path: &str, words: &str) -> String {
         eventually(&format!("{path} shows {words:?}"), || async {
             let page = self.page(path).await;

@@ -71,7 +71,7 @@ impl Link {
         self.state.cut.send_replace(self.state.connections.load(Ordering::SeqCst));
     }
 
-    /// Nothing passes any more on the connections that there are, and none of their ends is told.
+    /// Existing connections stall, without notice to either end.
     pub fn freeze(&self) {
         self.state.frozen.store(self.state.connections.load(Ordering::SeqCst), Ordering::SeqCst);
     }

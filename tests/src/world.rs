@@ -177,7 +177,7 @@ impl World {
         self.secrets(namespace).create(&PostParams::default(), &secret).await.unwrap()
     }
 
-    /// Waits until `namespace` holds a `Secret` with type and data of this one.
+    /// Waits until `namespace` has a `Secret` with type and data of this one.
     pub async fn holds_secret(&self, namespace: &str, name: &str, like: &Secret) {
         let secrets = self.secrets(namespace);
         eventually(&format!("{namespace}/{name} holds a Secret of type {:?}", like.type_), || async {
@@ -209,7 +209,7 @@ impl World {
         self.old_syncs(namespace).patch(name, &params, &Patch::Apply(&object)).await.unwrap()
     }
 
-    /// Waits until `namespace` holds a `ConfigMap` with exactly this data.
+    /// Waits until `namespace` has a `ConfigMap` with exactly this data.
     pub async fn holds(&self, namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
         let maps = self.config_maps(namespace);
         eventually(&format!("{namespace}/{name} holds {data:?}"), || async {
@@ -221,7 +221,7 @@ impl World {
         .await
     }
 
-    /// Waits until `namespace` holds no such `ConfigMap`.
+    /// Waits until `namespace` has no such `ConfigMap`.
     pub async fn lacks(&self, namespace: &str, name: &str) {
         let maps = self.config_maps(namespace);
         eventually(&format!("{namespace}/{name} is gone"), || async {

@@ -8,10 +8,10 @@ use weaver_client::call::conversion_failed;
 use weaver_diagnostics::finding::{Code, Finding};
 
 pub const PATIENCE: Duration = Duration::from_secs(15);
-/// Resources that are looked at.
+/// The most resources that are checked.
 pub const MOST: u32 = 1000;
 
-/// The answer in time, or what is to be said of there being none.
+/// The answer in time, or a finding that says why there is none.
 pub async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
     asked_for(PATIENCE, what, call).await
 }
@@ -24,7 +24,7 @@ pub async fn asked_for<T>(
 ) -> Result<T, Box<Finding>> {
     let bad = |code, why: String| Box::new(Finding::new(code, format!("{what}: {why}")));
     match timeout(patience, call).await {
-        // It was reached a moment ago: an API server that takes long is slow, and not broken.
+        // It answered a moment ago: an API server that takes long is slow, and not broken.
         Err(_) => Err(bad(Code::ApiServerSlow, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),

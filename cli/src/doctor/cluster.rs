@@ -1,6 +1,6 @@
 //! What runs in the cluster: our kinds, their conversion, our admission policies, the operator.
 //!
-//! With the rights of the user; what these do not show is said to be unknown.
+//! With the rights of the user; what these do not show is reported as unknown.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn definitions(client: &Client) -> Vec<Finding> {
     findings
 }
 
-/// Wherever it has objects converted is the right place.
+/// The definition's own address counts as right, whatever it is.
 fn webhook(installed: Option<&CustomResourceDefinition>) -> Webhook {
     let client = installed.and_then(|found| found.spec.conversion.clone()?.webhook?.client_config);
     let client = client.unwrap_or_default();
@@ -80,12 +80,12 @@ fn webhook(installed: Option<&CustomResourceDefinition>) -> Webhook {
     }
 }
 
-/// Has one object converted, which is not kept.
+/// Has one object converted without storing it.
 async fn conversion(client: &Client) -> Finding {
     let old = ApiResource::erase::<v1alpha1::ConfigMapSync>(&());
     // The context's own may not be there.
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
-    // Without an account, so that no one has to have the right to name one.
+    // Without an account, so that no right to name one is needed.
     let spec = json!({"serviceAccount": {}, "testNum": 1});
     let object = DynamicObject::new("weaver-doctor", &old).data(json!({"spec": spec}));
     let params = PostParams { dry_run: true, ..PostParams::default() };
@@ -114,7 +114,7 @@ async fn minting(client: &Client) -> Option<Finding> {
             "the operator may mint tokens of every ServiceAccount in the cluster, not only of those that \
              tenants allowed",
         )),
-        // Who may not ask about others has nothing to mend here either.
+        // A user who may not ask about others has nothing to fix here either.
         _ => None,
     }
 }

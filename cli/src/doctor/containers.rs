@@ -1,4 +1,4 @@
-//! The servers of k3d on this machine, by the container engine: which of them do not run, and what their logs say.
+//! The servers of k3d on this machine, by the container engine: which of them do not run, and what their logs contain.
 //!
 //! Only reads: nothing is started. Without an engine, or without a container of k3d, nothing is reported.
 
@@ -42,7 +42,7 @@ async fn asked(docker_host: Option<&str>, is_bad: bool) -> Result<Vec<Finding>, 
     Ok(findings)
 }
 
-/// Of one that was stopped, or has come up after some tries, a word is worth it where something does not work.
+/// A server that was stopped, or needed several attempts to start, is reported only where something does not work.
 fn worth_it(finding: Finding, is_bad: bool) -> Option<Finding> {
     match finding.code {
         // `k3d cluster stop` leaves them so.

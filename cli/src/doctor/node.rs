@@ -1,4 +1,4 @@
-//! What the agent of this machine says: of host and names by a check of now, of its gate by its last report.
+//! The state of this machine's agent: host and names by a check now, the gate by its last report.
 
 use std::fs::TryLockError;
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::seen::{LocatedFinding, Location};
 struct AgentReport {
     gate: String,
     reason: String,
-    /// There, its agent opens no gate and installs nothing.
+    /// On such a node, its agent opens no gate and installs nothing.
     #[serde(default)]
     joins: bool,
     findings: Vec<Finding>,
-    /// What no check of now can say.
+    /// What a check now cannot find out.
     #[serde(default)]
     agent_only: Vec<Code>,
     definitions: Definitions,
@@ -29,7 +29,7 @@ struct AgentReport {
 #[derive(Deserialize)]
 struct Definitions {
     installed: bool,
-    /// The API server was too slow to tell.
+    /// The API server was too slow to answer.
     #[serde(default)]
     unanswered: bool,
     reason: String,
@@ -38,10 +38,10 @@ struct Definitions {
 /// Characters of a reason that are shown.
 const LONGEST: usize = 400;
 
-/// What an agent holds next to its report.
+/// The lock that an agent holds next to its report.
 const LOCK: &str = "agent.lock";
 
-/// What was so while an agent lived.
+/// Findings that were only true while an agent ran.
 const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted];
 
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
@@ -70,7 +70,7 @@ pub fn report(
             if is_of_this_machine(named, path) {
                 return of_report(report, check(), is_held(&path.with_file_name(LOCK)), path);
             }
-            // It was brought from another machine, whose owner decides what it says.
+            // The report was copied from another machine, whose owner controls its content.
             let place = Place::file(path.display().to_string());
             let findings = report.findings.iter().filter_map(|finding| {
                 let seen = finding.evidence.iter().map(|evidence| evidence.saw.as_str());
@@ -83,15 +83,15 @@ pub fn report(
     }
 }
 
-/// Is the report that of an agent of this machine? A file that was named may come from another one, with a lock
-/// next to it; that an agent holds the lock cannot be brought along.
+/// Is the report that of an agent of this machine? A file that the user named may come from another one, with a lock
+/// file next to it; only a running agent holds that lock.
 fn is_of_this_machine(named: Option<&Path>, path: &Path) -> bool {
     let lock = path.with_file_name(LOCK);
     if named.is_some() { is_held(&lock) } else { lock.exists() }
 }
 
-/// The name of the node in the cluster that the report at `named`, or at `usual`, is of; `None` where it is of another
-/// machine, whose owner decides what it says.
+/// The name of the node in the cluster that the report at `named`, or at `usual`, is about; `None` where it is of
+/// another machine, whose owner controls its content.
 pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -102,7 +102,7 @@ pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
     serde_json::from_slice::<Named>(&text).ok()?.node
 }
 
-/// A check of now; the report is as old as the last change.
+/// A check now; the report is as old as the last change.
 pub fn check() -> Option<Vec<Finding>> {
     #[derive(Deserialize)]
     struct CheckOutput {
@@ -114,13 +114,13 @@ pub fn check() -> Option<Vec<Finding>> {
     Some(serde_json::from_slice::<CheckOutput>(&output.stdout).ok()?.findings)
 }
 
-/// Whether an agent lives: its lock ends with it, and the file does not.
+/// Whether an agent runs: its lock ends with it, and the file does not.
 fn is_held(lock: &Path) -> bool {
     std::fs::File::open(lock)
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Whether a finding says that things take long.
+/// Whether a finding reports slowness.
 fn is_slow(finding: &Finding) -> bool {
     matches!(finding.code, Code::ApiServerSlow | Code::NodeOverloaded) && finding.severity() == Severity::Warn
 }
@@ -162,7 +162,7 @@ fn of_report(
         let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
         let finding = Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut");
         let is_slow = findings.iter().any(is_slow);
-        // On a node that is busy, and after a start, it is on its way.
+        // On a busy node, and after a start, it takes a while.
         let finding = if is_slow || is_new { finding.milder(Severity::Warn) } else { finding };
         let wait =
             || Remedy::new("wait for its first check, which takes seconds").command("sudo weaver doctor");
@@ -281,7 +281,7 @@ mod tests {
             [Code::NameStale, Code::UserDataFault, Code::UnderVoltage, Code::OperatorNotStarted],
             "no one runs"
         );
-        // A file that was brought along may have a lock next to it that no one holds.
+        // A copied file may have a lock file next to it that no process holds.
         let brought = report(Some(&path), Path::new("/nowhere"), now);
         assert!(brought.iter().all(|seen| seen.finding.message.contains("of this report")), "{brought:?}");
         assert_eq!(name(Some(&path), Path::new("/nowhere")), None);

@@ -1,7 +1,7 @@
-//! Pods whose image cannot be pulled or does not run here, and why: by what the kubelet says in their status, else by
-//! its last event, else by the last words of the container.
+//! Pods whose image cannot be pulled or does not run here, and why: by what the kubelet reports in their status, else
+//! by their last event, else by the container's last message.
 //!
-//! What a pod says is its owner's to choose: it is only ever recognised as a matter of images, and quoted.
+//! The owner of a pod controls its messages: they are only ever recognised as a problem with images, and quoted.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use weaver_diagnostics::recognise::Recogniser;
 
 use super::ask::{MOST, asked};
 
-/// What a kubelet says of a container whose image is not there.
+/// The kubelet's reasons for a container whose image is not there.
 const NOT_PULLED: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -34,9 +34,9 @@ const OF_IMAGES: [Code; 8] = [
     Code::RegistryAccessDenied,
     Code::RegistryCertificateUntrusted,
 ];
-/// With what a container ends whose program is for another processor.
+/// Exit code of a container whose program is for another processor.
 const NO_SUCH_FORMAT: i32 = 255;
-/// Pods of which more is asked, and that are named in one finding.
+/// The most pods for which more is requested, and which one finding names.
 const ASKED: usize = 5;
 /// Characters of what is quoted.
 const LONGEST: usize = 1_000;
@@ -47,18 +47,18 @@ struct Stuck {
     namespace: String,
     pod: String,
     container: String,
-    /// The kubelet's word for it.
+    /// The kubelet's reason.
     reason: String,
     message: String,
 }
 
-/// What keeps pods from their images.
+/// Findings on pods that cannot get their images.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let api: Api<Pod> = Api::all(client.clone());
     let params = ListParams::default().limit(MOST).fields("status.phase!=Succeeded,status.phase!=Failed");
     let pods = match asked("listing pods", api.list(&params)).await {
         Ok(pods) => pods.items,
-        // A tenant may not, and needs it for nothing; an API server without pods has none that wait.
+        // A tenant may not list pods, and does not need to; an API server without pods has none that wait.
         Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {
             return Vec::new();
         }
@@ -109,7 +109,7 @@ fn not_pulled(pod: &Pod) -> Vec<Stuck> {
     waiting.collect()
 }
 
-/// Its containers that end at once as those do whose image is for another processor.
+/// Its containers that end at once with the exit code of an image for another processor.
 fn of_other_format(pod: &Pod) -> Vec<Stuck> {
     let ended = statuses(pod).filter_map(|container| {
         let waits = container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
@@ -120,7 +120,7 @@ fn of_other_format(pod: &Pod) -> Vec<Stuck> {
     ended.collect()
 }
 
-/// Why the last pull failed. A kubelet that waits before the next one may say no more than that.
+/// Why the last pull failed. A kubelet that waits before the next pull may report only that it waits.
 async fn last_event(client: &Client, one: &Stuck) -> Option<String> {
     let api: Api<Event> = Api::namespaced(client.clone(), &one.namespace);
     let fields = format!("involvedObject.name={},reason=Failed", one.pod);
@@ -130,7 +130,7 @@ async fn last_event(client: &Client, one: &Stuck) -> Option<String> {
     messages.rfind(|message| message.starts_with("Failed to pull image"))
 }
 
-/// What the container said when it ended.
+/// The container's last message before it ended.
 async fn last_message(client: &Client, one: &Stuck) -> Option<String> {
     let api: Api<Pod> = Api::namespaced(client.clone(), &one.namespace);
     let container = Some(one.container.clone());

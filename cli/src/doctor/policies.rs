@@ -8,14 +8,14 @@ use weaver_installer::{accounts, deletions, nodes};
 
 use super::ask::asked;
 
-/// A policy, and what it is when it is not there, or lets someone pass.
+/// A policy, and the finding when it is missing, or lets someone pass.
 struct WatchedPolicy {
     guard: Guard,
     missing: Code,
     changed: Code,
 }
 
-/// All of them. One that does not parse is left out; a test keeps that from being built.
+/// All of them. One that does not parse is left out; a test ensures that there is none.
 fn watched() -> Vec<WatchedPolicy> {
     let accounts = accounts::built_in().map(|guard| WatchedPolicy {
         guard,
@@ -35,7 +35,7 @@ fn watched() -> Vec<WatchedPolicy> {
     [accounts, nodes, deletions].into_iter().flatten().collect()
 }
 
-/// Looks at each; who may not look at one may look at none.
+/// Checks each; a user who may not read one may read none.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(unanswered) = judge(client, &mut findings).await {

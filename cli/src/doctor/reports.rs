@@ -1,10 +1,10 @@
-//! What the agents of all nodes report in the cluster: a laptop sees what is wrong on a board that it cannot
-//! reach otherwise.
+//! What the agents of all nodes report in the cluster: a laptop sees what is wrong on a board that it cannot connect
+//! to.
 //!
-//! A node writes its report with the certificate of its kubelet, so anyone who has broken into it decides what
-//! the report says. Guarantees: title, remedy and commands of a finding are those of our own catalogue, and no
-//! finding is worse than its code can be; the node's texts are quoted and cut, as evidence. A report that
-//! cannot be read hides no other.
+//! A node writes its report with the certificate of its kubelet, so anyone who has broken into it controls what the
+//! report says. Guarantees: title, remedy and commands of a finding are those of our own catalogue, and no finding is
+//! worse than its code can be; the node's texts are quoted and truncated, as evidence. A report that cannot be read
+//! hides no other.
 
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
@@ -23,7 +23,7 @@ const SHOWN: usize = 10;
 const QUOTED: usize = 4;
 const LONGEST: usize = 300;
 
-/// What is known bad or worth a look, of every node but the one whose agent was asked itself.
+/// What is bad or worth a look, on every node but the one whose agent was checked directly.
 pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<LocatedFinding> {
     let reports: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
     let params = ListParams::default().limit(MOST);
@@ -32,7 +32,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<LocatedF
             let others = list.iter().filter(|report| Some(report.name_any()) != asked_itself);
             others.flat_map(|report| of_node(&report.name_any(), report.0.as_ref().ok())).collect()
         }
-        // A tenant may not, and needs it for nothing; a missing definition is reported by itself.
+        // A tenant may not read them, and does not need to; a missing definition is reported by itself.
         Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {
             Vec::new()
         }
@@ -41,7 +41,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<LocatedF
     findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 
-/// The findings of a node; `None` stands for a report that is not understood.
+/// The findings of a node; `None` means a report that is not understood.
 pub fn of_node(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let place = Place::file(format!("NodeReport {node}"));
     let not_shown =
@@ -80,14 +80,14 @@ pub fn of_node(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
 fn severity(severity: api::Severity) -> Option<Severity> {
     match severity {
         api::Severity::Warn => Some(Severity::Warn),
-        // As bad as the code is here.
+        // With the severity that the code has here.
         api::Severity::Fail | api::Severity::Other => Some(Severity::Fail),
         api::Severity::Ok | api::Severity::Unknown => None,
     }
 }
 
-/// Can an agent report this of its own host? The other codes are about the cluster, a laptop or a file, and what helps
-/// there changes the cluster: a node does not choose what an administrator is told to type.
+/// Can an agent report this of its own host? The other codes are about the cluster, a laptop or a file, and their
+/// remedies change the cluster: a node must not choose which commands an administrator is shown.
 fn is_of_a_host(code: Code) -> bool {
     let of_a_host = matches!(
         code.row().category,
@@ -113,7 +113,7 @@ pub fn reported<'a>(
     let message = format!("on the node {node}, as its agent reports: {}", code.title());
     let mut finding = Finding::new(code, message).milder(severity);
     if code == Code::RebootNeeded {
-        // That another machine wants a reboot must not end this program as if this one did.
+        // A reboot of another machine must not set the exit status of this program.
         finding = finding.milder(Severity::Warn);
     }
     if finding.severity() <= Severity::Unknown || !is_of_a_host(code) {
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(of(vec![bad("N-00", "all is lost"), bad("T-00", "x")]), []);
         let [finding] = &of(vec![bad("H-10", "x")])[..] else { panic!() };
         assert_eq!(finding.severity(), Severity::Warn);
-        // What helps against these changes the cluster.
+        // The remedy of these changes the cluster.
         for code in ["A-04", "A-06", "A-07", "C-01", "K-05"] {
             let [finding] = &of(vec![bad(code, "x")])[..] else { panic!() };
             assert_eq!(finding.code, Code::NodeReportNotShown);

@@ -1,4 +1,4 @@
-//! What tenants asked for, and how it is: resources of both kinds that someone should look at.
+//! What tenants requested, and its state: resources of both kinds that need attention.
 
 use std::fmt::Debug;
 
@@ -16,18 +16,18 @@ use super::ask::{MOST, asked};
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
-/// Resources that are named each; of more there is a count.
+/// Resources that are named individually; beyond that there is a count.
 const NAMED: usize = 10;
-/// Characters of what one says of itself.
+/// The most characters of a resource's own message.
 const LONGEST: usize = 300;
 
-/// A kind of which tenants make resources.
+/// A kind that tenants create.
 trait Asked:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
 {
     /// Short name, for kubectl.
     const SHORT: &'static str;
-    /// What tells more of one that is not ready.
+    /// The command that shows more about a resource that is not ready.
     const MORE: &'static str;
 
     /// The generation that its status is about, and its conditions; `None` without a status.
@@ -61,7 +61,7 @@ impl Asked for ServiceToken {
     }
 }
 
-/// Those that are not as they should be, in all namespaces or in one.
+/// Those that need attention, in all namespaces or in one.
 pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     let mut findings = of_kind::<ConfigMapSync>(client, namespace).await;
     findings.extend(of_kind::<ResourceSync>(client, namespace).await);
@@ -114,7 +114,7 @@ fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
 fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
     let place = Place::file(format!("{} {namespace}/{name}", K::kind(&())));
-    // On its way out it has a generation more, which no status will ever show.
+    // While it is being deleted it has one more generation, which no status will ever show.
     if resource.meta().deletion_timestamp.is_some() {
         return None;
     }
@@ -135,7 +135,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     if ready.status == "True" || paused {
         return None;
     }
-    // Anyone who may write the status decides what it says.
+    // Anyone who may write the status controls this text.
     let said = format!("({}) {}", ready.reason, ready.message.lines().next().unwrap_or_default());
     let message = format!("{namespace}/{name} is not ready");
     let remedy = Remedy::new("read its conditions and follow their remedy")
@@ -147,7 +147,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     )
 }
 
-/// When its spec was last written, as far as its managers tell.
+/// When its spec was last written, according to its managed fields.
 fn changed_at(meta: &ObjectMeta) -> Option<Timestamp> {
     let managed = meta.managed_fields.iter().flatten();
     let of_spec = managed.filter(|entry| entry.subresource.is_none()).filter_map(|entry| entry.time.as_ref());

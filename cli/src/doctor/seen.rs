@@ -1,9 +1,9 @@
-//! A finding, and whose it is.
+//! A finding, and the machine or party that it belongs to.
 
 use serde::Serialize;
 use weaver_diagnostics::finding::{Finding, Severity};
 
-/// Where a thing was seen, and so whose it is.
+/// Where a finding was made, and so who is responsible for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
@@ -18,7 +18,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Whose it is, as a sentence ends with it.
+    /// Who is responsible, as the end of a sentence.
     pub fn place(self) -> &'static str {
         match self {
             Self::Here => "on this machine",

@@ -1,4 +1,4 @@
-//! What was seen, for a user and for a program.
+//! The findings, for a user and for a program.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub fn text(seen: &[LocatedFinding]) -> anyhow::Result<()> {
     document(&out).map(|_| ())
 }
 
-/// What is fine takes two lines, and what is not all that is known of it.
+/// A good finding takes two lines; any other shows all that is known.
 fn painted(finding: &Finding, colours: bool) -> String {
     let text = if finding.severity() == Severity::Ok {
         let mut short = finding.clone();
@@ -120,7 +120,7 @@ mod tests {
         assert!(!painted(&seen(Location::Here, Severity::Ok).finding, false).contains("seen"));
     }
 
-    /// What the README's picture shows: a laptop whose name for the Pi is in no certificate.
+    /// The findings of the README's picture: a laptop whose name for the Pi is in no certificate.
     fn pictured() -> String {
         let served = ["kubernetes", "kubernetes.default", "localhost", "pi4.lan"].map(str::to_owned).into();
         let observed = Observation { outcome: HandshakeOutcome::NotServed, served };

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// limit of its own.
 const LONGEST: Duration = Duration::from_secs(45);
 
-/// What was seen, and who can be asked on.
+/// What was found on the way, and the client with which the checks continue.
 pub struct Way {
     pub seen: Vec<LocatedFinding>,
     pub client: Option<Client>,
@@ -75,7 +75,7 @@ impl Way {
         let mut leads_here = None;
         if let Ok(host) = host.parse() {
             let finding = reach::lookup(&host, &found, self.is_node);
-            // Who has the name in /etc/hosts needs no other way to find it.
+            // A name in /etc/hosts needs no other way to find it.
             let is_here = found.as_ref().is_ok_and(|found| found.iter().all(IpAddr::is_loopback));
             if is_here {
                 // Only where it is not the server: a tunnel may end here, or a k3d publish its port.
@@ -90,7 +90,7 @@ impl Way {
         let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let is_silent = match anchors(&config) {
             Ok(Some(anchors)) => self.handshake(&shown, anchors, &name, &path).await,
-            // Then the system's own CAs count, or none: the request itself will tell.
+            // Then the system's own CAs count, or none: the request itself will show it.
             Ok(None) => false,
             Err(why) => {
                 self.unusable(&path, why);
@@ -155,9 +155,9 @@ impl Way {
         }
     }
 
-    /// Silence, of which nothing is known but that it lasts.
+    /// No answer, with no other information than how long that lasts.
     fn silent(&mut self, location: Location, finding: Finding) {
-        // On a machine that is busy there is another reason for it.
+        // A busy machine is another possible reason.
         let finding = if self.is_overloaded { finding.milder(Severity::Warn) } else { finding };
         self.note(location, [finding]);
     }
@@ -202,8 +202,8 @@ impl Way {
         false
     }
 
-    /// One request with the kubeconfig's credentials, which needs no right, and another with more patience where that
-    /// has no answer; `None` where the second has none either.
+    /// One request with the kubeconfig's credentials, which needs no right, and another with a longer timeout where
+    /// that has no answer; `None` where the second has none either.
     async fn ask(&mut self, client: &Client, endpoint: &str) -> Option<()> {
         let send = || async {
             let request = Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
@@ -283,7 +283,7 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// The CA of the kubeconfig; none where it has none, or asks not to verify.
+/// The CA of the kubeconfig; none where it has none, or disables verification.
 fn anchors(config: &Config) -> Result<Option<RootCertStore>, String> {
     let mut anchors = RootCertStore::empty();
     for certificate in config.root_cert.iter().flatten().filter(|_| !config.accept_invalid_certs) {

@@ -1,4 +1,4 @@
-//! Asks by mDNS, and hears the answers until the time is over.
+//! Sends mDNS queries and collects the answers until the time is over.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ fn heard(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<Service>>
     let mut found = BTreeMap::new();
     while let Ok(event) = events.recv_timeout(until.saturating_duration_since(Instant::now())) {
         match event {
-            // As many as are shown, and one by which it is known that there are more.
+            // As many as are shown, and one more, which shows that there are others.
             ServiceEvent::ServiceResolved(service)
                 if found.len() < most || found.contains_key(&service.fullname) =>
             {

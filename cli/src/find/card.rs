@@ -1,7 +1,7 @@
-//! What a card is, from what was announced; which names clash; and how cards are shown. Pure.
+//! A card as it was announced; which names clash; and how cards are shown. Pure.
 //!
-//! Guarantees: an address is one that this machine can connect to and may: none of this machine itself, unless it was
-//! announced here; each text has a bound and nothing that a terminal obeys.
+//! Guarantees: an address is one that this machine can and may connect to: none of this machine itself, unless it was
+//! announced here; each text is bounded and has no control characters.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -27,7 +27,6 @@ pub struct Service {
     pub records: Vec<(String, Vec<u8>)>,
 }
 
-/// An address of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Without a port; one of a link has its interface.
@@ -84,7 +83,6 @@ impl PartialOrd for Address {
     }
 }
 
-/// A card that was found.
 #[derive(Debug, Clone)]
 pub struct FoundCard {
     /// The name of its host; where it announces none, that of the announcement.
@@ -93,7 +91,7 @@ pub struct FoundCard {
     pub addresses: Vec<Address>,
     pub port: u16,
     pub announced: Announcement,
-    /// What its page says; none without a page that answers.
+    /// The state that its page shows; none without a page that answers.
     pub state: Option<NodeState>,
 }
 
@@ -214,7 +212,7 @@ mod tests {
             (&["224.0.0.251"], None),
             (&["255.255.255.255"], None),
             (&["ff02::fb"], None),
-            // No one but this machine announces this machine.
+            // Only this machine announces this machine.
             (&["127.0.0.1"], None),
             (&["::1"], None),
             (&["::ffff:127.0.0.1"], None),

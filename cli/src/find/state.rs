@@ -1,4 +1,4 @@
-//! Asks the cards' pages for their state: one GET each, without any credential.
+//! Requests the state from the cards' pages: one GET each, without any credential.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::connection;
 /// For one address, and for all cards together.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ALL: Duration = Duration::from_secs(6);
-/// Cards that are asked at once, and addresses of each.
+/// Cards that are queried at once, and addresses of each.
 const AT_ONCE: usize = 32;
 const ADDRESSES: usize = 3;
-/// Bytes of an answer. It is a word.
+/// The most bytes of an answer, which is one word.
 const LARGEST: usize = 64;
 
 /// Fills in the states, and puts the address first that has answered.

@@ -1,4 +1,4 @@
-//! The credential of a limited account, in place of the administrator's: a token, made for this one file.
+//! The credential of a limited account instead of the administrator's: a token, minted for this one file.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use weaver_tenant::Account;
 
 use super::refusal::KubeconfigRefusal;
 
-/// The token, and when it ends.
+/// The token, and when it expires.
 pub struct Credential {
     pub token: String,
     pub expires: Timestamp,
@@ -33,7 +33,7 @@ pub fn account(text: &str) -> Result<Account, &'static str> {
     }
 }
 
-/// Has a token made of an account that is there, with the administrator's rights.
+/// Mints a token of an existing account, with the administrator's rights.
 ///
 /// # Errors
 /// There is no such account, or the API server refuses.

@@ -1,4 +1,4 @@
-//! What is typed after a flag, and whether it can be meant.
+//! Parsers of arguments, which refuse what cannot be meant.
 
 use weaver_diagnostics::kubeconfig_export::document::is_entry_name;
 use weaver_diagnostics::san::ServingName;

@@ -1,4 +1,4 @@
-//! What the user is told about a CA that the kubeconfig does not yet trust, and how to find out whose it is.
+//! The message about a CA that the kubeconfig does not yet trust, and how to verify it.
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ If not, do not use the new kubeconfig: it is not from this node.",
     )
 }
 
-/// Whether the CA that came over ssh is the one that was announced by mDNS. That it is proves nothing, since anyone
-/// could announce it: it only keeps the user from fetching from another card than the one that was chosen.
+/// Whether the CA that came over ssh is the one that was announced by mDNS. A match proves nothing, since anyone could
+/// announce it: it only keeps the user from fetching from another card than the one that was chosen.
 ///
 /// # Errors
 /// It is another one.

@@ -17,9 +17,9 @@ use crate::stdout::{note, print};
 /// Where to log in, and what was announced there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshTarget {
-    /// As ssh takes it.
+    /// The destination for ssh.
     pub from: String,
-    /// By which the API server is reached; none where that is the address.
+    /// The name for the API server; `None` where that is the address.
     pub name: Option<ServingName>,
     /// SHA-256 of the CA file.
     pub ca: Option<String>,
@@ -28,7 +28,7 @@ pub struct SshTarget {
 /// The one that the user chooses; none where there is no terminal to choose on, and the list is printed.
 pub async fn target(search: &Search, user: &str) -> anyhow::Result<Option<SshTarget>> {
     let mut found = search.cards().await?;
-    // One that joins a server has no kubeconfig to give.
+    // A node that joins a server has no kubeconfig to export.
     found.cards.retain(|card| !card.announced.joins);
     let cards = &found.cards;
     if cards.is_empty() {

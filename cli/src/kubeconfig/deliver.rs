@@ -1,4 +1,4 @@
-//! Where an exported kubeconfig goes: to a file, into another, or to standard output.
+//! Where an exported kubeconfig goes: to a file, into an existing kubeconfig, or to standard output.
 
 use std::env;
 use std::fs::canonicalize;
@@ -33,7 +33,7 @@ pub struct Destination {
     pub switch: bool,
 }
 
-/// Writes what was exported, and says where it is. `credential` is what it holds.
+/// Writes what was exported, and reports where. `credential` describes what it contains.
 pub fn deliver(to: &Destination, document: &Document, context: &str, credential: &str) -> anyhow::Result<()> {
     if let Some(path) = &to.merge {
         merged(path, document, context, Merging { switch: to.switch, force: to.force })?;
@@ -55,7 +55,7 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
     Ok(())
 }
 
-/// Merges, and says what came of it.
+/// Merges, and reports the result.
 pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> anyhow::Result<()> {
     let merge =
         file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(refused_file)?;

@@ -1,4 +1,4 @@
-//! `weaver kubeconfig export-all`: a file for each name that the server's certificate has, ready to be carried away.
+//! `weaver kubeconfig export-all`: a file for each name in the server's certificate, ready to copy to other machines.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
     }
     let directory = &arguments.directory;
     let file_of = |name: &ServingName| directory.join(name.to_string().replace(':', "-") + ".yaml");
-    // Before the first is written: half of them would be in the way of the next attempt.
+    // Before the first is written: a partial set would block the next attempt.
     if let Some(there) = names.iter().map(file_of).find(|file| !arguments.force && file.exists()) {
         return Err(refusal(format!("{} exists; --force replaces such files", there.display())));
     }

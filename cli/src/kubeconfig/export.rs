@@ -67,7 +67,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// By which the other machine reaches the API server.
+    /// The name by which the other machine connects to the API server.
     fn name(&self) -> anyhow::Result<&ServingName> {
         self.name.as_ref().or(self.named.as_ref()).context("name the server")
     }
@@ -123,7 +123,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the administrator's file has to export.
+/// What can be exported of the administrator's file.
 fn read(path: &Path) -> anyhow::Result<SourceContext> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(path, denied).map_err(refused_file)?;
@@ -180,13 +180,13 @@ async fn prove(
     }
 }
 
-/// The address by which other machines reach the server that answered, where that is known.
+/// The address by which other machines connect to the server that answered, where that is known.
 fn outward(peer: Option<IpAddr>) -> Option<IpAddr> {
     let peer = peer?;
     if !peer.is_loopback() {
         return Some(peer);
     }
-    // Sends nothing: it asks the routing table which of our addresses faces outwards.
+    // Sends nothing: it looks up in the routing table which of our addresses faces outwards.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
     match socket.local_addr().ok()?.ip() {

@@ -80,12 +80,12 @@ fn destination(text: &str) -> Result<String, &'static str> {
     if is_plain { Ok(text.to_owned()) } else { Err("write HOST or USER@HOST") }
 }
 
-/// A part of such a place.
+/// The user part of such a destination.
 fn user(text: &str) -> Result<String, &'static str> {
     destination(text).ok().filter(|text| !text.contains('@')).ok_or("write the name of a user of the card")
 }
 
-/// A name as k3d takes it, and never a flag.
+/// A name that k3d accepts, and never a flag.
 fn k3d_cluster(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
@@ -96,7 +96,7 @@ fn k3d_cluster(text: &str) -> Result<String, &'static str> {
 }
 
 impl Fetch {
-    /// What was named, or chosen among the cards that were found; none where it could not be chosen.
+    /// The named destination, or the one chosen among the cards that were found; `None` where it could not be chosen.
     pub async fn target(&self) -> anyhow::Result<Option<SshTarget>> {
         match &self.from {
             Some(from) => Ok(Some(SshTarget { from: from.clone(), name: None, ca: None })),
@@ -142,7 +142,7 @@ pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.
+/// Whether the answer is about the requested server. The name is the user's, never the answer's.
 fn is_as_asked(source: &SourceContext, name: &ServingName) -> Result<(), String> {
     if source.server.host.parse().as_ref() != Ok(name) {
         return Err(format!("leads to another server than {name}: it is not used"));
@@ -187,7 +187,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
              there with --output, and copy the file"
         ),
     }
-    // Never part of a message: it holds a key.
+    // Never part of a message: it contains a key.
     String::from_utf8(done.stdout).ok().context("the output of ssh is not text")
 }
 
@@ -211,7 +211,7 @@ async fn reached(
              the address by \
              which this machine reaches it with --name"
         ))),
-        // Only the dates are wrong: it is the node, whose clock was wrong at its start, or this machine's is.
+        // Only the dates are wrong: the clock of the node was wrong at its start, or that of this machine is.
         HandshakeOutcome::Dates(why) => Ok(Some(format!(
             "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
              machine {why}, and kubectl refuses it until that is fixed: compare `timedatectl` here and on \

@@ -1,9 +1,10 @@
 //! Kubeconfigs on disk.
 //!
-//! Guarantees: what is written has mode 0600 and is there whole or not at all, after a crash too; a file that is
-//! replaced keeps its owner and, in a merge, leaves a copy next to it; a symlink stays and its target is replaced.
-//! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts,
-//! and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its content.
+//! Guarantees: a written file has mode 0600 and is there whole or not at all, after a crash too; a file that is
+//! replaced keeps its owner and, in a merge, leaves a copy next to it; a symlink stays and its target is replaced. A
+//! merge takes the lock that kubectl takes for its own changes, and checks for entries that it would take from other
+//! contexts, and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its
+//! content.
 
 use std::env;
 use std::fs::{self, File, Metadata};
@@ -25,7 +26,6 @@ use super::authority;
 /// More than any kubeconfig has.
 const LARGEST: u64 = 4 << 20;
 
-/// How a kubeconfig is merged.
 #[derive(Clone, Copy)]
 pub struct Merging {
     /// Make its context the current one.
@@ -34,7 +34,7 @@ pub struct Merging {
     pub force: bool,
 }
 
-/// The kubeconfig that a user means without saying so.
+/// The default kubeconfig of a user.
 pub fn default_kubeconfig() -> Option<PathBuf> {
     let named = env::var_os("KUBECONFIG");
     let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
@@ -44,28 +44,27 @@ pub fn default_kubeconfig() -> Option<PathBuf> {
 /// Why a kubeconfig was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It could not be read.
     #[error("cannot read {}: {source}; {remedy}", path.display())]
     Read {
         path: PathBuf,
         remedy: &'static str,
-        /// The operating system's words.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// k3s does not run on this system: whose file that is, no one knows.
+    /// k3s does not run on this system: the origin of that file is not known.
     #[error("{} is a file of k3s, which runs on Linux only: fetch one, `weaver kubeconfig fetch USER@HOST`, or name one with --kubeconfig", path.display())]
     NoNode { path: PathBuf },
     /// It is too large to be one.
     #[error("{} is larger than 4 MiB, too large for a kubeconfig", path.display())]
     TooLarge { path: PathBuf },
-    /// Its content is something else.
+    /// It is not a kubeconfig.
     #[error("{0}; it was left as it is")]
     Content(#[from] NotAKubeconfig),
     /// An entry that the merge would take from another context.
     #[error("{}: {collision}; nothing was written", path.display())]
     Collision {
         path: PathBuf,
-        /// The entry, and the way out.
+        /// The entry, and the remedy.
         collision: Collision,
     },
     /// The merge would have kubectl trust a CA that it does not yet trust for this server.
@@ -87,7 +86,7 @@ pub enum FileError {
     #[error("cannot write {}: {source}; {}, the file is as it was", path.display(), way_out(source))]
     Write {
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -112,7 +111,6 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-/// What a merge did.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The copy of the old file; none where there was none or nothing changed.
@@ -126,7 +124,7 @@ pub fn read(path: &Path, denied: &'static str) -> Result<TextFile, FileError> {
     let fault = |source: io::Error| FileError::Read {
         path: path.to_owned(),
         remedy: match source.kind() {
-            // What Windows says of a directory.
+            // The error of Windows for a directory.
             ErrorKind::PermissionDenied if !path.is_dir() => denied,
             ErrorKind::NotFound if path.ends_with("k3s.yaml") => {
                 "k3s writes it when it starts; is it running here, or is there another file?"
@@ -180,7 +178,7 @@ pub fn merge_into(
     for file in next_to.iter().filter(|file| file.exists()) {
         whole = whole.next_to(&Document::parse(&read(file, "run this as its owner")?)?);
     }
-    // Before anything else that --force allows: anyone who passes it has seen this, if it is so.
+    // Before anything else that --force allows: anyone who passes it must have seen this first.
     if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {
         return Err(FileError::Authority { path: path.to_owned(), new: Box::new(new) });
     }
@@ -218,8 +216,8 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
     }
 }
 
-/// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets
-/// the group.
+/// Readable by its owner only: the caller or, with sudo in a home or in a directory that sets the group, the owner of
+/// the old file.
 fn private(old: Option<&Metadata>) -> WriteOptions<'static> {
     let owner = old.map(platform::owner);
     WriteOptions {
@@ -284,7 +282,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Of a bare file name that is the working directory.
+/// For a bare file name, the working directory.
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,9 +1,8 @@
 //! Proves by a real handshake that a name is served by a certificate of a CA.
 //!
-//! It is verified as kubectl would: chain, name, dates. First without naming it:
-//! k3s' listener may add every name it is asked for to its certificate, forever,
-//! and a typing error must not become a served name. Only a name that is there is
-//! then asked for. Nothing of a credential is needed or sent.
+//! It is verified as kubectl would: chain, name, dates. The first handshake does not send the name: k3s' listener may
+//! add every name that a client sends to its certificate, forever, and a typing error must not become a served name.
+//! Only a name that the certificate already has is then sent. No credential is needed or sent.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,15 +17,15 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
 use weaver_host::handshake::{DEADLINE, Handshake, SECOND_LOOK, handshake};
 
-/// What is asked for where no name shall be sent: TLS sends no addresses.
+/// The server name where no name must be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Before a server that closed the connection is asked again.
+/// Pauses before another connection to a server that closed it.
 const AGAIN: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the
-/// connection and gives no answer in time is looked at once more, with patience: it may only be busy. One that
-/// closes the connection is asked a few times: it may only be starting.
+/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the connection
+/// and gives no answer in time is tried once more with a longer timeout: it may only be busy. One that closes the
+/// connection is tried a few times: it may only be starting.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Handshake {
     let nothing = |why| Handshake {
         outcome: HandshakeOutcome::Unreachable(Silence::Unanswered(why)),
@@ -72,7 +71,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
     }
 }
 
-/// The CA of a kubeconfig, decoded by the means of kube's client.
+/// The CA of a kubeconfig, decoded by kube's client.
 pub async fn anchors(ca_data: &str) -> Result<RootCertStore, &'static str> {
     const BAD: &str =
         "certificate-authority-data is not the base64 of PEM certificates: take a fresh copy of the file";

@@ -47,7 +47,7 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     Ok(exit_code::of(&findings).into())
 }
 
-/// What is wrong with a kubeconfig for who uses it on this machine.
+/// What is wrong with a kubeconfig for the user of this machine.
 pub fn lint(text: &TextFile, is_server: bool) -> Vec<Finding> {
     let context = connection::context();
     let repeated = references::repeated(text);

@@ -1,4 +1,4 @@
-//! The administrator's kubeconfig of a cluster of k3d on this machine, out of a server's container.
+//! The administrator's kubeconfig of a cluster of k3d on this machine, read from a server's container.
 
 use std::env;
 use std::path::Path;
@@ -14,7 +14,7 @@ use weaver_host::docker::{Engine, EngineError};
 
 use super::refusal::{KubeconfigRefusal, refusal};
 
-/// What can be exported of the cluster, with the address at which this machine reaches its API server.
+/// What can be exported of the cluster, with the address at which this machine connects to its API server.
 ///
 /// # Errors
 /// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.

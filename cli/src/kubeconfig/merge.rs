@@ -1,8 +1,8 @@
-//! `weaver kubeconfig merge`: a kubeconfig that was carried here, into the one that kubectl reads.
+//! `weaver kubeconfig merge`: merges a kubeconfig that was copied here into the one that kubectl reads.
 //!
-//! Of the file, the server, the CA and the credential of its context in force are merged and nothing else, all
-//! under the context's name. What would not work on this machine is refused: a raw k3s.yaml says 127.0.0.1, and
-//! is called `default` like everybody's; a path leads elsewhere from here.
+//! Of the file, the server, the CA and the credential of its current context are merged and nothing else, all under the
+//! context's name. Entries that would not work on this machine are refused: a raw k3s.yaml says 127.0.0.1, and is
+//! always called `default`; a path leads elsewhere from here.
 
 use std::fs::canonicalize;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::stdout::note;
 /// A message of a foreign file, in characters.
 const LONGEST: usize = 400;
 
-/// What k3s calls its cluster, its user and its context.
+/// The name that k3s gives to its cluster, its user and its context.
 const K3S_NAME: &str = "default";
 
 #[derive(Args)]

@@ -1,4 +1,4 @@
-//! What must not be done, and how that ends.
+//! Refusals: what must not be done, and its exit status.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use super::file::FileError;
 /// What we know must not be done.
 pub const REFUSED: u8 = 10;
 
-/// Nothing was written, and trying again does not help.
+/// Nothing was written, and a retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n  "))]
 pub struct KubeconfigRefusal(pub Vec<String>);

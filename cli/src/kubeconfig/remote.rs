@@ -1,7 +1,7 @@
-//! A program on another machine, which may be a stranger's.
+//! A program on another machine, which may be hostile.
 //!
-//! Guarantees: its answer is at most as large, and takes at most as long, as the limits say; what it says besides is
-//! shown line by line behind the name of the machine, and no control character of it reaches the terminal.
+//! Guarantees: size and duration of its answer are limited; its messages are shown line by line behind the name of the
+//! machine, and none of its control characters reaches the terminal.
 
 use std::io;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use weaver_diagnostics::finding_text::cut;
 
-/// What is taken of another machine.
+/// What is accepted from another machine.
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// Bytes of its answer.
@@ -34,7 +34,7 @@ impl Default for Limits {
 pub struct SshOutput {
     /// The exit status; none after a signal.
     pub code: Option<i32>,
-    /// What it printed. Never part of a message: it holds a key.
+    /// What it printed. Never part of a message: it contains a key.
     pub stdout: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ pub enum Failed {
     TooLong(Duration),
 }
 
-/// Runs a program that asks `machine`. It is killed where it goes beyond a limit.
+/// Runs a program that queries `machine`. It is killed when it exceeds a limit.
 pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Result<SshOutput, Failed> {
     // ssh asks for passwords at the terminal itself.
     program.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -73,7 +73,7 @@ async fn limited(from: impl AsyncRead + Unpin, most: u64) -> Result<Vec<u8>, Fai
     if bytes.len() as u64 > most { Err(Failed::TooLarge(most)) } else { Ok(bytes) }
 }
 
-/// Shows each line as what it is, until the limit is reached; reads to the end all the same.
+/// Shows each line, cleaned, until the limit is reached; then reads on to the end.
 async fn show(from: impl AsyncRead + Unpin, most: usize, mut tell: impl FnMut(&str)) -> io::Result<()> {
     /// No line of a terminal is longer.
     const LINE: u64 = 1024;

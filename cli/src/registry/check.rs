@@ -1,4 +1,4 @@
-//! `weaver registry check`: what is true of a registry, and what keeps k3s from pulling.
+//! `weaver registry check`: the state of a registry, and what keeps k3s from pulling.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -125,7 +125,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     Ok(code.into())
 }
 
-/// The given file and what it says of this registry; and what is wrong with the file.
+/// The given file and its entry for this registry; and what is wrong with the file.
 type OfFile = (Option<(String, Configured)>, Vec<Finding>);
 
 fn configured(options: &CheckOptions) -> anyhow::Result<OfFile> {

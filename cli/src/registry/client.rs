@@ -1,8 +1,8 @@
 //! Requests to a registry.
 //!
-//! Guarantees: nothing is asked of another host, scheme or port than the registry's; credentials go only
-//! where the caller allows it, and only to a server that asks for them; an answer has at most [`LARGEST`]
-//! bytes; each request ends at the deadline.
+//! Guarantees: requests go only to the registry's own host, scheme and port; credentials go only where the caller
+//! allows it, and only to a server that requests them; an answer has at most [`LARGEST`] bytes; each request ends at
+//! the deadline.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Client {
     pub tls: Option<(TlsConnector, ServerName<'static>)>,
     /// HOST or HOST:PORT, as in image names.
     pub registry: String,
-    /// What may be sent, if it is asked for; else why not.
+    /// What may be sent on request; else why not.
     pub credentials: Result<Credentials, Sent>,
     pub deadline: Instant,
 }
@@ -57,7 +57,7 @@ impl Client {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.registry)
     }
 
-    /// Asks for a path, with credentials where they are wanted.
+    /// Requests a path, with credentials where the server requires them.
     pub async fn get(&self, path: &str, accept: &str) -> Result<RegistryResponse, String> {
         let mut answer = self.ask(path, accept, None).await?;
         let wanted = answer.header(WWW_AUTHENTICATE).and_then(challenge).filter(|_| answer.status == 401);
@@ -104,7 +104,7 @@ impl Client {
         Ok((secret("Bearer", token)?, sent))
     }
 
-    /// Where the registry itself gives a token; `None` where another server does.
+    /// The path where the registry itself issues a token; `None` where another server does.
     fn token_path(&self, wanted: &Challenge) -> Option<String> {
         let path = self.own_path(&wanted.realm)?;
         let is_plain =
@@ -230,7 +230,7 @@ impl RegistryResponse {
         matches!(self.status, 301 | 302 | 303 | 307 | 308).then(|| self.header(LOCATION)).flatten()
     }
 
-    /// What /v2/ says of the server.
+    /// What /v2/ shows about the server.
     pub fn reply(&self) -> Reply {
         let wanted = self.header(WWW_AUTHENTICATE).and_then(challenge).filter(|_| self.status == 401);
         let names_itself = self.headers.contains_key("docker-distribution-api-version");

@@ -1,4 +1,4 @@
-//! What a registry holds: repositories, tags, and for which machines an image is built.
+//! The contents of a registry: repositories, tags, and the platforms of an image.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use weaver_diagnostics::registry::check::Build;
 
 use super::client::{Client, RegistryResponse};
 
-/// Of 100 names each, where the registry keeps to what it is asked for.
+/// Of 100 names each, where the registry honours the page size.
 const MOST_PAGES: usize = 10;
 /// Names that are kept.
 const MOST_NAMES: usize = 1000;
@@ -79,7 +79,7 @@ async fn pages(
     Ok(found)
 }
 
-/// The status, and what the registry says of it.
+/// The status, and the registry's message.
 fn said(status: u16, answer: &RegistryResponse) -> String {
     let code = serde_json::from_slice::<Value>(&answer.body).ok();
     let code = code.as_ref().and_then(|body| body.pointer("/errors/0/code")?.as_str());

@@ -1,4 +1,4 @@
-//! Looks at a registry by all its ways, at most until the deadline.
+//! Tries every way to connect to a registry, at most until the deadline.
 
 use std::env;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use super::client::Client;
 use super::contents::{self, NoList, Repository};
 use super::trust::{Judged, Trust};
 
-/// How the registry is looked at.
+/// How the registry is checked.
 pub struct LookOptions {
     pub registry: String,
     pub trust: Trust,
@@ -30,7 +30,7 @@ pub struct LookOptions {
     pub timeout: Duration,
 }
 
-/// What is asked besides.
+/// What else is requested.
 pub enum Question {
     /// The repositories, and the tags of the first so many.
     All {
@@ -40,10 +40,9 @@ pub enum Question {
     Image(Image, Platform),
 }
 
-/// What the registry holds.
 pub struct Contents {
     pub repositories: Vec<Repository>,
-    /// Those whose tags were not asked for.
+    /// Those whose tags were not requested.
     pub unlisted: Vec<String>,
     /// There are no more repositories.
     pub is_all: bool,
@@ -53,7 +52,7 @@ pub struct Contents {
 
 const IN_TIME: &str = "no answer in time";
 
-/// The facts, and what the registry holds, if it was asked.
+/// The facts, and the contents of the registry, if requested.
 ///
 /// # Errors
 /// This machine cannot verify anything.
@@ -182,7 +181,7 @@ async fn ping(client: &Client) -> Result<Reply, String> {
     client.get("/v2/", "application/json").await.map(|answer| answer.reply())
 }
 
-/// What may be sent by a way that is safe, or was chosen.
+/// What may be sent over a connection that is safe, or that the user chose.
 fn credentials(how: &LookOptions, is_safe: bool) -> Result<Credentials, Sent> {
     let credentials = how.configured.as_ref().and_then(|(_, configured)| configured.credentials.clone());
     let credentials = credentials.ok_or(Sent::None)?;
@@ -227,7 +226,7 @@ async fn all(client: &Client, with_tags: usize) -> Contents {
     contents
 }
 
-/// Registries in containers of this machine; else why they are not known.
+/// Registries in containers of this machine; else the reason why they are not known.
 async fn containers() -> Result<Vec<RegistryContainer>, String> {
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned);
     let failed = |error: weaver_host::docker::EngineError| format!("{}: {}", error.socket, error.why);

@@ -1,6 +1,6 @@
 //! Which certificates are trusted, as containerd does it: the CAs of the system, and those of a file.
 //!
-//! A registry whose certificate is not trusted is looked at all the same, so that all that is wrong is said at once.
+//! A registry whose certificate is not trusted is checked all the same, so that all faults are reported at once.
 //! Nothing secret is sent to it.
 
 use std::fs::File;
@@ -21,7 +21,6 @@ use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, is_ca, o
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
 
-/// The certificates that are trusted.
 pub struct Trust {
     roots: Arc<RootCertStore>,
     /// Those of the file, of which one may be the server's own.

@@ -21,7 +21,7 @@ use super::readiness::wait;
 use super::store::Store;
 use crate::stdout::{Lines, failed, print};
 
-/// How long is waited for each object, unless said otherwise.
+/// The default time to wait for each object.
 const PATIENCE: u64 = 60;
 
 #[derive(Args)]
@@ -109,7 +109,7 @@ async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Res
     Ok(Done { store, writes, object: applied.into_object() })
 }
 
-/// Waits for it to be Ready; undoes the apply if that is asked for.
+/// Waits for it to be Ready; undoes the apply if requested.
 async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> {
     let Done { store, writes, object } = done;
     let name = object.metadata.name.as_deref().unwrap_or_default();

@@ -38,13 +38,13 @@ pub struct Create {
     output: Option<Format>,
 }
 
-/// What the flags say the object shall be; its namespace is known only once there is a connection.
+/// The object that the flags describe; its namespace is known only once there is a connection.
 pub struct Flags<'a> {
     pub name: &'a str,
     pub spec: &'a dyn Fn(&str) -> Value,
 }
 
-/// Creates what the flags say, else what is in the file; by this connection, where there is one already.
+/// Creates the object of the flags, else that of the file; over this connection, where there is one already.
 pub async fn run(
     kind: Kind,
     options: &Create,
@@ -130,7 +130,7 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
     Ok(())
 }
 
-/// Whether the namespace is to be made first; an error where it is missing and no one asked for it.
+/// Whether the namespace must be created first; an error where it is missing and its creation was not requested.
 pub async fn lacks_namespace(store: &Store, options: &Create) -> anyhow::Result<bool> {
     let namespace = store.namespace.as_deref().unwrap_or_default();
     let is_missing = store.has_namespace(namespace).await == Some(false);
@@ -140,7 +140,7 @@ pub async fn lacks_namespace(store: &Store, options: &Create) -> anyhow::Result<
     Ok(is_missing)
 }
 
-/// That a namespace has to be there first.
+/// The error that the namespace must exist first.
 fn missing_namespace(namespace: &str) -> anyhow::Error {
     anyhow!(
         "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or pass \

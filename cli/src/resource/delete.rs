@@ -1,8 +1,8 @@
-//! `delete`: only the very object that was seen, and with `--orphan` not what it made.
+//! `delete`: only the very object that was read, and with `--orphan` not what it made.
 //!
-//! Each request names the uid, with `--orphan` of a ConfigMapSync the resourceVersion as well: anyone who is
-//! faster with another `deletionPolicy` is seen, and it is said again. Nothing else is ever forced: a finalizer
-//! stays the operator's.
+//! Each request names the uid, with `--orphan` of a ConfigMapSync the resourceVersion as well: if someone else sets
+//! another `deletionPolicy` first, it is noticed and the change is made again. Nothing else is ever forced: only the
+//! operator removes its finalizer.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -101,7 +101,7 @@ async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: M
         && !dry_run
         && let Some(mut change) = before_orphaning(store.kind, &object)
     {
-        // Who may not delete is not to change it either.
+        // A user who may not delete must not change it either.
         objects.delete(&object, DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
         change["metadata"] = exactly(&object)["metadata"].clone();
         object = match objects.merge(name, &change, Write::Persist).await {

@@ -1,4 +1,4 @@
-//! How an object is deleted, and what still holds one that is going. Pure.
+//! How an object is deleted, and what blocks one that is being deleted. Pure.
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
@@ -9,9 +9,9 @@ use weaver_client::conditions::condition;
 
 use super::kind::Kind;
 
-/// What has to be changed before the object is deleted, so that what it made stays; `None` if nothing has to be.
+/// The change before the deletion that keeps what the object made; `None` if none is needed.
 pub fn before_orphaning(kind: Kind, object: &DynamicObject) -> Option<Value> {
-    // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has
+    // The deletion's propagation policy keeps the Secret of a ServiceToken; an object that never had our finalizer has
     // no copies.
     let is_held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     let keeps = kind == Kind::ServiceToken || !is_held || object.data["spec"]["deletionPolicy"] == "Orphan";
@@ -39,8 +39,8 @@ pub fn copies_that_stay(object: &DynamicObject) -> String {
     }
 }
 
-/// Annotations that do the same where the API server takes no change of the spec, because of what it lacks: a
-/// pause also has the copies stay.
+/// Annotations with the same effect where the API server accepts no change of the spec, because it is incomplete: a
+/// pause also keeps the copies.
 pub fn otherwise() -> Value {
     json!({PAUSED_ANNOTATION: "it is deleted, and its copies stay"})
 }

@@ -1,9 +1,8 @@
 //! `edit`: read, change, our own rules, a server dry run, replace with the resourceVersion that was read.
 //!
-//! Guarantees: whatever fails, the object is as it was, and what was typed into an editor is kept in a file
-//! whose path is said. Where someone else was faster, the change is made again on the newer object, a bounded
-//! number of times, as long as they did not change the same field; `--patch` says what shall be, so it is made
-//! again in any case.
+//! Guarantees: whatever fails, the object is as it was, and the text from the editor is kept in a file whose path is
+//! printed. On a conflict, the change is made again on the newer object, a bounded number of times, as long as the same
+//! field was not changed; `--patch` describes the result, so it is made again in any case.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -147,7 +146,7 @@ fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
     }
 }
 
-/// A write that was sent and whose result is unknown.
+/// A write that was sent and whose result is not known.
 #[derive(Debug, thiserror::Error)]
 #[error("it is unknown whether {place} was changed: check it before you try again")]
 struct Unanswered {

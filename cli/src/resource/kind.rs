@@ -1,4 +1,4 @@
-//! What the verbs need to know of a kind: how it is called, what it must keep, what a table shows of it. Pure.
+//! What the verbs need to know of a kind: its names, its rules, its table columns. Pure.
 
 use kube::ResourceExt as _;
 use kube::core::{ApiResource, DynamicObject};
@@ -14,7 +14,7 @@ use weaver_client::conditions::{Condition, condition};
 /// Most bytes of a cell.
 const CELL: usize = 253;
 
-/// A kind that people make objects of.
+/// A kind that users make objects of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     ConfigMapSync,
@@ -69,7 +69,7 @@ impl Kind {
     /// The kind of a manifest.
     ///
     /// # Errors
-    /// Why it is none that these verbs take, with what to type.
+    /// Why these verbs do not take it, with what to type.
     pub fn of(manifest: &Value) -> Result<Self, String> {
         let [version, kind] =
             ["apiVersion", "kind"].map(|field| manifest[field].as_str().unwrap_or_default());
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Which rules its spec breaks. What is not even of the right form is left to the API server, which says where.
+    /// Which rules its spec breaks. A spec that does not even parse is left to the API server, which names the field.
     pub fn faults(self, object: &Value) -> Vec<SpecFault> {
         match self {
             Self::ConfigMapSync => faults(object, |spec| validate(spec).map(|_| ())),
@@ -121,7 +121,6 @@ fn faults<S: DeserializeOwned>(
     }
 }
 
-/// A column of a table.
 pub struct Column {
     pub title: &'static str,
     pub cell: fn(&DynamicObject) -> String,
@@ -161,7 +160,7 @@ fn count(object: &DynamicObject, field: &str) -> String {
     object.data["status"]["counts"][field].as_i64().map(|count| count.to_string()).unwrap_or_default()
 }
 
-/// Anyone who may write a status decides what is in it, and a table goes to a terminal.
+/// Anyone who may write a status controls its content, and a table goes to a terminal.
 fn text(value: &str) -> String {
     bounded(value, CELL).replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! `get` and `list`: what is there.
+//! `get` and `list`: existing objects.
 
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ pub struct List {
     chunk_size: u32,
 }
 
-/// Shows those that are there; those that are not are reported, and make it a failure.
+/// Shows the existing ones; missing ones are reported, and make it a failure.
 pub async fn get(kind: Kind, options: Get) -> anyhow::Result<ExitCode> {
     let store = Store::connect(kind, options.namespace.as_deref()).await?;
     let (mut found, code) = for_each(&options.names, async |name| store.existing(name).await).await;
@@ -73,7 +73,7 @@ pub async fn list(kind: Kind, options: List) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// That there are none.
+/// The message that there are none.
 pub fn none(kind: Kind, namespace: Option<&str>) -> String {
     let place = namespace.map_or_else(|| "any namespace".to_owned(), |name| format!("namespace {name}"));
     format!("No {}s found in {place}", kind.name())

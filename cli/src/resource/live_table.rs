@@ -1,4 +1,4 @@
-//! `watch` on a terminal: what there is, as a table of the terminal's size. Pure; `crate::screen` draws it.
+//! `watch` on a terminal: the objects, as a table of the terminal's size. Pure; `crate::screen` draws it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const SHORTEST: usize = 12;
 /// All objects that are watched, as they are now.
 pub struct LiveTable {
     kind: Kind,
-    /// `None` stands for all.
+    /// `None` means all.
     namespace: Option<String>,
     objects: BTreeMap<(String, String), DynamicObject>,
     /// Whether all that is there was listed once.

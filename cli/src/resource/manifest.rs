@@ -1,6 +1,6 @@
-//! Manifests that people write: read from a file or standard input, and brought into one namespace.
+//! Manifests that users write: read from a file or standard input, and put into one namespace.
 //!
-//! What cannot be read is named by document and line, and never repeated: the file may hold something else than ours.
+//! What cannot be read is named by document and line, and never quoted: the file may contain anything.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use weaver_diagnostics::text_file::decoded;
 use super::kind::Kind;
 use crate::stdout::Lines;
 
-/// Largest file that is read: more than the API server takes in one request, for several objects.
+/// Largest file that is read: more than the API server accepts in one request, for several objects.
 const LIMIT: u64 = 16 << 20;
 
 /// Where manifests come from, as the command line has it.
@@ -52,7 +52,7 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents)
 }
 
-/// The objects of a text, those of a `List` one by one; empty documents count for nothing.
+/// The objects of a text, those of a `List` one by one; empty documents are skipped.
 fn parse(text: &str) -> Result<Vec<Value>, String> {
     let mut options = Options::default();
     options.with_snippet = false;
@@ -77,7 +77,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
     Ok(objects)
 }
 
-/// A manifest that has a known kind, a possible name and a namespace, and keeps the rules of its kind.
+/// A manifest that has a known kind, a valid name and a namespace, and follows the rules of its kind.
 pub struct Checked {
     pub kind: Kind,
     pub namespace: String,
@@ -90,7 +90,7 @@ pub fn field<'a>(manifest: &'a Value, name: &str) -> &'a str {
     manifest["metadata"][name].as_str().unwrap_or_default()
 }
 
-/// Checks the `number`th document (from 1). Its namespace is the one it names, else `asked` for, else `default`.
+/// Checks the `number`th document (from 1). Its namespace is its own, else `asked`, else `default`.
 pub fn check(
     mut object: Value,
     number: usize,
@@ -116,7 +116,7 @@ pub fn check(
     Ok(Checked { kind, namespace, name, object })
 }
 
-/// Takes out what the API server and the operator add, so that what `get -o yaml` shows is a manifest as well.
+/// Removes what the API server and the operator add, so that the output of `get -o yaml` is a manifest as well.
 fn forget_state(object: &mut Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -134,7 +134,7 @@ fn forget_state(object: &mut Value) {
     }
 }
 
-/// Our own rules, before the API server is asked: all faults at once, each with its field and remedy.
+/// Checks our own rules before the API server is asked: all faults at once, each with its field and remedy.
 pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
     let faults = kind.faults(object);
     if faults.is_empty() {

@@ -1,9 +1,8 @@
 //! The verbs on each ConfigMapSync, ResourceSync and ServiceToken, written once for all, with the rights of the user.
 //!
-//! Guarantees: every write asks for strict field validation, so a misspelt field is refused and never dropped;
-//! what a verb changes it names by uid or resourceVersion, so that no one else's change is undone unseen;
-//! standard output holds what was asked for, all else goes to standard error. Failure: the error names the
-//! object and the next step.
+//! Guarantees: every write requests strict field validation, so a misspelt field is refused and never dropped; a verb
+//! names what it changes by uid or resourceVersion, so that no change of someone else is undone unseen; standard output
+//! has only the result, all else goes to standard error. Failure: the error names the object and the next step.
 
 pub mod apply;
 

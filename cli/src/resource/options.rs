@@ -24,7 +24,7 @@ impl Scope {
         Ok(self.of(Store::connect(kind, self.namespace.as_deref()).await?))
     }
 
-    /// What is to be watched.
+    /// The objects to watch.
     pub async fn watched(&self, kind: Kind) -> anyhow::Result<Store> {
         Ok(self.of(Store::by(&connection::watching().await?, kind, self.namespace.as_deref())))
     }

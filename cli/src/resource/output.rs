@@ -34,7 +34,8 @@ pub fn plain(mut object: DynamicObject) -> anyhow::Result<Value> {
     serde_json::to_value(object).context("reading an object")
 }
 
-/// As YAML. Where that would hold what a terminal obeys or hides, as JSON, which is YAML as well and escapes all of it.
+/// As YAML. Where that would contain characters that a terminal obeys or hides, as JSON, which is valid YAML and
+/// escapes all of them.
 pub fn yaml(object: &Value) -> anyhow::Result<String> {
     let text = serde_saphyr::to_string(object).context("writing an object as YAML")?;
     if text.contains(|c| c != '\n' && is_unprintable(c)) { json_text(object) } else { Ok(text) }
@@ -67,7 +68,6 @@ pub fn objects(
     }
 }
 
-/// One object by itself.
 pub fn object(kind: Kind, one: DynamicObject, format: Format, now: Timestamp) -> anyhow::Result<String> {
     match format {
         Format::Json => json_text(&plain(one)?),
@@ -96,17 +96,16 @@ pub fn row(kind: Kind, object: &DynamicObject, with_namespace: bool, now: Option
     first.chain(cells).chain(now.map(|now| age(object, now))).collect()
 }
 
-/// Width of each column.
 pub fn widths(titles: &[String], rows: &[Vec<String>]) -> Vec<usize> {
     table::widths(std::iter::once(titles).chain(rows.iter().map(Vec::as_slice)))
 }
 
-/// A line of cells that stand under each other, without blanks at its end.
+/// A line of aligned cells, without trailing blanks.
 pub fn line(cells: &[String], widths: &[usize]) -> String {
     clean(table::line(cells, widths, COLUMN_GAP).trim_end()) + "\n"
 }
 
-/// How long an object has been there, in the largest unit that says enough.
+/// The age of an object, in the largest unit that is precise enough.
 fn age(object: &DynamicObject, now: Timestamp) -> String {
     let Some(created) = object.creation_timestamp() else { return String::new() };
     let seconds = now.duration_since(created.0).as_secs().max(0);

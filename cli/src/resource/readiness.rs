@@ -1,4 +1,4 @@
-//! Whether the operator has done what an object asks for, and waiting until it has.
+//! Whether the operator has done what an object asks for, and waiting for that.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use weaver_client::{WaitProgress, Why};
 use super::store::Store;
 use crate::stdout::note;
 
-/// What takes no longer needs no word in between.
+/// A shorter wait prints no message.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Why an object is not Ready as it is now; `None` if it is.
@@ -27,8 +27,8 @@ fn unready(object: &DynamicObject) -> Option<String> {
     }
 }
 
-/// Waits until the object is Ready, for so long, or until Ctrl-C; the error is why it is not. A terminal is
-/// told what it waits for.
+/// Waits until the object is Ready, at most until the limit, or until Ctrl-C; the error is why it is not. On a
+/// terminal, it prints what it waits for.
 pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), String> {
     let (begun, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let (mut reported, mut last) = (String::new(), String::new());

@@ -1,6 +1,6 @@
 //! The objects of one kind in a cluster, with the rights of the user.
 //!
-//! What the API server refuses is said in its own words, with the next step where there is one.
+//! A refusal of the API server is reported in its own words, with the next step where there is one.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use weaver_diagnostics::finding_text::clean;
 use super::kind::Kind;
 use crate::connection;
 
-/// Who the API server's record of changes says it was: `apply` has its own, by which it knows what it once wrote.
+/// The field manager of other writes: `apply` has its own, by which it knows the fields it once set.
 const EDITOR: &str = "weaver-edit";
 /// The same for applying.
 const APPLIER: &str = "weaver";
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(70);
 /// The objects of a kind in one namespace, or in all.
 pub struct Store {
     pub kind: Kind,
-    /// `None` stands for all.
+    /// `None` means all.
     pub namespace: Option<String>,
     pub objects: Objects<DynamicObject>,
     client: Client,
@@ -51,7 +51,7 @@ impl Store {
         Self { kind, namespace: None, objects: objects.deadline(DEADLINE), client: client.clone() }
     }
 
-    /// The same cluster, another kind and namespace; `None` stands for all namespaces.
+    /// The same cluster, another kind and namespace; `None` means all namespaces.
     pub fn at(&self, kind: Kind, namespace: Option<&str>) -> Self {
         let all = Self::all(kind, &self.client);
         Self { namespace: namespace.map(str::to_owned), objects: all.objects.within(namespace), ..all }
@@ -62,7 +62,6 @@ impl Store {
         self.objects.clone().managed_by(APPLIER)
     }
 
-    /// The connection to the cluster.
     pub const fn client(&self) -> &Client {
         &self.client
     }
@@ -112,7 +111,7 @@ impl Store {
         }
     }
 
-    /// What the API server said, for a user.
+    /// The API server's message, for a user.
     pub fn said(&self, why: Why) -> anyhow::Error {
         match why {
             Why::Refused(status) => anyhow!("{}", text(self.kind, &status)),
@@ -123,12 +122,12 @@ impl Store {
     }
 }
 
-/// Does the object not keep the rules of its kind?
+/// Does the object break the rules of its kind?
 pub fn is_invalid(error: &Error) -> bool {
     matches!(&error.why, Why::Refused(status) if status.code == 422)
 }
 
-/// The API server's words, and the next step.
+/// The API server's message, and the next step.
 fn text(kind: Kind, status: &Status) -> String {
     let (name, said) = (kind.name(), clean(status.message.trim()));
     match Refusal::of(status) {
@@ -155,7 +154,7 @@ pub fn namespace(name: &str) -> Namespace {
     namespace
 }
 
-/// A condition under which the API server changes nothing but this object, as it was seen.
+/// Preconditions under which the API server changes only this object, as it was read.
 pub fn exactly(object: &DynamicObject) -> Value {
     json!({"metadata": {"uid": object.metadata.uid, "resourceVersion": object.metadata.resource_version}})
 }

@@ -121,7 +121,7 @@ impl FromStr for Label {
     }
 }
 
-/// As the name of a source: all that labels select.
+/// Instead of the name of a source: all that match the labels.
 const ALL: &str = "*";
 
 fn match_labels(labels: &[Label]) -> Value {
@@ -145,7 +145,7 @@ impl SyncFlags {
         Some(format!("--kind {kind} and --source {own}/… name two kinds: leave {own}/ out of --source"))
     }
 
-    /// The spec, for a resource in `namespace`: what was not said is left to the schema's defaults.
+    /// The spec, for a resource in `namespace`: fields without a flag are left to the schema's defaults.
     fn spec(&self, namespace: &str) -> Value {
         let mut spec = json!({"targets": {}});
         if let Some(account) = self.account() {
@@ -189,7 +189,7 @@ impl SyncFlags {
     }
 }
 
-/// Creates what the flags or the file say.
+/// Creates the object of the flags or of the file.
 pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
     if let Some(why) = options.two_kinds() {
         bail!(why);
@@ -211,7 +211,7 @@ pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
 async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
     let namespace = store.namespace.clone().unwrap_or_default();
     let written = options.spec(&namespace);
-    // All that can be wrong is said before anything is made.
+    // All faults are reported before anything is created.
     let Checked { object, .. } =
         manifest::check(create::object(options.of(), name, &written), 1, None, &namespace)?;
     let client = store.client();

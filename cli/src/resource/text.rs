@@ -1,4 +1,4 @@
-//! An object as text in a user's hands: in a private file, in their editor, and read back.
+//! An object as text for a user to edit: in a private file, in their editor, and read back.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use super::kind::Kind;
 use super::manifest::{self, field};
 use super::output::yaml;
 
-/// Parts of metadata that say which object a text is about, and in what state it was.
+/// Parts of metadata that name the object of a text, and its state.
 const IDENTITY: [&str; 5] = ["generation", "name", "namespace", "resourceVersion", "uid"];
 
-/// A text in a file that only this person can read. It is removed in the end, unless it is kept.
+/// A text in a file that only this user can read. It is removed in the end, unless it is kept.
 pub struct Text {
     file: NamedTempFile,
     command: String,
@@ -42,7 +42,7 @@ impl Text {
 
     /// Waits until the user has closed the editor.
     pub async fn open(&self) -> anyhow::Result<()> {
-        // As git and kubectl do it: the variable may hold flags.
+        // As git and kubectl do it: the variable may contain flags.
         let editor = platform::in_editor(&self.command, self.file.path().as_os_str());
         let status = tokio::process::Command::from(editor)
             .status()
@@ -60,7 +60,7 @@ impl Text {
     /// Leaves the file where it is.
     pub fn keep(self) -> anyhow::Result<PathBuf> {
         let path = self.file.path().to_owned();
-        // An editor that replaced it may have given the new one other rights.
+        // An editor that replaced the file may have set another mode.
         if path.exists() {
             platform::set_path_mode(&path, 0o600)
                 .with_context(|| format!("{} stays readable", path.display()))?;
@@ -85,10 +85,10 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
     ))
 }
 
-/// What a text says the object shall be: spec, labels and annotations.
+/// The object that a text describes: spec, labels and annotations.
 ///
 /// # Errors
-/// If the text is about another object, or about a state of it that someone has changed since.
+/// If the text is about another object, or about a state of it that was changed since.
 pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
     let (home, own_name) = (field(current, "namespace"), field(current, "name"));
     let place = kind.key(home, own_name);
@@ -108,7 +108,7 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
     let mut wanted = content(text);
     let version = field(text, "resourceVersion");
     if version.is_empty() {
-        // A manifest: what it does not mention stays.
+        // A manifest: fields that it does not mention stay.
         for field in ["labels", "annotations"] {
             if text["metadata"].get(field).is_none()
                 && let Some(kept) = current["metadata"].get(field)
@@ -117,7 +117,7 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
             }
         }
     } else if version != field(current, "resourceVersion") {
-        // The operator's status changes the resourceVersion; the generation says whether the spec is another.
+        // The operator's status changes the resourceVersion; the generation shows whether the spec has changed.
         let generation = &text["metadata"]["generation"];
         let same_spec = generation.is_i64() && *generation == current["metadata"]["generation"];
         let same_metadata = content(text)["metadata"] == content(current)["metadata"];

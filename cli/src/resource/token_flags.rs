@@ -1,4 +1,4 @@
-//! A ServiceToken from flags. Pure but for the call of `create`. No token passes through here: only whose it shall be.
+//! A ServiceToken from flags. Pure but for the call of `create`. No token passes through here: only its account.
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub struct TokenFlags {
     create: Create,
 }
 
-/// One token that is asked for.
+/// One requested token.
 #[derive(Clone, Debug)]
 struct TokenFlag(Value);
 
@@ -64,7 +64,7 @@ impl FromStr for TokenFlag {
     }
 }
 
-/// Accounts that are asked for.
+/// Requested accounts.
 #[derive(Clone, Debug)]
 struct Generate(Value);
 
@@ -127,7 +127,7 @@ impl TokenFlags {
     }
 }
 
-/// Creates what the flags or the file say.
+/// Creates the object of the flags or of the file.
 pub async fn run(options: &TokenFlags) -> anyhow::Result<ExitCode> {
     let spec = |_: &str| options.spec();
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });

@@ -1,9 +1,9 @@
-//! `watch`: on a terminal a table of what there is, drawn again in its place; else each change a line, as it happens.
+//! `watch`: on a terminal a table of the objects, redrawn on each change; else one line for each change.
 //!
-//! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the
-//! objects are then listed again, and only what has changed meanwhile is shown, deletions included. What is
-//! said to a broken watch stands below the table, or goes to standard error, once for each new reason. Ends
-//! well on Ctrl-C and when no one reads any more; fails only where the very first list is refused.
+//! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the objects are
+//! then listed again, and only what has changed meanwhile is shown, deletions included. Errors of a broken watch are
+//! shown below the table, or go to standard error, once for each new reason. Ends with success on Ctrl-C and when the
+//! output is closed; fails only where the very first list is refused.
 
 use std::mem;
 use std::pin::pin;
@@ -43,7 +43,7 @@ pub struct Watch {
     output: Format,
 }
 
-/// What happened, in the words of the API server.
+/// The change, in the words of the API server.
 fn word(change: &Change<DynamicObject>) -> &'static str {
     match change {
         Change::Added(_) => "ADDED",
@@ -113,7 +113,6 @@ const DRAW: Duration = Duration::from_millis(250);
 /// Without a change it is drawn again after so many of these, with the ages.
 const AGES: u32 = 20;
 
-/// The table of a terminal.
 struct DrawnTable {
     screen: Screen,
     table: LiveTable,
@@ -133,7 +132,7 @@ impl DrawnTable {
     }
 }
 
-/// What a user sees of the watch. What returns a `bool` says whether someone still reads.
+/// What a user sees of the watch. Methods that return a `bool` report whether the output is still open.
 struct WatchOutput {
     /// On a terminal, instead of lines.
     drawn: Option<DrawnTable>,
@@ -178,7 +177,7 @@ impl WatchOutput {
     }
 }
 
-/// Watches until Ctrl-C, or until no one reads any more.
+/// Watches until Ctrl-C, or until the output is closed.
 pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let Watch { name, scope, selectors, output } = options;
     let store = scope.watched(kind).await?;
@@ -235,7 +234,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whether it would be the same again: not of a server that is starting, or has too much to do.
+/// Whether a retry would fail in the same way: not while a server is starting, or overloaded.
 fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }

@@ -1,8 +1,8 @@
-//! `weaver status --watch`: the status, for as long as it is looked at.
+//! `weaver status --watch`: the status, kept up to date.
 //!
-//! ConfigMapSyncs and ServiceTokens are watched; the lease and the operator's namespace are read again every
-//! few seconds, at growing intervals while that fails. What cannot be read is said where it would be, with
-//! what was known before it failed, and is retried. Ends well on Ctrl-C and when no one reads any more.
+//! ConfigMapSyncs and ServiceTokens are watched; the lease and the operator's namespace are read again every few
+//! seconds, with backoff while that fails. An error is shown where the value would be, next to the last known value,
+//! and the read is retried. Ends with success on Ctrl-C and when the output is closed.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -33,7 +33,7 @@ use crate::stdout::print;
 /// How often the lease is read, and how seldom while that fails.
 const LEASE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
-/// How often it is looked whether there is something new to show.
+/// How often it is checked whether there is something new to show.
 const SHOW: Duration = Duration::from_millis(500);
 
 enum News {
@@ -56,7 +56,7 @@ struct Tally {
     states: BTreeMap<(Option<String>, String), ReadyState>,
     /// Whether all of them were listed once.
     is_complete: bool,
-    /// Why they may not be what there is.
+    /// Why the values may be out of date.
     trouble: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl PartialStatus {
         Some(Status::of(lease, paused.clone(), kinds, now))
     }
 
-    /// What is old by now: the kinds that were read, and cannot be read any more.
+    /// What is out of date: the kinds that were read, and cannot be read any more.
     fn trouble(&self) -> Vec<String> {
         let kinds = [("syncs", &self.syncs), ("resources", &self.resources), ("tokens", &self.tokens)];
         let failing = kinds.into_iter().filter(|(_, tally)| tally.is_complete);
@@ -176,7 +176,7 @@ fn block(
     Ok(format!("{between}{:<11}{now:.0}\n{}{trouble}", "at", table(status, now)))
 }
 
-/// The status without what changes where nothing does.
+/// The status without the fields that change with time alone.
 fn without_times(status: &Status) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(status).context("comparing the status")?;
     let drop = |of: Option<&mut Value>, field| of.and_then(Value::as_object_mut).map(|of| of.remove(field));
@@ -187,7 +187,7 @@ fn without_times(status: &Status) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// Shows the status until Ctrl-C, or until no one reads any more.
+/// Shows the status until Ctrl-C, or until the output is closed.
 pub async fn run(format: Format) -> anyhow::Result<()> {
     let client = connection::watching().await?;
     let objects = Kind::ALL.map(|kind| objects(kind, &client));

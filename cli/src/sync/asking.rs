@@ -1,4 +1,4 @@
-//! A ConfigMapSync or ResourceSync that was read: what it asks for, in the one form in which it is compared.
+//! A ConfigMapSync or ResourceSync that was read: its request, in the one form in which it is compared.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, Condition, ObjectMeta};
@@ -36,7 +36,7 @@ impl Asking {
         }
     }
 
-    /// That of this ResourceSync, whose kind the API server is asked about.
+    /// From a ResourceSync, whose kind is looked up at the API server.
     pub async fn of_resource(client: &Client, sync: &ResourceSync) -> Self {
         let spec = valid_resource(client, sync.desired()).await;
         let asked = sync.desired().cloned().map(ConfigMapSyncSpec::from);
@@ -75,7 +75,7 @@ impl Asking {
         Ok(found)
     }
 
-    /// Whose copies it has.
+    /// The owner of its copies.
     pub fn owner(&self) -> Owner {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let ObjectMeta { namespace, name, uid, .. } = &self.meta;
@@ -87,7 +87,7 @@ fn words(faults: Vec<SpecFault>) -> Vec<String> {
     faults.into_iter().map(|fault| fault.to_string()).collect()
 }
 
-/// The spec of a ResourceSync, where it keeps the rules and the API server serves its kind.
+/// The spec of a ResourceSync, where it follows the rules and the API server serves its kind.
 ///
 /// # Errors
 /// Why it is not carried out.

@@ -1,5 +1,5 @@
-//! The copies of a ConfigMapSync or ResourceSync as they are, compared with what they are to be, with the rights of
-//! the user. Nothing is written.
+//! The copies of a ConfigMapSync or ResourceSync as they are, compared with what they should be, with the rights of the
+//! user. Nothing is written.
 
 use std::collections::BTreeSet;
 
@@ -28,12 +28,12 @@ use crate::missing::{Targets, Tell};
 /// So many more are listed than may be selected, since some may be copies.
 const PAGE: u32 = 100;
 
-/// Copies that are compared, and stale ones of a kind that are looked for.
+/// The most copies that are compared, and the most stale ones of a kind that are listed.
 const MAX_COMPARED: usize = 1_000;
 /// Copies that are read at once.
 const AT_ONCE: usize = 16;
 
-/// What is compared, and where to say what is found.
+/// What is compared, and where findings are printed.
 pub struct Comparison<'a> {
     pub client: &'a Client,
     pub asking: &'a Asking,
@@ -86,7 +86,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Names of the sources that are selected. Says how many there are; where nothing is copied, why.
+    /// Names of the selected sources. Reports how many there are; where nothing is copied, why.
     async fn selected(&self, selector: &Selector) -> Option<Vec<String>> {
         let ValidSync { source_kind: kind, source_namespace: namespace, .. } = self.spec;
         let objects: Api<Object> = Api::namespaced_with(self.client.clone(), namespace, kind);
@@ -116,7 +116,7 @@ impl Comparison<'_> {
         Some(names)
     }
 
-    /// Shows each copy of what the sources make together; its name, if there is to be one.
+    /// Shows each copy of what the sources make together; its name, if one is wanted.
     async fn merged(&self, how: &Merge, copy_name: &str, names: &[String]) -> BTreeSet<String> {
         let (spec, tell) = (self.spec, self.tell);
         let mut merging = Merging::new(how, spec.source_kind);
@@ -145,10 +145,10 @@ impl Comparison<'_> {
         (!is_gone).then(|| copy_name.to_owned()).into_iter().collect()
     }
 
-    /// What is copied of the source of this name, and its metadata; `None` where it does not exist. Says which.
+    /// What is copied of the source of this name, and its metadata; `None` where it does not exist, which is reported.
     ///
     /// # Errors
-    /// It is not known, or nothing is copied, and why was said.
+    /// It is not known, or nothing is copied, and the reason was reported.
     async fn read(&self, name: &str) -> Result<Option<(Content, ObjectMeta)>, ()> {
         let (spec, tell) = (self.spec, self.tell);
         let place = ObjectKey::of_source(spec, name);
@@ -176,7 +176,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Shows each place of this copy.
+    /// Shows this copy in each of its namespaces.
     async fn compare(&self, copy: &Desired) {
         let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
         let steps = stream::iter(targets).map(|target| async move {
@@ -272,7 +272,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What a look at a source has shown.
+/// What a read of a source has shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum SourceSeen {
     Gone,

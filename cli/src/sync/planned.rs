@@ -1,5 +1,5 @@
-//! What the next reconciliation does with one copy: the decision of the operator's own code, in words and as
-//! the keys that differ. Pure. Of content only the names of keys are kept.
+//! What the next reconciliation does with one copy: the decision of the operator's own code, as text and as the keys
+//! that differ. Pure. Of content only the names of keys are kept.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, CopyStep, StaleCopy, Takes, by_object, stale_copy};
 use weaver_copies::sources::SpecSource;
 
-/// Keys of one copy that are named; one more is kept, as a sign that there are others.
+/// The most keys of one copy that are named; one more is kept, as a sign that there are others.
 pub const MAX_DIFFERENCES: usize = 60;
 
 /// Where to show what is found of each copy.
 pub type Show<'a> = &'a (dyn Fn(PlannedCopy) + Sync);
 
-/// A copy, and what is to be done with it.
+/// A copy, and what the next reconciliation does with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PlannedCopy {
     pub copy: ObjectKey,
@@ -30,13 +30,13 @@ pub enum PlannedStep {
     Keep,
     Create(Vec<Difference>),
     Update(Vec<Difference>),
-    /// It carries no mark, and the spec says `Adopt`.
+    /// It has no ownership labels, and the spec says `Adopt`.
     Adopt(Vec<Difference>),
     /// It is deleted and created again.
     Replace(Vec<Difference>),
     /// The spec does not ask for it any more.
     Delete,
-    /// The same, and it was someone else's before: it becomes an ordinary object.
+    /// The same, and it belonged to someone else before: it becomes an ordinary object.
     Release,
     /// It is not touched. Why.
     Refuse(String),
@@ -45,7 +45,7 @@ pub enum PlannedStep {
 }
 
 impl PlannedStep {
-    /// For a copy that the spec asks for, by what is there.
+    /// For a copy that the spec requests, by the existing object.
     pub fn of(copy: &Desired, takes: Takes<'_>, found: Option<&Object>) -> Self {
         let few = |mut all: Vec<Difference>| {
             all.truncate(MAX_DIFFERENCES + 1);
@@ -63,8 +63,8 @@ impl PlannedStep {
         }
     }
 
-    /// For a namespace that is selected and lets no copies of the namespace `tenant` in, or that `source`
-    /// lets none out to.
+    /// For a namespace that is selected and excludes copies of the namespace `tenant`, or that `source` excludes from
+    /// its copies.
     pub fn closed(tenant: &str, source: &str) -> Self {
         Self::Refuse(format!(
             "the namespace accepts no copies from {tenant}: its annotation {ACCEPT_FROM_ANNOTATION} excludes it, or the \
@@ -72,7 +72,7 @@ impl PlannedStep {
         ))
     }
 
-    /// For an object that the spec does not ask for; `None` where it is none of this resource's copies.
+    /// For an object that the spec does not request; `None` where it is no copy of this resource.
     pub fn of_stale(
         owner: &Owner,
         source: &SpecSource,

@@ -1,10 +1,10 @@
-//! Who may ask for a page. Pure, but for the secrets, which are drawn at random.
+//! Who may request a page. Pure, but for the secrets, which are random.
 //!
-//! A page on the loopback interface is within reach of every program of this machine, and of each web page in
-//! a browser on it. Guarantees: without a secret that is only printed, nothing is answered but a refusal. The
-//! address works once; from then on a cookie is the credential, which the browser sends to nothing but these
-//! pages: a cookie knows no port, so its path is random. `Host` keeps out names that an attacker points here
-//! (DNS rebinding), `Origin` and `Sec-Fetch-Site` what other pages send.
+//! Every program of this machine can connect to a page on the loopback interface, and so can each web page in a browser
+//! on it. Guarantees: without a secret that is only printed, the only answer is a refusal. The address works once; from
+//! then on a cookie is the credential, which the browser sends only to these pages: a cookie has no port, so its path
+//! is random. `Host` keeps out names that an attacker points here (DNS rebinding), `Origin` and `Sec-Fetch-Site`
+//! requests of other pages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,9 +14,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq as _;
 
-/// Name of the cookie.
 const COOKIE: &str = "weaver-ui";
-/// Where the browser says whose page it asks for.
+/// The header in which the browser says which site the request comes from.
 const SITE: &str = "sec-fetch-site";
 /// Random bytes of each secret.
 const RANDOM: usize = 32;
@@ -24,7 +23,7 @@ const RANDOM: usize = 32;
 /// What opens the pages of one run.
 pub struct Access {
     hosts: Vec<String>,
-    /// Of every page, `/` included at both ends.
+    /// The path prefix of every page, with `/` at both ends.
     pub prefix: String,
     /// In every page and in no request: what the next program at this port cannot know.
     pub run: String,
@@ -38,15 +37,14 @@ pub struct Access {
 pub enum Admission {
     /// It has the cookie.
     Allowed,
-    /// It has the token of the address, which nothing had before: it gets the cookie.
+    /// It has the token of the address, for the first time: it gets the cookie.
     First,
     Refused(Denial),
 }
 
-/// Why a request is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Denial {
-    /// It asks for another host.
+    /// It names another host.
     Host,
     /// It comes from another page.
     Origin,
@@ -69,7 +67,7 @@ impl Denial {
     }
 }
 
-/// What a browser says of where it asks: it leaves out the port that is usual.
+/// The values of a browser's `Host`: it leaves out the default port.
 fn hosts(port: u16) -> Vec<String> {
     let names = ["127.0.0.1", "localhost"];
     let usual = names.iter().filter(|_| port == 80).map(|name| (*name).to_owned());
@@ -106,7 +104,7 @@ impl Access {
     /// Judges a request by its head.
     pub fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admission {
         match self.judge(method, uri, headers) {
-            // Of two at once, one is the first.
+            // Of two at once, only one is the first.
             Admission::First if self.is_used.swap(true, Ordering::SeqCst) => Admission::Refused(Denial::Used),
             admission => admission,
         }
@@ -119,7 +117,7 @@ impl Access {
         }
         let is_here = uri.path().starts_with(&self.prefix);
         if is_here && self.has_cookie(headers) {
-            // By a site browsers mean a host, whatever its port.
+            // Browsers define a site by its host, whatever its port.
             let is_own_site = all(headers, SITE).is_none_or(|site| matches!(site, "same-origin" | "none"));
             let says_origin = headers.contains_key(header::ORIGIN);
             return if is_own_site && (says_origin || *method != Method::POST) {
@@ -141,7 +139,7 @@ impl Access {
         }
     }
 
-    /// The host that is asked for, if it is one of ours, wherever the request says it.
+    /// The requested host, if it is one of ours, in whichever part of the request it is.
     fn host(&self, uri: &Uri, headers: &HeaderMap) -> Option<&str> {
         let host = all(headers, header::HOST.as_str())?;
         if uri.authority().is_some_and(|authority| authority.as_str() != host) {
@@ -169,7 +167,7 @@ fn is_own_origin(headers: &HeaderMap, host: &str) -> bool {
     all(headers, header::ORIGIN.as_str()).is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
 }
 
-/// Takes as long wherever they differ.
+/// Compares in constant time.
 fn is_equal(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

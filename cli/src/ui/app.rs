@@ -1,4 +1,4 @@
-//! What every answer is made from, and the forms that answers have.
+//! The data that every answer is made from, and the kinds of answers.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub struct App {
     pub live: Arc<Live>,
     /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: Arc<str>,
-    /// What is to be granted, once a user agrees.
+    /// What will be granted, once a user agrees.
     pub confirmations: Arc<Confirmations<Vec<GrantObject>>>,
-    /// What was asked for to show one object.
+    /// What was requested to show one object.
     pub histories: Arc<Recent<History>>,
     pub syncs: Arc<Recent<SyncView>>,
 }
@@ -43,13 +43,13 @@ impl App {
         }
     }
 
-    /// That there is no such sync, as far as they are known.
+    /// Answers that there is no such sync, as far as the syncs are known.
     pub fn no_sync(&self, kind: SyncKind) -> Response {
         let why = format!("There is no such {}, or it was deleted.", kind.name());
         self.not_in(Tab::Syncs, self.live.of(kind), &format!("{}s", kind.name()), &why)
     }
 
-    /// What is not known of the syncs, and of the ServiceTokens where the page has them; is all of it?
+    /// Notes on what is not known of the syncs, and of the ServiceTokens where the page has them; is all of it?
     pub fn unknown(&self, has_tokens: bool) -> (Markup, bool) {
         let (syncs, resources) = (self.live.syncs.borrow(), self.live.resource_syncs.borrow());
         let tokens = self.live.tokens.borrow();
@@ -60,12 +60,12 @@ impl App {
         (troubles(&kinds), kinds.iter().all(|kind| kind.was_listed))
     }
 
-    /// That a page or an object is not there.
+    /// Answers that a page or an object is not there.
     pub fn absent(&self, tab: Tab, why: &str) -> Response {
         self.failed(StatusCode::NOT_FOUND, tab, "Not found", &html! { p { (why) } })
     }
 
-    /// That an object is not there, as far as this kind is known.
+    /// Answers that an object is not there, as far as this kind is known.
     pub fn not_in<T>(&self, tab: Tab, kind: &watch::Sender<Snapshot<T>>, what: &str, why: &str) -> Response {
         let (is_known, error) = {
             let snapshot = kind.borrow();
@@ -78,7 +78,7 @@ impl App {
         self.failed(StatusCode::SERVICE_UNAVAILABLE, tab, "Not known", &why)
     }
 
-    /// Anything else that is no answer to what was asked.
+    /// Any other failed request.
     pub fn failed(&self, status: StatusCode, tab: Tab, title: &str, why: &Markup) -> Response {
         html(status, self.frame().page(tab, title, false, why))
     }

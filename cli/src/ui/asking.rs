@@ -1,5 +1,5 @@
-//! What a page asks the API server for, besides what the watches have: one object, its Events, the rights of an account.
-//! Questions only. Nothing is asked for by a name that the API server has not said itself.
+//! What a page requests from the API server, besides the watches: one object, its Events, the rights of an account.
+//! Reads only. Only names that the API server has reported are used in requests.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use super::view::sync::{SyncKind, SyncView};
 use crate::review;
 use crate::sync::asking::Asking;
 
-/// Events of one answer of the API server, and such answers for one object.
+/// Events in one page of a list, and such pages for one object.
 const EVENTS: u32 = 500;
 const ANSWERS: u32 = MOST / EVENTS;
 
-/// All of a sync of which only what the lists show is kept.
+/// The whole of a sync of which only what the lists show is kept.
 pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
     let Summary { namespace, name, version, .. } = &brief.summary;
     let key = format!("{} {namespace}/{name} {version}", brief.kind.name());
@@ -88,7 +88,7 @@ pub async fn said(app: &App, namespace: &str, about: &str) -> Result<History, St
     in_time(DEADLINE, asked).await
 }
 
-/// What the account may do of what is needed in this namespace: a question, which changes nothing.
+/// Which of the needed rights the account has in this namespace: a review, which changes nothing.
 pub async fn reviewed(app: &App, account: &AccountView<'_>, namespace: String) -> Reviewed {
     let of = Account { namespace: account.namespace.to_owned(), name: account.name.to_owned() };
     let needed = account.needed(&namespace);

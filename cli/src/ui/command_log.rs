@@ -1,4 +1,4 @@
-//! What the code of the command line says and shows on its way, for a page.
+//! What the code of the command line reports and shows, for a page.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use weaver_diagnostics::finding_text::clean;
 
 use crate::sync::planned::PlannedCopy;
 
-/// For what a page has to ask the API server for.
+/// For requests of a page to the API server.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for so many objects, one after the other.

@@ -1,4 +1,4 @@
-//! What `weaver sync explain` says of a ConfigMapSync, and what can be done about missing rights.
+//! The output of `weaver sync explain` for a ConfigMapSync, and what can be done about missing rights.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -58,14 +58,14 @@ async fn compare(app: &App, found: &SyncView, log: &CommandLog) -> anyhow::Resul
     let missing = sync::name_missing(client, &compared, &|line| log.tell(line)).await;
     // The status may be older than the lack of a right.
     let offer = if found.has_problem() || matches!(missing, Ok(Some(_))) {
-        // What is found on the way was said above.
+        // Notes on the way were shown above.
         granting::offer(client, &compared, &CommandLog::default()).await
     } else {
         Offer::Nothing
     };
     match missing {
         Ok(role) => Ok((role, offer)),
-        // Who may not ask about others' rights may still grant.
+        // A user who may not ask about others' rights may still grant.
         Err(error) if matches!(offer, Offer::Grant) => {
             log.tell(&format!("{error:#}"));
             Ok((None, offer))

@@ -1,8 +1,8 @@
-//! What a user was shown and has not agreed to yet. Pure, but for the secrets, which are drawn at random.
+//! What a user was shown and has not confirmed yet. Pure, but for the secrets, which are random.
 //!
-//! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once,
-//! for a while, and only where it was shown. They are kept in this program, so no other run and no other
-//! browser has one: to send it takes the cookie as well.
+//! Guarantees: what is done is what was shown, whatever has changed meanwhile; each confirmation works once, for a
+//! limited time, and only for its object. They are kept in this program, so no other run and no other browser has one:
+//! to send it, the cookie is needed as well.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::access::random;
 
-/// So long a user may think.
+/// How long a user may take to confirm.
 pub const VALID: Duration = Duration::from_mins(10);
-/// So many pages may wait for an answer; of more the oldest is forgotten.
+/// The most pages that wait for a confirmation; beyond that the oldest is dropped.
 const WAITING: usize = 16;
 
 /// What waits for a confirmation; `T` is what would be done.
@@ -24,16 +24,16 @@ pub struct Confirmations<T>(Mutex<VecDeque<Confirmation<T>>>);
 struct Confirmation<T> {
     token: String,
     object: (String, String),
-    /// Nothing once a user has agreed.
+    /// `None` once a user has agreed.
     what: Option<T>,
     at: Instant,
 }
 
-/// What a token agrees to.
+/// What a token confirms.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Agreed<T> {
     Now(T),
-    /// It did before, as with a second click.
+    /// It was confirmed before, as with a second click.
     Before,
     ToNothing,
 }
@@ -59,7 +59,7 @@ impl<T> Confirmations<T> {
         Ok(token)
     }
 
-    /// What this token agrees to, once.
+    /// What this token confirms, once.
     pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Agreed<T> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);

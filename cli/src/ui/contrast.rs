@@ -1,10 +1,10 @@
-//! The colours of the style sheet against the contrast that WCAG 2.2 asks for at level AA.
+//! The colours of the style sheet against the contrast that WCAG 2.2 requires at level AA.
 
 use std::collections::BTreeMap;
 
 use weaver_host::page_style::STYLE as CSS;
 
-/// For text, and for what is no text but says something: borders of inputs, the focus.
+/// For text. The other limit is for meaningful parts that are no text: borders of inputs, the focus.
 const TEXT: f64 = 4.5;
 const SIGN: f64 = 3.0;
 
@@ -39,7 +39,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 #[test]
 fn black_on_white_is_21_to_1() {
     assert!((contrast([0.0; 3], [1.0; 3]) - 21.0).abs() < 0.001);
-    // As the definition's own calculators have it.
+    // The value of the definition's own calculators.
     let grey = [f64::from(0x77) / 255.0; 3];
     assert!((contrast(grey, [1.0; 3]) - 4.478).abs() < 0.001);
 }
@@ -63,7 +63,7 @@ fn every_text_can_be_read_in_light_and_in_dark() {
             ("warn-text", "warn-ground", TEXT),
             ("bad-text", "bad-ground", TEXT),
             ("button-text", "button-ground", TEXT),
-            // Borders of inputs, and what has elapsed of a token's life.
+            // Borders of inputs, and the elapsed part of a token's life.
             ("quiet", "line", SIGN),
             ("focus", "ground", SIGN),
             ("focus", "raised", SIGN),

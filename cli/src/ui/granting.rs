@@ -1,4 +1,4 @@
-//! To grant what an account lacks: offered, shown, confirmed, and then made by the code of `--grant`.
+//! Grants what an account lacks: offered, shown, confirmed, and then created by the code of `--grant`.
 
 use axum::Form;
 use axum::extract::rejection::FormRejection;
@@ -22,13 +22,13 @@ use crate::grant::{self, GrantObject};
 use crate::resource::kind::Kind;
 use crate::sync::{self, Compared};
 
-/// Who would be granted something, and what.
+/// The account that would get rights, and which.
 struct Lack {
     account: String,
     parts: Vec<GrantObject>,
 }
 
-/// What can be done about the rights of this account, by the user.
+/// What the user can do about the rights of this account.
 pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> Offer {
     let parts = match sync::lacking(client, compared, &|line| log.tell(line)).await {
         Ok(parts) if parts.is_empty() => return Offer::Nothing,
@@ -42,7 +42,7 @@ pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> Of
     }
 }
 
-/// Shows what would be made, and asks.
+/// Shows what would be created, and asks for confirmation.
 pub async fn confirmation_page(
     State(app): State<App>,
     Path((namespace, name)): Path<(String, String)>,
@@ -96,7 +96,7 @@ pub struct Confirmed {
     confirmation: String,
 }
 
-/// Makes what was shown and confirmed, and nothing else.
+/// Creates what was shown and confirmed, and nothing else.
 pub async fn granted_page(
     State(app): State<App>,
     Path((namespace, name)): Path<(String, String)>,

@@ -1,5 +1,5 @@
-//! What the cluster has, kept up to date by watches with the rights of the user, and by `weaver doctor` while someone
-//! looks. It writes nothing.
+//! The state of the cluster, kept up to date by watches with the rights of the user, and by `weaver doctor` while a
+//! page is open. It writes nothing.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use super::view::token::TokenView;
 use crate::doctor;
 use crate::doctor::seen::LocatedFinding;
 
-/// Between two looks of doctor, at least: each asks the API server a few dozen things, and on a node its agent too. One
-/// that took long is repeated the more rarely.
+/// The least pause between two runs of doctor: each sends the API server a few dozen requests, and on a node also
+/// checks its agent. A run that took long is repeated less often.
 const PAUSE: Duration = Duration::from_secs(20);
-/// The same, as a multiple of what a look took.
+/// The same, as a multiple of a run's duration.
 const SHARE: u32 = 10;
 
-/// Objects of an answer to a list. An object may have some 100 KiB, all of which are in memory until it was looked at.
+/// Objects in one page of a list. An object may have some 100 KiB, and the whole page is in memory until it was read.
 const PAGE: u32 = 50;
 
 /// Between two tries of a watch, at most.
@@ -41,7 +41,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A watch that lasted as long has succeeded.
 const SETTLED: Duration = Duration::from_mins(1);
 
-/// What a look of doctor found.
+/// The result of a run of doctor.
 #[derive(Debug, Default)]
 pub struct Looked {
     pub seen: Vec<LocatedFinding>,
@@ -53,7 +53,7 @@ pub struct Looked {
 /// All that pages are made from.
 pub struct Live {
     pub client: Client,
-    /// `None` stands for all.
+    /// `None` means all.
     pub namespace: Option<String>,
     pub syncs: watch::Sender<Snapshot<SyncView>>,
     pub resource_syncs: watch::Sender<Snapshot<SyncView>>,
@@ -102,8 +102,8 @@ impl Live {
         self.of(kind).borrow().get(namespace, name)
     }
 
-    /// A ConfigMapSync, and how long it may take to ask about each of its targets. Nothing is asked for by a name that
-    /// the API server has not said itself.
+    /// A ConfigMapSync, and how long requests about each of its targets may take. Only names that the API server has
+    /// reported are used in requests.
     pub fn config_map_sync(&self, namespace: &str, name: &str) -> Option<(Arc<SyncView>, Duration)> {
         let found = self.sync(SyncKind::ConfigMap, namespace, name)?;
         let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
@@ -121,7 +121,7 @@ impl Live {
         Some(all)
     }
 
-    /// Someone looks: doctor shall look soon.
+    /// A page is open: doctor runs again soon.
     pub fn ask(&self) {
         self.asked.notify_one();
     }
@@ -137,8 +137,8 @@ where
     }
 }
 
-/// Keeps a snapshot up to date. A watch that fails is begun again, at growing intervals: resumed, it would
-/// say nothing until an object changes, and one that may not list would ask each second.
+/// Keeps a snapshot up to date. A watch that fails is begun again, with backoff: resumed, it would report nothing until
+/// an object changes, and one that may not list would send a request each second.
 async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -164,7 +164,7 @@ where
     }
 }
 
-/// The API server's own words where it refuses.
+/// The API server's own message where it refuses.
 fn said(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

@@ -1,7 +1,7 @@
 //! Opens the page in the user's browser.
 //!
-//! The arguments of a program are seen by every user of the machine, so the browser is not given the address, which has
-//! the token, but a file that only this user can read, and that leads there.
+//! The arguments of a program are visible to every user of the machine, so the browser does not get the address, which
+//! contains the token, but a file that only this user can read, and that redirects to it.
 
 use std::env;
 use std::env::consts::OS;
@@ -18,14 +18,14 @@ use tempfile::{Builder, NamedTempFile};
 fn opener(system: &str) -> (&'static str, &'static [&'static str]) {
     match system {
         "macos" => ("open", &[]),
-        // `start` is of cmd, which would take a part of the path for a command.
+        // `start` is of cmd, which would interpret a part of the path as a command.
         "windows" => ("rundll32", &["url.dll,FileProtocolHandler"]),
         _ => ("xdg-open", &[]),
     }
 }
 
-/// Is there a desktop? On other systems there always is; without one, `xdg-open` would take the terminal for a
-/// browser of text.
+/// Is there a desktop? On other systems there always is; without one, `xdg-open` would start a text browser in the
+/// terminal.
 fn is_desktop(system: &str, variable: impl Fn(&str) -> Option<OsString>) -> bool {
     ["macos", "windows"].contains(&system)
         || ["DISPLAY", "WAYLAND_DISPLAY"]
@@ -33,7 +33,8 @@ fn is_desktop(system: &str, variable: impl Fn(&str) -> Option<OsString>) -> bool
             .any(|name| variable(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Has the page opened. `None` where there is no desktop; else the file that leads there, to be kept until it was read.
+/// Opens the page. `None` where there is no desktop; else the file that redirects to it, which must exist until it was
+/// read.
 ///
 /// # Errors
 /// The file cannot be written, or the browser cannot be started.

@@ -14,7 +14,7 @@ use crate::grant::GrantObject;
 /// For a namespace in which everything is allowed, one question.
 const EVERYTHING: &str = "*";
 
-/// A right, as a review asks for it.
+/// A right, as an access review names it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Needed(Access);
 
@@ -30,7 +30,7 @@ impl From<&Needed> for ResourceAttributes {
     }
 }
 
-/// What the user lacks to make these, in words; nothing where they can.
+/// The rights that the user lacks to create these, as text; empty where they have all.
 ///
 /// # Errors
 /// The API server cannot be asked.
@@ -46,7 +46,7 @@ pub async fn lacking(client: &Client, parts: &[GrantObject]) -> anyhow::Result<V
     Ok(left(&parts, lacking, &not_instead).iter().map(|needed| needed.0.to_string()).collect())
 }
 
-/// What allows to grant more than one holds: to write such a Role, and to bind it. Only where that matters.
+/// The rights to grant more than one has: to write such a Role, and to bind it. Only where that matters.
 fn instead(part: &GrantObject, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
     let GrantObject::Role(role) = part else { return Vec::new() };
     let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
@@ -58,7 +58,7 @@ fn instead(part: &GrantObject, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
     if is_needed { vec![of("escalate"), of("bind")] } else { Vec::new() }
 }
 
-/// Those of the lacking rights that nothing stands in for.
+/// Those of the lacking rights that no other right replaces.
 fn left(
     parts: &[&GrantObject],
     lacking: BTreeSet<Needed>,
@@ -93,7 +93,7 @@ fn everything(namespace: String) -> Needed {
     Needed(Access { verb: EVERYTHING.into(), resource, namespace: Some(namespace), name: None })
 }
 
-/// To write it; and for a Role, to hold what it grants, since no one may grant more but by [`instead`].
+/// To write it; and for a Role, to have what it grants, since no user may grant more except by [`instead`].
 fn needed(part: &GrantObject) -> Vec<Needed> {
     let held = match part {
         GrantObject::Role(role) => held(role),
@@ -223,12 +223,12 @@ mod tests {
         };
         let none = BTreeSet::new();
         assert_eq!(rights(left(&parts, held("get"), &none)), [""; 0]);
-        // One of the two is not enough, and those of one namespace say nothing of another.
+        // One of the two is not enough, and rights in one namespace do not count in another.
         for verb in ["escalate", "bind"] {
             let left = rights(left(&parts, held("get"), &of(verb, "foo")));
             assert_eq!(left, ["get secrets \"registry\" in namespace foo"], "{verb}");
         }
-        // To write the Role nothing stands in for.
+        // No other right replaces the one to write the Role.
         let create: BTreeSet<Needed> = held("create").into_iter().chain(held("get")).collect();
         let left = rights(left(&parts, create, &none));
         assert!(left.len() == 4 && left.iter().all(|right| right.starts_with("create role")), "{left:?}");

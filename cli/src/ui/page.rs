@@ -23,10 +23,10 @@ use super::view::time::{distance, duration, exact};
 
 /// What is around every page.
 pub struct Frame<'a> {
-    /// Of every address; begins and ends with `/`.
+    /// The path prefix of every address; begins and ends with `/`.
     pub prefix: &'a str,
     pub now: Timestamp,
-    /// Of this run: no program that has the port later knows it, since no request has it.
+    /// Identifies this run: no program that has the port later knows it, since no request contains it.
     pub run: &'a str,
     /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: &'a str,
@@ -73,7 +73,7 @@ impl Tab {
 }
 
 impl Frame<'_> {
-    /// A whole page. One that `is_live` is loaded again when something has changed.
+    /// A whole page. One that `is_live` is reloaded when something has changed.
     pub fn page(&self, tab: Tab, title: &str, is_live: bool, content: &Markup) -> Markup {
         let prefix = self.prefix;
         html! {
@@ -117,7 +117,7 @@ impl Frame<'_> {
         }
     }
 
-    /// The name or address by which this page reaches the API server.
+    /// The name or address by which this page connects to the API server.
     fn server_name(&self) -> &str {
         let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
         let name = match self.server.rsplit_once(':') {
@@ -191,7 +191,8 @@ fn counted(count: impl TryInto<u64>, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A message: its first line, and the others, such as a Role. Others write messages, too: no button copies them.
+/// A message: its first line, and the others, such as a Role. Some messages have other authors, so no button copies
+/// them.
 fn lines(message: &str) -> Markup {
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
     html! {
@@ -217,7 +218,7 @@ fn health_class(health: Health) -> &'static str {
     }
 }
 
-/// A word with a colour, which says nothing that the word does not.
+/// A label with a colour; the colour means nothing that the label does not say.
 fn badge(class: &str, label: &str) -> Markup {
     html! { span class={ "badge " (class) } { (label) } }
 }
@@ -229,7 +230,7 @@ pub struct KindState<'a> {
     pub was_listed: bool,
 }
 
-/// That what follows may be old, or that nothing is known.
+/// A warning that what follows may be old, or that nothing is known.
 pub fn trouble(error: Option<&str>, what: &str, is_known: bool) -> Markup {
     troubles(&[KindState { what, error, was_listed: is_known }])
 }

@@ -1,5 +1,5 @@
-//! Answers of the API server that are a few seconds old: a page that is loaded again with each change of anything
-//! does not ask each time.
+//! Answers of the API server that are a few seconds old: a page that reloads on every change does not send each request
+//! again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So long an answer is used again.
+/// How long an answer is used again.
 const FRESH: Duration = Duration::from_secs(10);
-/// So many are kept; of more the oldest is forgotten.
+/// The most answers that are kept; beyond that the oldest is dropped.
 const KEPT: usize = 16;
 
-/// Answers by what was asked.
+/// Answers by request.
 pub struct Recent<T>(Mutex<VecDeque<(String, Instant, T)>>);
 
 impl<T> Default for Recent<T> {
@@ -22,7 +22,7 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// The answer to this, if it is fresh; else what `ask` answers, which is kept unless it failed.
+    /// The answer to this, if it is fresh; else the result of `ask`, which is kept unless it failed.
     pub async fn get<E>(&self, key: String, ask: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         if let Some(answer) = self.fresh(&key, Instant::now()) {
             return Ok(answer);

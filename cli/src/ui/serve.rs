@@ -1,6 +1,7 @@
-//! The answers: who may ask is judged first, then the page is made from what is known.
+//! The answers: first it is decided whether the request is allowed, then the page is made from what is known.
 //!
-//! Every answer forbids a browser to keep it, to show it in another page, to run or load what is not of this program.
+//! Every answer forbids a browser to keep it, to show it in another page, and to run or load what is not from this
+//! program.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -36,14 +37,14 @@ use super::view::sync::{SyncKind, SyncView};
 use super::{asking, comparing, granting};
 use crate::explain::recognise;
 
-/// Most bytes of a text that is to be explained.
+/// Most bytes of a text to explain.
 const LONGEST: usize = 512 << 10;
-/// At least so long between two messages that something has changed.
+/// The least time between two messages that something has changed.
 const CALM: Duration = Duration::from_millis(500);
-/// After that long a page is made again although nothing has changed: times are relative.
+/// After this time a page is made again although nothing has changed: times are relative.
 const TICK: Duration = Duration::from_secs(30);
 
-/// Everything comes from this program, and nothing is in the page itself.
+/// Everything comes from this program, and nothing is inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -92,7 +93,7 @@ pub fn router(app: App) -> Router {
             get(|| async { asset("text/javascript; charset=utf-8", include_str!("assets/ui.js")) }),
         )
         .route("/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
-        // A form says each byte that is no letter with three.
+        // A form encodes each byte that is no letter as three.
         .layer(DefaultBodyLimit::max(3 * LONGEST + 1_024));
     let prefix = app.access.prefix.trim_end_matches('/').to_owned();
     // `nest` has no page at the slash itself.
@@ -102,11 +103,11 @@ pub fn router(app: App) -> Router {
     router.layer(middleware::from_fn_with_state(app.clone(), guard)).with_state(app)
 }
 
-/// Lets through who may ask.
+/// Passes on the requests that are allowed.
 async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut answer = match app.access.admit(request.method(), request.uri(), request.headers()) {
         Admission::Allowed => {
-            // Anyone on this machine may open connections: that of live changes is the last to go.
+            // Anyone on this machine may open connections: that of live changes is closed last.
             if let Some(caller) = request.extensions().get::<Caller>() {
                 caller.mark_known();
             }
@@ -126,7 +127,8 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
     answer
 }
 
-/// What is refused before a page is made, such as an address that is no text, gets a page with the menu all the same.
+/// A request that is refused before a page is made, such as one with an invalid address, gets a page with the menu all
+/// the same.
 fn understood(app: &App, answer: Response) -> Response {
     let is_page = answer
         .headers()
@@ -173,7 +175,7 @@ async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, 
 type ObjectPath = Path<(String, String)>;
 
 async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)) -> Response {
-    // Nothing is asked for by a name that the API server has not said itself.
+    // Only names that the API server has reported are used in requests.
     let Some(brief) = app.live.sync(kind, &namespace, &name) else { return app.no_sync(kind) };
     let error = app.live.of(kind).borrow().error.clone();
     let about = format!("involvedObject.uid={}", brief.summary.uid);
@@ -196,7 +198,7 @@ async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> 
     shown(page::accounts::accounts(&app.frame(), &matrix, &search, &unknown, is_known))
 }
 
-/// The namespace in which the rights of an account are asked for.
+/// The namespace in which the rights of an account are reviewed.
 #[derive(Default, Deserialize)]
 struct Asked {
     r#in: Option<String>,
@@ -217,7 +219,7 @@ async fn account_page(
             app.failed(StatusCode::SERVICE_UNAVAILABLE, Tab::Accounts, "Not known", &unknown)
         };
     };
-    // Only in a namespace that the API server has said itself.
+    // Only in a namespace that the API server has reported.
     let within = asked
         .ok()
         .and_then(|Query(asked)| asked.r#in)
@@ -246,7 +248,7 @@ async fn node_page(State(app): State<App>, Path(name): Path<String>) -> Response
         let snapshot = app.live.nodes.borrow();
         (snapshot.get("", &name), snapshot.error.clone())
     };
-    // Nothing is asked for by a name that the API server has not said itself.
+    // Only names that the API server has reported are used in requests.
     let Some(found) = found else {
         return app.not_in(Tab::Nodes, &app.live.nodes, "NodeReports", "No node of this name has reported.");
     };
@@ -295,7 +297,7 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
     }
 }
 
-/// Says when there is something new to show; a page loads itself again then.
+/// Reports when there is something new to show; a page then reloads itself.
 async fn changes(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let live = Arc::clone(&app.live);
     let receivers = (

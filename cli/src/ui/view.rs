@@ -1,7 +1,7 @@
 //! What the pages show, made from objects of the API server. Pure.
 //!
-//! Guarantees: text of others has no character that hides or turns other text around, and nothing here has
-//! the content of a `ConfigMap` or a `Secret`.
+//! Guarantees: foreign text has no character that hides or reverses other text, and nothing here has the content of a
+//! `ConfigMap` or a `Secret`.
 
 pub mod account;
 pub mod boot;

@@ -1,4 +1,5 @@
-//! The kinds themselves, which go last: deleting a definition deletes each object of it, so first there must be none.
+//! The kinds themselves, which are deleted last: deleting a definition deletes each object of it, so first there must
+//! be none.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,7 +13,7 @@ use super::installed_object::InstalledObject;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 
-/// Those that are installed. One without our stored version is of someone else, such as the upstream operator.
+/// Those that are installed. One without our stored version belongs to someone else, such as the upstream operator.
 pub async fn installed(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut parts = Vec::new();
@@ -28,7 +29,7 @@ fn is_ours(crd: &CustomResourceDefinition) -> bool {
     crd.spec.versions.iter().any(|version| version.name == STORED)
 }
 
-/// Deletes every `NodeReport`, then each definition of which nothing is left.
+/// Deletes every `NodeReport`, then each definition that has no objects left.
 pub async fn remove(
     client: &Client,
     reports: &[InstalledObject],
@@ -61,7 +62,7 @@ async fn objects(client: &Client, definition: &InstalledObject) -> anyhow::Resul
     }
 }
 
-/// What the node agents say.
+/// The reports of the node agents.
 pub async fn reports(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let api: Api<NodeReport> = Api::all(client.clone());
     let found = api.list_metadata(&ListParams::default()).await.context("listing NodeReports")?;

@@ -1,4 +1,4 @@
-//! What there is of Config Weaver in a cluster, and what is said of it before anything is written.
+//! What is installed of Config Weaver in a cluster, and what is printed before anything is written.
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
@@ -39,11 +39,11 @@ pub struct FoundObjects {
     pub tokens: Vec<DynamicObject>,
     /// Objects with our label.
     copies: usize,
-    /// Who leads, unless it is late.
+    /// The leader, unless its renewal is late.
     leader: Option<Leader>,
     paused: Option<String>,
     pub reports: Vec<InstalledObject>,
-    /// By which the operator acts and nodes report, in the order in which they go.
+    /// The rights with which the operator acts and nodes report, in the order in which they are deleted.
     pub rights: Vec<InstalledObject>,
     /// Named like a grant of ours, and not as we write it.
     changed: Vec<String>,
@@ -118,7 +118,7 @@ impl FoundObjects {
 
     /// May it be done as things are?
     pub fn allows(&self, agents_stopped: bool) -> anyhow::Result<()> {
-        // Anyone who paused everything wants nothing lost, and a deletion would wait forever.
+        // A user who paused everything wants nothing lost, and a deletion would wait forever.
         if let Some(reason) = &self.paused {
             ensure!(
                 Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty()),
@@ -135,7 +135,7 @@ impl FoundObjects {
         Ok(())
     }
 
-    /// What there is, and what becomes of it.
+    /// What is installed, and what will happen to it.
     pub fn describe(&self, copies: Copies) -> String {
         let mut lines = Vec::new();
         if self.is_nothing() {
@@ -178,25 +178,25 @@ fn named(parts: &[InstalledObject]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Who leads: the holder of the lease, unless it should have renewed it by now. Where the clocks of both
-/// machines differ and it does lead, what is done twice is done to objects named by uid and resourceVersion.
+/// The leader: the holder of the lease, unless it should have renewed it by now. If the clocks of the two machines
+/// differ and it does lead, both act, but only on objects named by uid and resourceVersion.
 pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
     let lease = status::lease(client).await?;
     let leader = lease.and_then(|lease| status::leader(&lease, Timestamp::now()));
     Ok(leader.filter(|leader| !leader.late))
 }
 
-/// How many objects carry our label.
+/// How many objects have our label.
 pub async fn copies(client: &Client) -> anyhow::Result<usize> {
     Ok(orphans::all_marked(client, None).await?.len())
 }
 
-/// That some stay, if some do.
+/// The note that some copies stay, if some do.
 pub fn copies_reported(count: usize) -> Option<String> {
     (count > 0).then(|| format!("copies that stay: {count}; `weaver orphans list` shows them"))
 }
 
-/// What `deploy/rbac/` holds besides the namespace, bindings first.
+/// The objects of `deploy/rbac/` besides the namespace, bindings first.
 async fn own_rights(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let (own, name) = (Some(OPERATOR_NAMESPACE), OPERATOR_ACCOUNT);
     let parts = [
@@ -211,7 +211,7 @@ async fn own_rights(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// What tenants have granted, bindings first; and what is only called so.
+/// What tenants have granted, bindings first; and objects that only have such a name.
 async fn grants(client: &Client) -> anyhow::Result<(Vec<InstalledObject>, Vec<String>)> {
     let all = ListParams::default();
     let bindings =

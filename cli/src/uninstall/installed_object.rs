@@ -13,7 +13,7 @@ use weaver_host::progress::Progress;
 
 use crate::stdout::say;
 
-/// How often it is looked.
+/// How often it is checked.
 pub const LOOK: Duration = Duration::from_millis(500);
 
 /// Is the object not there any more?
@@ -89,7 +89,7 @@ impl InstalledObject {
         }
     }
 
-    /// Deletes it; gone is as good. What was made again under its name since stays.
+    /// Deletes it; one that is already gone is a success. An object that was created again under its name since stays.
     pub async fn delete(&self, client: &Client) -> anyhow::Result<()> {
         let preconditions = Some(Preconditions { uid: self.uid.clone(), resource_version: None });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
@@ -102,7 +102,7 @@ impl InstalledObject {
         }
     }
 
-    /// Waits until it is gone, where something of it goes first.
+    /// Waits until it is gone, where parts of it are deleted first.
     pub async fn is_gone_by(&self, client: &Client, deadline: Instant) -> anyhow::Result<()> {
         let _progress = Progress::waiting(&format!("waiting until {self} is gone"));
         loop {

@@ -1,4 +1,4 @@
-//! The operator's own namespace: it goes when nothing is in it but what Kubernetes and Config Weaver put there.
+//! The operator's own namespace: it is deleted when only objects of Kubernetes and Config Weaver are in it.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,10 +12,10 @@ use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 use super::installed_object::InstalledObject;
 use crate::stdout::say;
 
-/// At most so many strangers are named.
+/// The most foreign objects that are named.
 const MOST: usize = 8;
 
-/// Deletes the namespace, unless something of someone else is in it.
+/// Deletes the namespace, unless it contains an object of someone else.
 pub async fn remove(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     let Some(part) = InstalledObject::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await? else {
         return Ok(());
@@ -29,7 +29,7 @@ pub async fn remove(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     part.is_gone_by(client, deadline).await
 }
 
-/// That it stays, and why.
+/// Reports that it stays, and why.
 pub fn stays(strangers: &[String]) -> String {
     let more = strangers.len().saturating_sub(MOST);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -39,7 +39,7 @@ pub fn stays(strangers: &[String]) -> String {
     )
 }
 
-/// What is in the namespace and not ours, of all kinds that the API server can list.
+/// The foreign objects in the namespace, of all kinds that the API server can list.
 pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
     let discovery = Discovery::new(client.clone()).run().await.context(
         "listing the kinds: first fix or delete any APIService that does not answer (`kubectl get \
@@ -50,8 +50,8 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
     for (resource, capabilities) in
         discovery.groups().flat_map(kube::discovery::ApiGroup::resources_by_stability)
     {
-        // Ours are deleted before; and what cannot be deleted by itself is no object of its own, such as
-        // metrics of a pod.
+        // Ours are deleted before; and what cannot be deleted by itself is no object of its own, such as metrics of a
+        // pod.
         let is_looked_at = capabilities.scope == Scope::Namespaced
             && [verbs::LIST, verbs::DELETE].iter().all(|verb| capabilities.supports_operation(verb))
             && resource.group != GROUP;
@@ -65,7 +65,7 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
                 let others = names.filter(|name| !is_expected(&resource, name));
                 strangers.extend(others.map(|name| format!("{} {name}", resource.kind)));
             }
-            // What is not known to be empty stays.
+            // A namespace that is not known to be empty stays.
             Err(error) => strangers.push(format!("{}, which cannot be listed: {error}", resource.plural)),
         }
     }

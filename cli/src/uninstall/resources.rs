@@ -1,8 +1,8 @@
-//! Each `ConfigMapSync` and `ServiceToken` goes, and with `--copies delete` what it made.
+//! Deletes each `ConfigMapSync` and `ServiceToken`, and with `--copies delete` what it made.
 //!
-//! Where an operator leads, it does its part: it has the tenants' rights. Where none does, it is done here with
-//! the rights of the user, by the same rules, and only our own finalizer is taken off. Who leads is asked
-//! again each time, so an operator that dies meanwhile is replaced as soon as its lease is late.
+//! Where an operator leads, it does its part: it has the tenants' rights. Where none does, it is done here with the
+//! rights of the user, by the same rules, and only our own finalizer is removed. The leader is looked up again each
+//! time, so an operator that dies meanwhile is replaced as soon as its lease is late.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ pub async fn remove(
 /// Those of the found ones that are still there.
 async fn left(client: &Client, found: &FoundObjects) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let mut left = Vec::new();
-    // A kind of which there was none may not be known at all.
+    // A kind without objects may not be installed at all.
     for kind in Kind::ALL.into_iter().filter(|kind| !found.of(*kind).is_empty()) {
         let uids: BTreeSet<_> = found.of(kind).iter().map(DynamicObject::uid).collect();
         let objects = Store::all(kind, client).list(ListParams::default()).await?;
@@ -97,8 +97,8 @@ async fn left(client: &Client, found: &FoundObjects) -> anyhow::Result<Vec<(Kind
     Ok(left)
 }
 
-/// Does what the operator would do before it lets go of these, and lets go. What someone else changes meanwhile is left
-/// for the next look, and so is what could not be removed, which is reported once.
+/// Does what the operator would do before it removes the finalizer of these, and removes it. What someone else changes
+/// meanwhile is left for the next pass, and so is what could not be removed, which is reported once.
 async fn release(
     client: &Client,
     left: &[(Kind, DynamicObject)],
@@ -128,7 +128,7 @@ async fn release(
         let name = object.name_any();
         let mut released = store.objects.merge(&name, &change, Write::Persist).await;
         if released.as_ref().is_err_and(is_invalid) {
-            // As the operator does: where the API server cannot judge the spec, it goes with the finalizers.
+            // As the operator does: where the API server cannot validate the spec, it is removed with the finalizers.
             change["spec"] = Value::Null;
             released = store.objects.merge(&name, &change, Write::Persist).await;
         }
@@ -225,7 +225,7 @@ fn is_copy_of(owner: &Owner, source: &SpecSource, copy: &Marked) -> bool {
     is_its && !copy.is_passed_on() && stale_copy(owner, source, kind, &copy.meta) == StaleCopy::Ours
 }
 
-/// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
+/// The source of a ConfigMapSync whose copies are deleted; or why they stay, as the operator decides it.
 fn source(sync: &DynamicObject) -> Result<SpecSource, String> {
     let sync: ConfigMapSync = parsed(sync)?;
     let spec = goes_with(&sync.metadata, sync.desired())?;
@@ -240,7 +240,7 @@ fn source_of_any_kind(sync: &DynamicObject) -> Result<SpecSource, String> {
     let named = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
     let version = named.api_version.unwrap_or_default();
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
-    // What it is called in paths is not asked for.
+    // The plural of the kind is not needed.
     let kind = ObjectKind::served(group, version, &named.kind.unwrap_or_default(), "");
     Ok(SpecSource::of(kind, &spec.source.clone().unwrap_or_default()))
 }

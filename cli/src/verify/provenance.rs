@@ -1,4 +1,4 @@
-//! What a release was built of: an in-toto statement with SLSA's predicate. Pure.
+//! The sources of a release: an in-toto statement with SLSA's predicate. Pure.
 
 use std::collections::BTreeMap;
 

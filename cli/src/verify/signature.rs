@@ -1,8 +1,8 @@
 //! The signature of SHA256SUMS, as minisign makes it. Pure.
 //!
-//! Guarantee: who passes has signed exactly these bytes and the comment that is returned. Only signatures of
-//! the hash are taken, which minisign makes since 0.10 by itself: a legacy one could be of a text with
-//! another meaning. Failure: what is wrong with key or signature, and what to do.
+//! Guarantee: a valid signature covers exactly these bytes and the comment that is returned. Only signatures of the
+//! hash are accepted, which minisign makes since 0.10 by default: a legacy one could be of a text with another meaning.
+//! Failure: what is wrong with key or signature, and what to do.
 
 use anyhow::{bail, ensure};
 use base64::Engine as _;

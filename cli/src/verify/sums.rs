@@ -1,7 +1,7 @@
 //! What SHA256SUMS lists. Pure.
 //!
-//! Guarantee: each name is a path below the directory of the list, and is there once. Failure: which line,
-//! and why the list is not taken; none of it is used then.
+//! Guarantee: each name is a path below the directory of the list, and is there once. Failure: which line, and why the
+//! list is refused; none of it is used then.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn entry(line: &str) -> anyhow::Result<(String, &str)> {
     Ok((hash.to_ascii_lowercase(), name))
 }
 
-/// Is it a path that leads nowhere else, on any system?
+/// Is it a path that stays below, on every system?
 fn is_below(name: &str) -> bool {
     !name.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
         && name.split('/').all(|part| !matches!(part, "" | "." | ".."))

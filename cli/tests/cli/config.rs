@@ -7,7 +7,7 @@ const KEYS: &str =
 const WIFI: &str = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"\"\n";
 const NO_YAML: &str = "#cloud-config\nnetwork: {wifis: {wlan0: {password: \"hunter2\n";
 
-/// What is said of a `weaver.toml` in this directory, which has no fault.
+/// The messages about a `weaver.toml` in this directory, which has no fault.
 fn said(dir: &Path, weaver_toml: &str) -> String {
     let file = dir.join("weaver.toml");
     fs::write(&file, weaver_toml).unwrap();

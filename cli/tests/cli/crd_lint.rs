@@ -90,7 +90,7 @@ fn what_breaks_nothing_is_no_word_and_success() {
     let files = Files::new(&[things(&old)], &[things(&new)]);
     let silent = (Some(0), String::new(), String::new());
     assert_eq!(files.lint("old.yaml", "new.yaml", ""), silent);
-    // As a cluster shows it.
+    // In the form that a cluster returns.
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [things(&old)]}).to_string();
     assert_eq!(files.lint("-", "new.yaml", &list), silent);
     assert_eq!(files.lint("old.yaml", "-", &things(&new).to_string()), silent);

@@ -144,7 +144,7 @@ fn with_journal(script: &str, arguments: &[&str]) -> (tempfile::TempDir, Command
 #[cfg(unix)]
 #[test]
 fn the_journal_of_a_unit_is_followed() {
-    // Ends when no one reads any more.
+    // Ends when its output is not read any more.
     let script = "echo \"$@\" >&2; echo leaderelection lost; while echo well; do sleep 0.1; done";
     let (_dir, mut command) = with_journal(script, &["--follow"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -45,7 +45,7 @@ impl Scene {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Exit status and what was said, in which the key never is.
+    /// Exit status and messages, which never contain the key.
     fn fetch(&self, arguments: &[&str]) -> (i32, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
             .args(["kubeconfig", "fetch"])
@@ -80,7 +80,7 @@ fn chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
         .spawn()
         .unwrap();
     let mut near = fs::File::from(ends.master);
-    // It waits in the terminal until it is asked for.
+    // The input is in the terminal before the program asks.
     near.write_all(answer.as_bytes()).unwrap();
     let code = weaver.wait().unwrap().code().unwrap();
     drop(ends.slave);
@@ -143,7 +143,7 @@ fn an_announced_ca_is_no_anchor_and_another_one_is_refused() {
     let (code, seen) = until_chosen(&scene, &network, "1\n");
     assert_eq!((code, scene.config()), (10, None), "{seen}");
     assert!(seen.contains("another CA than the card that was announced"), "{seen}");
-    // The hash of its own, by one who sends that CA too: the server of that name proves another.
+    // A hostile server announces its own hash and sends that CA too: the server of that name proves another.
     let scene = Scene::new(&other, &format!("https://{}", server.address));
     let (code, seen) = until_chosen(&scene, &network, "1\n");
     assert_eq!((code, scene.config()), (10, None), "{seen}");
@@ -239,7 +239,7 @@ fn what_a_hostile_pi_adds_is_not_merged() {
     assert!(said.starts_with("pi@localhost: \\u{1b}]0;owned\\u{7}\\u{1b}[2Jrefused"), "{said:?}");
 }
 
-/// A Pi whose server cannot be reached from here: nothing but the answer tells whose CA it is.
+/// A Pi whose server is not reachable from here: only the answer shows its CA.
 fn unreached(ca: &Ca) -> Scene {
     let scene = Scene::new(ca, &format!("https://localhost:{}", closed_port().port()));
     scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));

@@ -1,5 +1,5 @@
-//! `weaver find` as a user runs it, in a network of the test's own: this machine's loopback, at a port of mDNS that
-//! no one else has.
+//! `weaver find` as a user runs it, in a network of the test's own: this machine's loopback, at an mDNS port that
+//! nothing else uses.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mdns_sd::{Error, ServiceDaemon, ServiceInfo};
 use serde_json::Value;
 
-/// Cards on a busy machine take their time.
+/// Cards on a busy machine are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 const KIND: &str = "_weaver._tcp.local.";
 
@@ -78,7 +78,7 @@ impl Drop for Network {
     }
 }
 
-/// A page that gives this answer to whatever is asked.
+/// A page that gives this answer to every request.
 fn page(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

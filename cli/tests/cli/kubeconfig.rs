@@ -46,7 +46,7 @@ impl Scene {
         fs::write(&self.k3s, text.replace(from, to)).unwrap();
     }
 
-    /// Runs `weaver kubeconfig export`. No message may ever hold the key.
+    /// Runs `weaver kubeconfig export`. No message may contain the key.
     fn run(&self, arguments: &[&str]) -> Output {
         let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
             .args(["kubeconfig", "export", "--kubeconfig"])
@@ -66,7 +66,7 @@ impl Scene {
         (parsed(&output.stdout), words(&output))
     }
 
-    /// The exit status is `code`, the message says this, and nothing was printed or made.
+    /// The exit status is `code`, the message contains these texts, and nothing was printed or made.
     fn fails(&self, code: i32, arguments: &[&str], want: &[&str]) {
         let before = entries(self.dir.path());
         let output = self.run(arguments);
@@ -161,7 +161,7 @@ fn another_served_name_can_be_verified_instead() {
         &["raspi.lan", "--tls-server-name", "raspi"],
         &["raspi is not served", "nearest: raspik3d", "give --tls-server-name one of the served names"],
     );
-    // That of the source is proven, as it stays in the file.
+    // The source's own `tls-server-name` is proven, since it stays in the file.
     scene.change("    server:", "    tls-server-name: box\n    server:");
     scene.fails(10, &["raspik3d"], &["box is not served"]);
     scene.change("tls-server-name: box", "tls-server-name: raspik3d");
@@ -198,7 +198,7 @@ fn a_server_that_does_not_answer_proves_nothing() {
 #[test]
 fn a_server_that_closes_a_connection_while_it_starts_is_asked_again() {
     let (scene, server) = Scene::serving(&["pi.lan"]);
-    // As k3d's published port, behind which k3s does not listen yet.
+    // Like k3d's published port, behind which k3s does not listen yet.
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
     let behind = server.address;
@@ -290,7 +290,7 @@ fn a_merge() {
     let theirs = "kind: Config\ncurrent-context: work\ncontexts:\n- name: work\n  context: {cluster: pi.lan, user: w}\n\
         clusters:\n- name: pi.lan\n  cluster: {server: 'https://old:1'}\n";
     fs::write(&path, theirs).unwrap();
-    // With its own token it would go to the exported server.
+    // With its own token, the user's credential would go to the exported server.
     let refused = ["context `work` uses cluster or user `pi.lan`", "--context NEW", "nothing was written"];
     scene.fails(10, &["pi.lan", "--merge", "config"], &refused);
     scene.fails(10, &["pi.lan", "--merge", "config", "--force"], &refused);
@@ -339,7 +339,7 @@ fn wrong_usage_is_reported_before_anything_is_read() {
     assert!(server.asked().is_empty());
 }
 
-/// `weaver kubeconfig lint`: exit code and what it said.
+/// `weaver kubeconfig lint`: exit code and messages.
 fn lint(file: Option<&Path>, kubeconfig: Option<&Path>) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weaver"));
     command

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 struct Laptop(TempDir);
 
 impl Laptop {
-    /// With a home as people have them.
+    /// With a home like a user's.
     fn new() -> Self {
         let laptop = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(laptop.home().join(".kube")).unwrap();

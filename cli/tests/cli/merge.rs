@@ -1,4 +1,4 @@
-//! `weaver kubeconfig merge` as a user runs it, after the file was carried here.
+//! `weaver kubeconfig merge` as a user runs it, after the file was copied here.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ impl Laptop {
         self.0.path().join(name)
     }
 
-    /// Exit status and what was said, in which the key never is.
+    /// Exit status and messages, which never contain the key.
     fn weaver(&self, arguments: &[&str]) -> (i32, String) {
         let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"));
         weaver

@@ -1,4 +1,5 @@
-//! No one reads on: `weaver … | head -1` ends without a word, as it does for kubectl.
+//! A closed pipe: `weaver …
+//! head -1` ends without a message, as kubectl does.
 
 use std::process::{Command, Stdio};
 

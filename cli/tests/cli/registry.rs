@@ -26,7 +26,7 @@ fn serve(stream: impl Read + Write, heads: &Heads, answer: &impl Fn(&str) -> Str
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
-        // A client that refuses the certificate, or asks a hanging server, is no mistake here.
+        // A client that refuses the certificate, or queries a hanging server, is no fault here.
         if !matches!(stream.read_line(&mut head), Ok(1..)) {
             return;
         }
@@ -88,7 +88,7 @@ fn registry(head: &str) -> String {
     answered("200 OK", "", body)
 }
 
-/// The same for those who know the password of `me`, hunter2.
+/// The same for clients that know the password of `me`, hunter2.
 fn locked(head: &str) -> String {
     if head.to_ascii_lowercase().contains("authorization: basic bwu6ahvudgvymg==\r\n") {
         return registry(head);
@@ -299,7 +299,7 @@ fn what_is_no_registry_is_said_and_ends() {
 
 #[test]
 fn one_that_hangs_is_left_when_time_is_up() {
-    // It takes connections, and the kernel answers for it.
+    // It listens and never accepts: the kernel completes the connection.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let begun = Instant::now();
     let done = check(&[&silent.local_addr().unwrap().to_string(), "--timeout", "2"]);

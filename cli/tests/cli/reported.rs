@@ -1,4 +1,4 @@
-//! What people reported of other tools and of k3s, as they showed it, and what is right to say of each.
+//! What users reported of other tools and of k3s, as they showed it, and the right message for each.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn reported(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reported").join(name)
 }
 
-/// Exit status and what was said.
+/// Exit status and messages.
 fn weaver(arguments: &[&str], kubeconfig: &Path) -> (i32, String) {
     let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"));
     let done = weaver.args(arguments).env("KUBECONFIG", kubeconfig).output().unwrap();
@@ -73,7 +73,7 @@ fn each_reported_log_is_explained_by_its_codes_and_no_other() {
     }
 }
 
-/// What `config check` says of a copy of this report's boot partition.
+/// The messages of `config check` for a copy of this report's boot partition.
 fn checked(name: &str) -> String {
     let file = reported(name).join("weaver.toml");
     weaver(&["config", "check", file.to_str().unwrap()], Path::new("/dev/null")).1

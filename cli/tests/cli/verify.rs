@@ -65,7 +65,7 @@ fn each_file_and_the_whole_directory_are_as_published() {
     let (status, said, _) =
         release.verify(&["apt/weaver.deb", "--sums", "SHA256SUMS", "--key", key.lines().nth(1).unwrap()]);
     assert!(status == Some(0) && said.contains("apt/weaver.deb: as published"), "{said}");
-    // Downloaded to another place.
+    // Downloaded to another directory.
     let elsewhere = release.0.path().join("apt").join(ARCHIVE);
     fs::rename(release.0.path().join(ARCHIVE), &elsewhere).unwrap();
     let (status, said, noted) = release.verify(&[&elsewhere.display().to_string(), "--sums", "SHA256SUMS"]);
@@ -151,7 +151,7 @@ fn what_is_not_as_published_ends_with_10_and_the_reason() {
         assert_eq!(status, Some(10), "{why}: {said}{noted}");
         assert!(noted.contains(why), "{why} is not in {noted}");
     }
-    // Without a key, lists that no one signed.
+    // Without a key, unsigned lists.
     let link = "2413fb3709b05939f04cf2e92f7d0897fc2596f9ad0b8a9ea855c7bfebaae892  ../../etc/passwd\n";
     for (change, why) in [
         (Box::new(write("SHA256SUMS", link)) as Change, "line 1: `../../etc/passwd` is not a path below"),

@@ -1,8 +1,7 @@
-//! The boards whose firmware is played.
+//! The boards whose firmware is emulated.
 //!
-//! What differs between them when a card boots: which sections of config.txt
-//! apply, the default file names, and what the firmware puts in front of the
-//! kernel command line.
+//! What differs between them when a card boots: which sections of config.txt apply, the default file names, and what
+//! the firmware puts in front of the kernel command line.
 
 use clap::ValueEnum;
 
@@ -45,8 +44,8 @@ impl Board {
         }
     }
 
-    /// Device trees that the firmware looks for, best first: upstream's names
-    /// lead where config.txt says `upstream_kernel=1`.
+    /// Device trees that the firmware looks for, best first: upstream's names come first where config.txt says
+    /// `upstream_kernel=1`.
     #[must_use]
     pub fn device_trees(self, upstream: bool) -> &'static [&'static str] {
         match (self, upstream) {

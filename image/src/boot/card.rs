@@ -18,13 +18,13 @@ use super::partition::{Partition, boot_partition};
 use super::ssh::SshKey;
 use super::weaver_toml;
 
-/// A run writes about so much; below it the guest's disk would break in the middle.
+/// The size of a run's writes; with less the guest's disk would fail in the middle.
 const SPACE_NEEDED: u64 = 2 << 30;
 
 /// What is changed on the boot partition before the first start.
 #[derive(Clone, Debug, Default)]
 pub struct Edits {
-    /// In place of the card's weaver.toml.
+    /// Replaces the card's weaver.toml.
     pub weaver_toml: Option<String>,
     /// Added to `[api] names`.
     pub names: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Card {
     fresh: bool,
 }
 
-/// Where a card lies, and for how long.
+/// Where a card is, and how long it exists.
 #[derive(Debug)]
 enum CardSlot {
     Temporary(TempDir),
@@ -61,10 +61,10 @@ impl CardSlot {
 }
 
 impl Card {
-    /// A card of `size` bytes in a temporary directory that goes with it.
+    /// A card of `size` bytes in a temporary directory that is removed with it.
     ///
     /// # Errors
-    /// When the image is none, the card too small, or `edits` cannot be made.
+    /// When the image is not valid, the card too small, or `edits` cannot be made.
     pub fn new(image: &Path, size: u64, edits: &Edits) -> Result<Self> {
         Self::at(CardSlot::Temporary(temporary_dir()?), image, size, edits, None)
     }
@@ -112,10 +112,11 @@ impl Card {
         Ok(Self { place, overlay, boot, key, fresh: true })
     }
 
-    /// A card with what is in the raw file `state`, such as this one had at some moment, and the same key to its guest.
+    /// A card with the content of the raw file `state`, such as this one had at some moment, and the same key for its
+    /// guest.
     ///
     /// # Errors
-    /// When there is no room, or an overlay cannot be made.
+    /// When the disk is full, or an overlay cannot be made.
     pub fn with_state(&self, state: &Path) -> Result<Self> {
         let dir = temporary_dir()?;
         require_space(dir.path())?;
@@ -125,7 +126,7 @@ impl Card {
         Ok(Self { place: CardSlot::Temporary(dir), overlay, boot, key, fresh: false })
     }
 
-    /// The directory that it lies in.
+    /// The directory that it is in.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.place.path()
@@ -136,7 +137,7 @@ impl Card {
         &self.overlay
     }
 
-    /// Where the boot partition lies.
+    /// Where the boot partition is.
     #[must_use]
     pub fn boot(&self) -> Partition {
         self.boot
@@ -155,7 +156,7 @@ impl Card {
     }
 }
 
-/// A directory that goes with its value.
+/// A directory that is removed with its value.
 ///
 /// # Errors
 /// When it cannot be made.

@@ -1,8 +1,7 @@
 //! The kernel's command line: the firmware's arguments, cmdline.txt, our own.
 //!
-//! Guarantee: only the first line of cmdline.txt counts, as on a Pi; what stands
-//! below it is reported as ignored. Failure: names the file on the card and the
-//! remedy.
+//! Guarantee: only the first line of cmdline.txt counts, as on a Pi; the lines below it are reported as ignored.
+//! Failure: names the file on the card and the remedy.
 
 use anyhow::{Result, bail};
 
@@ -17,7 +16,7 @@ const LONGEST: usize = 2047;
 pub struct CommandLine {
     /// All arguments, separated by single blanks where they are joined.
     pub arguments: String,
-    /// Lines of the file, after the first, that hold anything.
+    /// Non-empty lines of the file, after the first.
     pub ignored: Vec<String>,
 }
 

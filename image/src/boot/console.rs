@@ -1,7 +1,7 @@
-//! What the guest said on its console.
+//! The console output of the guest.
 //!
-//! A file that QEMU writes. A missing one counts as empty; bytes that are no
-//! text are replaced, escape sequences of terminals are left out.
+//! A file that QEMU writes. A missing one counts as empty; bytes that are not UTF-8 are replaced, escape sequences of
+//! terminals are left out.
 
 use std::fs;
 use std::path::Path;

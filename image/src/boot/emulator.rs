@@ -50,7 +50,7 @@ impl Emulator {
     #[must_use]
     pub fn command() -> Command {
         let mut command = programs::command("setpriv");
-        // TERM, so that QEMU gives the terminal back as it was.
+        // TERM, so that QEMU restores the terminal.
         command.args(["--pdeathsig", "TERM", "--", "qemu-system-aarch64"]);
         command
     }
@@ -101,7 +101,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // Ended already, perhaps; then there is nothing to do.
+        // It may have ended already; then there is nothing to do.
         let _ = self.kill();
     }
 }

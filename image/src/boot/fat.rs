@@ -1,7 +1,7 @@
-//! Files of a FAT file system that lies in a file, through mtools.
+//! Files of a FAT file system inside a file, through mtools.
 //!
-//! Guarantee: nothing is mounted, no privilege is needed. Names are as on the
-//! card, from its root, with `/`. Failure: mtools' own words.
+//! Guarantee: nothing is mounted, no privilege is needed. Names are as on the card, from its root, with `/`. Failure:
+//! mtools' own message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Fat {
         Ok(copied.is_some())
     }
 
-    /// Writes a file whole, in place of one of the same name. Its directory must be there.
+    /// Writes a file whole, replacing one of the same name. Its directory must be there.
     ///
     /// # Errors
     /// When it does not fit or the file system cannot be written.
@@ -72,7 +72,7 @@ impl Fat {
         command
     }
 
-    /// What it printed; `None` when it says that there is no such file.
+    /// What it printed; `None` when it reports that there is no such file.
     fn copy(&self, command: &mut Command) -> Result<Option<Vec<u8>>> {
         let output = command.output().map_err(|error| programs::not_started(command, error))?;
         let said = String::from_utf8_lossy(&output.stderr);

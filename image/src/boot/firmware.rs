@@ -1,8 +1,7 @@
-//! Plays the firmware: from the files of the boot partition to what QEMU needs.
+//! Emulates the firmware: from the files of the boot partition to what QEMU needs.
 //!
-//! Guarantee: decides from the card alone, as a board would, and says every step;
-//! a card that a board would not boot is refused. Failure: names the file on the
-//! card and the remedy.
+//! Guarantee: decides from the card alone, as a board would, and prints every step; a card that a board would not boot
+//! is refused. Failure: names the file on the card and the remedy.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,11 +17,11 @@ use super::settings::{self, Settings};
 /// What the firmware would start.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The kernel, taken out of the card.
+    /// The kernel, extracted from the card.
     pub kernel: PathBuf,
-    /// The initramfs, taken out of the card.
+    /// The initramfs, extracted from the card.
     pub initramfs: Option<PathBuf>,
-    /// The device tree, taken out of the card.
+    /// The device tree, extracted from the card.
     pub tree: PathBuf,
     /// The kernel's command line.
     pub arguments: String,
@@ -33,7 +32,7 @@ pub struct Played {
 /// Reads the card and puts kernel and initramfs into the directory `into`.
 ///
 /// # Errors
-/// When the board would not boot this card, or the harness cannot play it.
+/// When the board would not boot this card, or the harness cannot emulate it.
 pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Played> {
     let text = fat.read(settings::FILE)?.ok_or_else(|| missing(settings::FILE, "the firmware's settings"))?;
     let config = settings::read(&text, board, |name| fat.read(name))?;
@@ -158,7 +157,7 @@ fn require_64bit(config: &Settings, board: Board) -> Result<()> {
     }
 }
 
-/// An arm64 Image, or a gzip archive, which the firmware and QEMU take for one.
+/// An arm64 Image, or a gzip archive, which the firmware and QEMU accept as one.
 fn require_arm64(path: &Path, name: &str) -> Result<()> {
     let mut start = Vec::new();
     File::open(path)

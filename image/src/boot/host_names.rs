@@ -1,8 +1,8 @@
-//! A command that finds names on this machine, and only it: kubectl under a SAN.
+//! A command that resolves names on this machine, and only it: kubectl under a SAN.
 //!
-//! In a mount namespace of its own, a hosts file of its own lies over `/etc/hosts`; no one else on the
-//! machine sees it and no name server is asked. As another user than root it needs user namespaces. Failure:
-//! the words of unshare or mount, on the command's standard error, with exit code 1.
+//! In a mount namespace of its own, a hosts file of its own covers `/etc/hosts`; no other process on the machine sees
+//! it and no name server is asked. As another user than root it needs user namespaces. Failure: the message of unshare
+//! or mount, on the command's standard error, with exit code 1.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -34,7 +34,7 @@ impl HostNames {
         Ok(Self { file: file.to_owned() })
     }
 
-    /// The words in front of a command that is to find the names.
+    /// The words in front of a command that needs the names.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);

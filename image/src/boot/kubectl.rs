@@ -1,8 +1,8 @@
-//! kubectl on this machine, as a laptop would run it: under a name that the API
-//! serves, with a kubeconfig fetched from the guest.
+//! kubectl on this machine, as a laptop would run it: under a name that the API serves, with a kubeconfig fetched from
+//! the guest.
 //!
-//! Guarantee: the kubeconfig is 0600 in the machine's directory and goes with it.
-//! Failure: the guest's or kubectl's own words.
+//! Guarantee: the kubeconfig is 0600 in the machine's directory and is removed with it. Failure: the guest's or
+//! kubectl's own message.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,11 @@ use super::machine::Machine;
 use super::programs;
 
 impl Machine {
-    /// Fetches a kubeconfig for `name` from the guest, as a newcomer would, and
-    /// runs kubectl with it on this machine, where `name` means the forwarded port.
+    /// Fetches a kubeconfig for `name` from the guest, as a newcomer would, and runs kubectl with it on this machine,
+    /// where `name` means the forwarded port.
     ///
     /// # Errors
-    /// When the guest refuses the name, or kubectl fails: in their own words.
+    /// When the guest refuses the name, or kubectl fails: with their own message.
     pub fn kubectl(&self, name: &str, arguments: &[&str]) -> Result<String> {
         programs::require(&["kubectl", "unshare"])?;
         let kubeconfig = self.kubeconfig(name)?;
@@ -46,7 +46,7 @@ impl Machine {
     }
 }
 
-/// A kubectl for a user: the one on the `PATH`, else the one that an API server for this machine carries.
+/// A kubectl for a user: the one on the `PATH`, else the one inside an API server for this machine.
 ///
 /// # Errors
 /// When there is neither.

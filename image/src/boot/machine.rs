@@ -1,8 +1,7 @@
-//! A machine for tests: start, look, type, snapshot, pull the plug.
+//! A machine for tests: start, read the console, type, snapshot, cut the power.
 //!
-//! Guarantees: every wait has a limit; a [`Machine`] that is dropped leaves no
-//! process and no file; machines restored from one [`Snapshot`] share nothing
-//! they write. Failure: what was waited for, and the console's last lines.
+//! Guarantees: every wait has a limit; a [`Machine`] that is dropped leaves no process and no file; machines restored
+//! from one [`Snapshot`] share no file that they write. Failure: what was waited for, and the console's last lines.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +35,7 @@ const COMMAND: Duration = Duration::from_mins(2);
 /// For writing a machine's memory into its card.
 const SAVE: Duration = Duration::from_mins(5);
 
-/// Between two looks at the console or the ssh port.
+/// Between two checks of the console or the ssh port.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A machine, switched on or off.
@@ -126,7 +125,7 @@ impl Machine {
         &self.card
     }
 
-    /// What is on its card. Of a running machine, not all is in it.
+    /// The content of its card. Of a running machine, not all is in it.
     #[must_use]
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
@@ -160,7 +159,7 @@ impl Machine {
     pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         loop {
-            // Asked first: what is said until the end counts.
+            // Asked first: output counts up to the end.
             let over = self.running.emulator.ended()?.is_some();
             if self.console().contains(text) {
                 return Ok(());
@@ -196,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// Runs a shell command as root in the guest and gives its standard output.
+    /// Runs a shell command as root in the guest and returns its standard output.
     ///
     /// # Errors
     /// When it fails, with its standard error, or takes more than two minutes.
@@ -204,7 +203,7 @@ impl Machine {
         self.run_within(script, COMMAND)
     }
 
-    /// As [`Self::run`], with another limit.
+    /// Like [`Self::run`], with another limit.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -265,7 +264,7 @@ impl Machine {
         })
     }
 
-    /// Asks the guest to switch itself off and waits for it.
+    /// Has the guest shut down and waits for it.
     ///
     /// # Errors
     /// When it does not within `limit`.
@@ -331,7 +330,7 @@ impl Machine {
         self.overlay.edit_fat(edit)
     }
 
-    /// What was written to the card by now, of a machine whose writes are logged.
+    /// What was written to the card so far, of a machine whose writes are logged.
     ///
     /// # Errors
     /// When they are not, or the log cannot be read.
@@ -341,7 +340,7 @@ impl Machine {
         self.quiesced(|_| WriteLog::open(&path))
     }
 
-    /// Does something while the machine stands still with everything written.
+    /// Runs `act` while the machine is paused with everything written.
     fn quiesced<T>(&mut self, act: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         if self.running.emulator.ended()?.is_some() {
             return act(self);

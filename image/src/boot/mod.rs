@@ -1,12 +1,11 @@
-//! The harness: plays the firmware and runs the image in QEMU.
+//! The harness: emulates the firmware and runs the image in QEMU.
 //!
-//! `weaver-image boot` shows what the firmware does, prints how to reach the
-//! machine and hands the terminal to its console. Tests use [`machine::Machine`].
+//! `weaver-image boot` shows what the firmware does, prints how to connect to the machine and hands the terminal to its
+//! console. Tests use [`machine::Machine`].
 //!
-//! Guarantees: the image is never written; only loopback is bound; no process
-//! outlives the harness; without `--dir` nothing is left behind.
-//! Failure: a missing program is named with its package, a card that a board
-//! would not boot with the file on it and the remedy.
+//! Guarantees: the image is never written; only loopback is bound; no process outlives the harness; without `--dir`
+//! nothing is left behind. Failure: a missing program is named with its package, a card that a board would not boot
+//! with the file on it and the remedy.
 
 pub mod board;
 pub mod card;
@@ -191,7 +190,7 @@ fn write_kubectl(card: &Card, names: &[String], ports: Ports) -> Result<PathBuf>
     let name = names.first().ok_or_else(|| anyhow!("give the API a name: --name pi.test"))?;
     let hosts = HostNames::write(&card.dir().join("hosts"), names)?;
     let kubeconfig = card.dir().join("kubeconfig");
-    // One of an earlier run holds another port.
+    // One of an earlier run has another port.
     files::remove(&kubeconfig)?;
     let words = |words: &[String]| words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
     let script = format!(

@@ -1,9 +1,8 @@
 //! The card while it is in the machine: a copy-on-write overlay over the image.
 //!
-//! Guarantee: the image itself is never written. The boot partition can be taken
-//! out of an overlay, and changed in it, without mounting anything; while a
-//! machine runs on it, only after its writes were flushed.
-//! Failure: the program's own words, and the file.
+//! Guarantee: the image itself is never written. The boot partition can be extracted from an overlay, and changed in
+//! it, without mounting anything; while a machine runs on it, only after its writes were flushed. Failure: the
+//! program's own message, and the file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -21,7 +20,7 @@ use super::programs;
 /// Changed parts are written in blocks of this size, the clusters of a qcow2.
 const BLOCK: u64 = 64 << 10;
 
-/// An overlay file and where the boot partition lies on the card.
+/// An overlay file and where the boot partition is on the card.
 #[derive(Clone, Debug)]
 pub struct Overlay {
     path: PathBuf,
@@ -75,13 +74,13 @@ impl Overlay {
     /// The whole card as a sparse file. No machine may run on it.
     ///
     /// # Errors
-    /// When it cannot be read, or there is no room.
+    /// When it cannot be read, or the disk is full.
     pub fn write_raw(&self, to: &Path) -> Result<()> {
         let mut command = programs::command("qemu-img");
         programs::run(command.args(["convert", "-f", "qcow2", "-O", "raw"]).arg(&self.path).arg(to)).map(drop)
     }
 
-    /// Takes the boot partition out, into a sparse file.
+    /// Extracts the boot partition into a sparse file.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -110,7 +109,7 @@ impl Overlay {
         let mut copy = programs::command("cp");
         programs::run(copy.args(["--sparse=always", "--reflink=auto"]).arg(&before).arg(&after))?;
         edit(&Fat::new(&after))?;
-        // What is empty now may have held something, and the other way round.
+        // A block that is empty now may have had data, and the other way round.
         let mut blocks = blocks_with_data(&before)?;
         blocks.extend(blocks_with_data(&after)?);
         let changed = changes(File::open(before)?, File::open(after)?, &blocks)?;
@@ -133,7 +132,7 @@ impl Overlay {
     }
 }
 
-/// A part of a file that holds anything, as `qemu-img map` says it.
+/// A part of a file that has data, as `qemu-img map` reports it.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 struct Extent {
     start: u64,
@@ -141,8 +140,7 @@ struct Extent {
     data: bool,
 }
 
-/// Which blocks of a sparse file hold anything. Most of a boot partition is empty,
-/// and reading emptiness takes seconds.
+/// Which blocks of a sparse file have data. Most of a boot partition is empty, and reading zeros takes seconds.
 fn blocks_with_data(path: &Path) -> Result<BTreeSet<u64>> {
     let mut command = programs::command("qemu-img");
     let said = programs::run(command.args(["map", "--output=json", "-f", "raw"]).arg(path))?;

@@ -1,4 +1,4 @@
-//! Where the boot partition lies in a card image.
+//! Where the boot partition is in a card image.
 //!
 //! Reads the first sector only. Failure: names the image and what to do.
 
@@ -21,8 +21,7 @@ pub struct Partition {
 /// The FAT partition of a raw card image: the first one of its MBR.
 ///
 /// # Errors
-/// When the file is no raw image with an MBR whose first partition is FAT and
-/// lies within it.
+/// When the file is no raw image with an MBR whose first partition is FAT and lies within it.
 pub fn boot_partition(image: &Path) -> Result<Partition> {
     let name = image.display();
     let mut file = File::open(image)

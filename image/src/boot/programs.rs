@@ -14,12 +14,12 @@ use anyhow::{Context, Result, anyhow, bail};
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").env_remove("KUBECONFIG");
-    // mtools: our partition, whatever its geometry, and no one's drive letters.
+    // mtools: our partition, whatever its geometry, and no drive letters of the user's configuration.
     command.env("MTOOLS_SKIP_CHECK", "1").env("MTOOLSRC", "/dev/null");
     command
 }
 
-/// Runs it to its end and gives what it printed.
+/// Runs it to its end and returns what it printed.
 ///
 /// # Errors
 /// When it is not installed, or fails: with what it printed on standard error.

@@ -1,4 +1,4 @@
-//! QEMU's command line for one machine: a pure function of what is asked for.
+//! QEMU's command line for one machine: a pure function of the options.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
             let forward =
                 format!("user,id={LINK},hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{api}-:6443");
             option("-netdev", &[&forward]);
-            // No option ROM: it is another package's, and nothing boots from the network.
+            // No option ROM: it is in another package, and nothing boots from the network.
             option("-device", &[&format!("virtio-net-pci,netdev={LINK},romfile=")]);
             // The Pi has a generator of random numbers and a watchdog.
             option("-device", &[&"virtio-rng-pci"]);
@@ -166,7 +166,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
             option("-serial", &[&"null"]);
         }
     }
-    // The firmware runs again at every reset, so QEMU ends there and we play it.
+    // The firmware runs again at every reset, so QEMU ends there and we emulate it.
     option("-action", &[&"reboot=shutdown,watchdog=reset"]);
     let base = match &start.hardware.clock {
         Clock::Epoch => "1970-01-01T00:00:00",
@@ -187,8 +187,8 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
     if let Some(name) = start.snapshot {
         option("-loadvm", &[&name]);
     }
-    // Stands still until the control socket is ours: a guest that ends at once
-    // would be gone before it could be asked why.
+    // QEMU starts paused until the control socket is connected: a guest that ends at once would be gone before QEMU
+    // could be asked why.
     words.push("-S".into());
     words.extend(start.hardware.qemu_arguments.iter().map(OsString::from));
     words

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-/// For calls that take no time.
+/// For quick calls.
 pub const SHORT: Duration = Duration::from_secs(20);
 
 /// A path to a socket has at most this many bytes.
@@ -22,7 +22,7 @@ const LONGEST_PATH: usize = 107;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(pub String);
 
-/// A connection that has said its greetings.
+/// A connection after the greeting.
 #[derive(Debug)]
 pub struct Qmp {
     stream: BufReader<UnixStream>,
@@ -47,10 +47,10 @@ pub fn check_path(path: &Path) -> Result<()> {
 }
 
 impl Qmp {
-    /// Connects once and greets.
+    /// Connects once and reads the greeting.
     ///
     /// # Errors
-    /// When no one listens or QEMU sent no greeting within `limit`.
+    /// When nothing listens or QEMU sent no greeting within `limit`.
     pub fn connect(path: &Path, limit: Duration) -> Result<Self> {
         let stream = UnixStream::connect(path)
             .with_context(|| format!("cannot connect to QEMU at {}", path.display()))?;
@@ -64,7 +64,7 @@ impl Qmp {
         Ok(client)
     }
 
-    /// Runs a command and gives what it returns.
+    /// Runs a command and returns its result.
     ///
     /// # Errors
     /// When QEMU refuses, hangs up, or does not answer within `limit`.
@@ -90,14 +90,14 @@ impl Qmp {
                 }
                 return Ok(answer["return"].take());
             }
-            // Else the late answer to a command that was given up.
+            // Otherwise it is the late answer to a command that timed out.
         }
     }
 
-    /// Runs a command of the monitor for people; those say nothing when all is well.
+    /// Runs a command of the monitor for people, which prints nothing on success.
     ///
     /// # Errors
-    /// As [`Self::execute`], and with the monitor's words when it says anything.
+    /// As [`Self::execute`], and with the monitor's message when it prints anything.
     pub fn monitor(&mut self, line: &str, limit: Duration) -> Result<()> {
         let said = self.execute("human-monitor-command", &json!({ "command-line": line }), limit)?;
         match said.as_str().map(str::trim) {
@@ -106,10 +106,10 @@ impl Qmp {
         }
     }
 
-    /// After QEMU's end: reads what is left and says why the machine stopped.
+    /// After QEMU's end: reads the remaining events and returns why the machine stopped.
     ///
     /// # Errors
-    /// When QEMU neither says more nor hangs up within `limit`.
+    /// When QEMU neither sends more nor hangs up within `limit`.
     pub fn reason(&mut self, limit: Duration) -> Result<Option<Reason>> {
         let deadline = Instant::now() + limit;
         while let Some(message) = self.message(deadline).context("QEMU does not close the connection")? {
@@ -135,7 +135,7 @@ impl Qmp {
                 Ok(_) => return Ok(None),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
-                    // QEMU was killed with words of ours unread.
+                    // QEMU was killed with a request of ours unread.
                     io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => return Ok(None),
                     _ => return Err(error).context("cannot read from QEMU"),
                 },
@@ -155,8 +155,8 @@ mod tests {
     const GREETING: &str = r#"{"QMP": {"version": {}, "capabilities": []}}"#;
     const A_SECOND: Duration = Duration::from_secs(1);
 
-    /// Greets, accepts the capabilities, then answers each line by `answers`;
-    /// `ID` stands for the id asked with. Hangs up at the end.
+    /// Sends a greeting, accepts the capabilities, then answers each line by `answers`; `ID` is replaced by the id of
+    /// the request. Hangs up at the end.
     fn fake(answers: &'static [&'static str]) -> (tempfile::TempDir, PathBuf, JoinHandle<Vec<String>>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qmp");

@@ -1,8 +1,7 @@
 //! A machine that is switched on: QEMU, its control socket, its ports.
 //!
-//! Guarantee: when [`switch_on`] returns, the machine runs; a port that someone
-//! took in between is replaced by another where the caller left the choice.
-//! Failure: QEMU's own words.
+//! Guarantee: when [`switch_on`] returns, the machine runs; a port that was taken in between is replaced by another
+//! where the caller allows it. Failure: QEMU's own message.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,7 +22,7 @@ const START: Duration = Duration::from_mins(2);
 /// How often other ports are tried.
 const TRIES: usize = 5;
 
-/// What QEMU itself prints goes here, in the machine's directory.
+/// The log of QEMU's own output, in the machine's directory.
 pub const QEMU_LOG: &str = "qemu.log";
 
 /// A machine that is switched on.
@@ -38,9 +37,9 @@ pub struct Running {
 pub enum End {
     /// The guest switched it off.
     PowerOff,
-    /// The guest, or its watchdog, restarted it: the firmware is to be played again.
+    /// The guest, or its watchdog, restarted it: the firmware must run again.
     Reset,
-    /// From outside; QEMU's word for it.
+    /// From outside; QEMU's name for it.
     Outside(String),
 }
 
@@ -58,12 +57,11 @@ pub fn free_ports() -> Result<Ports> {
     }
 }
 
-/// Starts QEMU in `dir`. Takes other ports than `start.ports` when those are
-/// taken and `any_ports` allows it. `tell` learns QEMU's process id before the
-/// guest does anything that someone could see and end the machine for.
+/// Starts QEMU in `dir`. Uses other ports than `start.ports` when those are taken and `any_ports` allows it. `tell`
+/// gets QEMU's process id before the guest does anything visible that could make someone end the machine.
 ///
 /// # Errors
-/// When QEMU does not start, in its own words.
+/// When QEMU does not start, with its own message.
 pub fn switch_on(dir: &Path, mut start: Start<'_>, any_ports: bool, tell: impl Fn(u32)) -> Result<Running> {
     qmp::check_path(start.qmp)?;
     let mut tries = TRIES;
@@ -137,7 +135,7 @@ impl Running {
     /// Why it ended, once it has.
     ///
     /// # Errors
-    /// When QEMU's last words cannot be read.
+    /// When QEMU's last messages cannot be read.
     pub fn why(&mut self) -> Result<End> {
         Ok(match self.qmp.reason(qmp::SHORT)? {
             None => End::Outside("killed".to_owned()),

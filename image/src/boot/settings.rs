@@ -1,6 +1,6 @@
 //! What config.txt says about booting one of our boards.
 //!
-//! [`weaver_diagnostics::config_txt`] says which lines apply. What this harness cannot play faithfully (several
+//! [`weaver_diagnostics::config_txt`] decides which lines apply. What this harness cannot emulate faithfully (several
 //! initramfs files, a filter whose condition it does not know) is refused where it applies, never skipped.
 //!
 //! Failure: names the file, the line and what to write instead.
@@ -43,7 +43,7 @@ const KEYS: [&str; 10] = [
 /// Reads the text of config.txt as `board` would; `file` returns another file of the boot partition.
 ///
 /// # Errors
-/// When a line that applies asks for something that cannot be played.
+/// When a line that applies cannot be emulated.
 pub fn read(text: &[u8], board: Board, file: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Settings> {
     // Its serial number is that of no board.
     let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0), is_tryboot: false };
@@ -111,7 +111,7 @@ fn initramfs(file: Option<&str>, place: Option<&str>) -> Result<String> {
     if file.contains(',') {
         bail!("several initramfs files are not supported by this harness; join them with cat, name one");
     }
-    // Where it is loaded is QEMU's affair; a word that is no address is a slip, though.
+    // The load address does not matter to QEMU; a word that is no address is a mistake, though.
     let address = |word: &str| {
         let hex = word.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
         hex.unwrap_or_else(|| word.parse()).is_ok()

@@ -1,7 +1,6 @@
-//! A machine's memory and card at one moment, to continue from as often as wanted.
+//! A machine's memory and card at one moment, to continue from any number of times.
 //!
-//! Guarantee: never written again; machines restored from it share nothing they
-//! write. Failure: names the file.
+//! Guarantee: never written again; machines restored from it share no file that they write. Failure: names the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ pub struct Snapshot {
     pub(super) stage: Arc<Stage>,
     pub(super) overlay: Overlay,
     pub(super) name: String,
-    // Goes with the value; a kept snapshot lies elsewhere.
+    // Removed with the value; a kept snapshot is in another directory.
     pub(super) _dir: TempDir,
 }
 

@@ -1,8 +1,7 @@
 //! Commands inside the guest, by the system's ssh with a throw-away key.
 //!
-//! Guarantee: nothing of the user's ssh is read or written, no password is asked
-//! for, every call has a deadline; the key lives in the run's directory, 0600.
-//! Failure: the exit code and the words of the command, or ssh's own.
+//! Guarantee: nothing of the user's ssh is read or written, there is no password prompt, every call has a deadline; the
+//! key is in the run's directory, 0600. Failure: the exit code and the message of the command, or ssh's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +12,10 @@ use anyhow::{Context, Result, bail};
 
 use super::programs;
 
-/// Who logs in; may do everything by sudo.
+/// The user that logs in; may do everything by sudo.
 pub const USER: &str = "weaver-admin";
 
-/// What ssh and `timeout` say for themselves.
+/// Exit codes of ssh and `timeout` themselves.
 const NO_CONNECTION: i32 = 255;
 const TIMED_OUT: i32 = 124;
 
@@ -71,7 +70,7 @@ impl SshKey {
             "LogLevel=ERROR",
             // The key exchange takes seconds under emulation on a busy machine.
             "ConnectTimeout=30",
-            // A guest that was cut off is noticed.
+            // A lost connection to the guest is noticed.
             "ServerAliveInterval=10",
             "ServerAliveCountMax=6",
         ] {

@@ -1,4 +1,4 @@
-//! What the firmware took from a card, ready for QEMU.
+//! The files that the firmware loaded from a card, ready for QEMU.
 //!
 //! Guarantee: the files stay as long as the value does. Failure: as the firmware's.
 
@@ -34,9 +34,9 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Both processors take turns, and each instruction takes a nanosecond of the machine's time: what it measures
-    /// is how much it does, however many processors this machine has to spare, and no time-out of its own is over
-    /// because others had them. Where it waits, it does so in real time.
+    /// Both processors take turns, and each instruction takes a nanosecond of the machine's time: measurements depend
+    /// only on the work done, however many processors this machine has free, and no time-out in the guest expires
+    /// because other processes had them. Where it waits, it does so in real time.
     #[must_use]
     pub fn counted() -> Self {
         let mut setup = Self::default();
@@ -52,7 +52,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Plays the firmware on a card that no machine runs on.
+    /// Emulates the firmware on a card that no machine runs on.
     pub(super) fn new(overlay: &Overlay, setup: &Setup) -> Result<Self> {
         let dir = temporary_dir()?;
         let fat = overlay.extract_fat(&dir.path().join("fat"))?;

@@ -1,9 +1,8 @@
 //! Adds to weaver.toml what a run needs: its ssh key and the API's names.
 //!
-//! Guarantee: all other text stays as it is, byte for byte; what is there already
-//! is added to, not replaced. A plain edit of lines, not a TOML parser: it takes
-//! `[table]` and `key = [` as the sample has them. Failure: names the line and
-//! how to write it.
+//! Guarantee: all other text stays as it is, byte for byte; lists are added to, not replaced. A plain edit of lines,
+//! not a TOML parser: it accepts `[table]` and `key = [` as the sample has them. Failure: names the line and how to
+//! write it.
 
 use anyhow::{Result, bail};
 use toml_edit::{DocumentMut, Item, Value};
@@ -47,7 +46,7 @@ pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Res
         let Some(rest) = value.trim_start().strip_prefix('[') else {
             bail!("{FILE}:{number}: write `{key}` as a list, `{key} = [\"…\"]`");
         };
-        // Ends where the rest of the words begins.
+        // The insertion point: where the rest of the line begins.
         let line_end = start + line.trim_end().len();
         let insert = line_end - rest.len();
         // A comma before the closing bracket is fine in TOML.
@@ -60,9 +59,9 @@ pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Res
     Ok(format!("{before}{}{header}{key} = [{list}]\n{after}", newline(before)))
 }
 
-/// Those of the names that the card can be given besides what its file says: none that is there, and none of
-/// a card that joins another, which has no names; the card refuses the whole file for either. What is no TOML
-/// is the card's to refuse.
+/// Those of the names that can be added to the card's file: none that it already has, and none for a card that joins
+/// another, which has no names; the card refuses the whole file for either. Text that is not TOML is left to the card
+/// to refuse.
 #[must_use]
 pub fn names_to_add(text: &str, names: &[String]) -> Vec<String> {
     let Ok(document) = text.trim_start_matches('\u{feff}').parse::<DocumentMut>() else {

@@ -1,11 +1,11 @@
 //! The log of all that a machine wrote to its card, as QEMU's `blklogwrites` keeps it in the format of the kernel's
 //! dm-log-writes: each write with its data in the order of completion, and each flush.
 //!
-//! From it follows what is on a card whose power was cut. Covered: every prefix that [`WriteLog::cuts`] names,
-//! and what a card with a volatile cache may make of the writes since its last flush ([`Lost`]): any of them
-//! lost, any of them torn at a sector. Not covered: cards that lie about a flush, damage to neighbours of a
-//! block that is being written, bits that rot. Guarantee: the log is only read; an entry that its superblock
-//! does not count is not there. Failure: names the log and the entry.
+//! From it follows the content of a card whose power was cut. Covered: every prefix that [`WriteLog::cuts`] names, and
+//! what a card with a volatile cache may do to the writes since its last flush ([`Lost`]): any of them lost, any of
+//! them torn at a sector. Not covered: cards that lie about a flush, damage to neighbours of a block that is being
+//! written, bit rot. Guarantee: the log is only read; entries that its superblock does not count are ignored. Failure:
+//! names the log and the entry.
 
 use std::fs::File;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 const MARK: u64 = 8;
-/// What a card writes whole.
+/// The unit that a card writes whole.
 pub const SECTOR: u64 = 512;
 
 /// One request of the guest's.
@@ -29,7 +29,7 @@ pub const SECTOR: u64 = 512;
 pub struct LoggedRequest {
     /// Where on the card, in bytes.
     pub at: u64,
-    /// How many bytes; 0 for a mere flush and for what writes nothing.
+    /// How many bytes; 0 for a flush without data and for entries that write nothing.
     pub length: u64,
     /// When this is done, all before it is on the medium, itself included.
     pub is_barrier: bool,
@@ -93,8 +93,8 @@ impl WriteLog {
         card.write_all_at(&self.content(entry)?, entry.at).context("cannot write the card")
     }
 
-    /// The moments within `part` of the log at which a cut is looked at: how many entries are on the card then.
-    /// After each barrier; where `each_of` these bytes of the card is written, after each entry; and at the end.
+    /// The moments within `part` of the log at which a cut is tested: how many entries are on the card then. After each
+    /// barrier; where `each_of` these bytes of the card is written, after each entry; and at the end.
     #[must_use]
     pub fn cuts(&self, part: Range<usize>, each_of: &Range<u64>) -> Vec<usize> {
         let entries = &self.entries[part.clone()];
@@ -107,8 +107,8 @@ impl WriteLog {
         cuts
     }
 
-    /// The entries between two barriers, by their numbers in `part`, those before the first and after the
-    /// last included. Of each stretch the barrier that ends it is left out.
+    /// The entries between two barriers, by their numbers in `part`, those before the first and after the last
+    /// included. Each stretch excludes the barrier that ends it.
     #[must_use]
     pub fn stretches(&self, part: Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
@@ -176,7 +176,7 @@ fn entries(file: &File) -> Result<Vec<LoggedRequest>> {
             let bytes = sectors.checked_mul(sector).filter(|bytes| *bytes <= 1 << 40);
             bytes.with_context(|| format!("entry {number} of {count} is beyond any card"))
         };
-        // A discard says where and has no data; QEMU passes none on to the overlay.
+        // A discard has a range and no data; QEMU passes none on to the overlay.
         let has_data = flags & (DISCARD | MARK) == 0;
         let length = if has_data { bytes(sectors)? } else { 0 };
         let entry =
@@ -190,7 +190,7 @@ fn entries(file: &File) -> Result<Vec<LoggedRequest>> {
     Ok(found)
 }
 
-/// Four words, little-endian, as the superblock and each entry begin.
+/// Four 64-bit integers, little-endian, as the superblock and each entry begin.
 fn words(file: &File, at: u64) -> Result<[u64; 4]> {
     let mut bytes = [0; 32];
     file.read_exact_at(&mut bytes, at).context("it ends before that")?;

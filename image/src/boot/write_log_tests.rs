@@ -15,7 +15,7 @@ fn log(entries: &[(u64, u64, Vec<u8>)]) -> Vec<u8> {
         block.resize(sector, 0xee);
         block
     };
-    // The sector's size is a word of 32 bits, and what is behind it says nothing.
+    // The sector's size is a 32-bit word, and what follows it is padding.
     let mut made = block([MAGIC, VERSION, entries.len() as u64, SECTOR | 0xee << 32]);
     for (first, flags, data) in entries {
         made.extend(block([*first, (data.len() / sector) as u64, *flags, 0]));
@@ -72,7 +72,7 @@ fn a_cut_comes_after_each_barrier_after_each_write_of_the_watched_part_and_at_th
 #[test]
 fn a_discard_and_a_mark_write_nothing() {
     let mut bytes = log(&[(4, DISCARD, Vec::new()), (0, MARK, Vec::new()), (8, 0, sectors(1, 7))]);
-    // A discard says how many sectors it is about, a mark how many bytes of text follow.
+    // The length of a discard counts sectors, that of a mark bytes of text.
     bytes[512 + 8] = 99;
     let log = opened(&bytes).unwrap();
     assert_eq!(log.entries().iter().map(|entry| entry.length).collect::<Vec<_>>(), [0, 0, SECTOR]);
@@ -149,7 +149,7 @@ fn a_log_of_qemus_replayed_is_the_disk_that_it_wrote() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// The whole log replayed is the end, in whatever pieces it is replayed.
+    /// The whole log replayed gives the final content, in whatever parts it is replayed.
     #[test]
     fn all_entries_replayed_are_what_was_written(
         writes in prop::collection::vec((0u64..32, 0usize..6, any::<u8>(), any::<bool>()), 0..20),

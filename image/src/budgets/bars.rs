@@ -1,4 +1,4 @@
-//! A picture of bars under each other, each from one value to another: what takes how much, and what runs when.
+//! A picture of bars below each other, each from one value to another: what takes how much, and what runs when.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// Stands to its left.
+    /// Text to its left.
     pub name: String,
     /// Where it begins and ends.
     pub span: (f64, f64),
-    /// Stands to its right.
+    /// Text to its right.
     pub label: String,
     /// Whether it is something of ours: in another colour.
     pub ours: bool,
@@ -21,9 +21,9 @@ pub struct Bar {
 const ROW: u32 = 20;
 const NAMES: u32 = 250;
 const WIDTH: u32 = 900;
-/// The library takes a quarter off.
+/// The library makes it a quarter smaller.
 const SMALL: u32 = 16;
-/// Caption and what is said of the axis.
+/// Height of the caption and of the axis labels.
 const AROUND: u32 = 104;
 const OURS: RGBColor = RGBColor(0xc4, 0x4e, 0x1a);
 const OTHERS: RGBColor = RGBColor(0x8f, 0xa3, 0xb8);
@@ -50,7 +50,7 @@ fn drawn(path: &Path, title: &str, across: &str, bars: &[Bar]) -> Result<(), Box
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(NAMES)
-        // Room for what stands to the right of the longest.
+        // Space for the text to the right of the longest.
         .build_cartesian_2d(0.0..most * 1.25, (0..count).into_segmented())?;
     // From the top down.
     let row = |index: u32| count - 1 - index;
@@ -73,7 +73,7 @@ fn drawn(path: &Path, title: &str, across: &str, bars: &[Bar]) -> Result<(), Box
         let colour = if bar.ours { OURS } else { OTHERS };
         let corners = [
             (bar.span.0, SegmentValue::Exact(at)),
-            // One that takes next to nothing is seen all the same.
+            // A very short bar is visible all the same.
             (bar.span.1.max(bar.span.0 + most / 500.0), SegmentValue::Exact(at + 1)),
         ];
         let mut rectangle = Rectangle::new(corners, colour.filled());

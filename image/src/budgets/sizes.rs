@@ -1,4 +1,4 @@
-//! What takes the space on the card: Debian's packages as dpkg counts them, and what no package brought.
+//! What takes the space on the card: Debian's packages as dpkg counts them, and what is in no package.
 
 use super::bars::Bar;
 

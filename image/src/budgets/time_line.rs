@@ -1,11 +1,11 @@
-//! When each unit of a boot began to start and was ready, from what `systemctl show` says of all of them.
+//! When each unit of a boot began to start and was ready, from the output of `systemctl show` for all of them.
 
 use std::collections::BTreeMap;
 
 use super::bars::Bar;
 
-/// What to ask of each unit, in `systemctl show`'s words: empty lines part the units. Without `--all`, a oneshot that
-/// is done is left out.
+/// The request for each unit, as a `systemctl show` command: empty lines separate the units. Without `--all`, a oneshot
+/// that is done is left out.
 pub const ASK: &str = "systemctl show --all --no-pager \
     -p Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic \
     '*.service' '*.mount'";
@@ -17,7 +17,7 @@ pub struct Start {
     pub span: (u64, u64),
 }
 
-/// The starts that [`ASK`] tells of; a unit that was not started has none.
+/// The starts in the output of [`ASK`]; a unit that was not started has none.
 #[must_use]
 pub fn starts(reported: &str) -> Vec<Start> {
     reported.split("\n\n").filter_map(start).collect()

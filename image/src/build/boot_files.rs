@@ -1,7 +1,7 @@
 //! Whether a card with these boot files can start on every board it is meant for.
 //!
-//! Looked at before anything is assembled: the files that the firmware loads, the kernel that config.txt names,
-//! the device trees, the drivers that stand between the kernel and its root. Failure: every fault at once.
+//! Checked before anything is assembled: the files that the firmware loads, the kernel that config.txt names, the
+//! device trees, the drivers that the kernel needs to mount its root. Failure: every fault at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use super::debian_kernel::DebianKernel;
 use crate::boot::board::Board;
 use crate::boot::settings;
 
-/// Without a word about it the firmware looks for one that Debian does not have.
+/// Without a setting the firmware looks for a file that Debian does not have.
 const CM4_TREE: &str = "bcm2711-rpi-cm4-io.dtb";
 /// Loaded by the ROM and the firmware: Pi 3, then Pi 4.
 const FIRMWARE: [&str; 5] = ["bootcode.bin", "start.elf", "fixup.dat", "start4.elf", "fixup4.dat"];
@@ -25,7 +25,7 @@ const LATE: [&str; 3] = ["vfat", "nls_ascii", "nls_cp437"];
 /// Resets a Pi that hangs; systemd feeds it.
 const WATCHDOG: &str = "bcm2835_wdt";
 
-/// What the root file system says about its kernel.
+/// What the root file system shows about its kernel.
 #[derive(Debug, Default)]
 pub struct Kernel {
     trees: BTreeMap<String, Vec<u8>>,
@@ -34,7 +34,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Looks through the root file system's tar.
+    /// Reads the root file system's tar.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -54,7 +54,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Takes what one file of the root says; `read` is called for those whose content counts.
+    /// Records one file of the root; `read` is called for those whose content counts.
     ///
     /// # Errors
     /// Those of `read`.
@@ -83,7 +83,7 @@ fn module(path: &str) -> Option<String> {
     (rest.is_empty() || rest.starts_with('.')).then(|| stem.replace('-', "_"))
 }
 
-/// Checks the boot files in a directory. `chosen` says which boards they are for.
+/// Checks the boot files in a directory. `chosen` determines the boards.
 ///
 /// # Errors
 /// What is missing or wrong, all of it.
@@ -156,7 +156,7 @@ pub fn verify(boot: &Path, kernel: &Kernel, chosen: DebianKernel) -> Result<()> 
     bail!("the boot files are not usable:\n  {}", faults.join("\n  "))
 }
 
-/// Debian's kernel needs no cgroup token, and the firmware reads one line.
+/// Debian's kernel needs no cgroup parameter, and the firmware reads one line.
 fn cmdline_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.trim_end().lines().count() != 1 {

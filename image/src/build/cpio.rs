@@ -16,7 +16,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The names of all files in all segments.
 ///
 /// # Errors
-/// When it is neither cpio nor compressed in a way we know, or ends early.
+/// When it is neither cpio nor compressed in a known format, or ends early.
 pub fn names(path: &Path) -> Result<Vec<String>> {
     let bytes = fs::read(path).context("cannot read it")?;
     let mut names = Vec::new();

@@ -1,7 +1,8 @@
-//! Which of Debian's kernels goes onto the card, and what follows from it.
+//! Which of Debian's kernels the card gets, and what follows from it.
 //!
 //! trixie's by default: it has security support, and drives every board up to the Pi 4. That of trixie-backports has
-//! the drivers of a Pi 5 as well; no one here has seen it start one, and an image with it is marked as an experiment.
+//! the drivers of a Pi 5 as well; this project has not yet started a Pi 5 with it, and an image with it is marked as an
+//! experiment.
 
 use clap::ValueEnum;
 
@@ -15,7 +16,7 @@ const DEVICE_TREES: [&str; 5] = [
     "bcm2837-rpi-3-b.dtb",
     "bcm2837-rpi-3-b-plus.dtb",
 ];
-/// Modules without which the root is not reached: both card readers, USB disks, QEMU, the file system.
+/// Modules without which the root cannot be mounted: both card readers, USB disks, QEMU, the file system.
 const EARLY: [&str; 8] = [
     "sdhci_iproc",
     "bcm2835",
@@ -29,11 +30,11 @@ const EARLY: [&str; 8] = [
 /// Boards whose sections of config.txt count.
 const BOARDS: [Board; 4] = [Board::Pi3, Board::Pi4, Board::Pi400, Board::Cm4];
 
-/// Of a Pi 5: the tree of its first boards, and that of those with the later processor.
+/// For a Pi 5: the tree of its first boards, and that of those with the later processor.
 const PI5_DEVICE_TREES: [&str; 2] = ["bcm2712-rpi-5-b.dtb", "bcm2712-d-rpi-5-b.dtb"];
-/// Of a Pi 5: its card reader, and the pins and the voltage that it switches.
+/// For a Pi 5: its card reader, and the pins and the voltage that it switches.
 const PI5_EARLY: [&str; 4] = ["sdhci_brcmstb", "pinctrl_brcmstb_bcm2712", "gpio_brcmstb", "gpio_regulator"];
-/// Of a Pi 5, to have a wired network: the way to the chip that its ports are on, and what is on that chip.
+/// For the wired network of a Pi 5: the bus to the chip with its ports, and the drivers of that chip.
 const PI5_NETWORK: [&str; 5] = ["irq_bcm2712_mip", "rp1_pci", "clk_rp1", "pinctrl_rp1", "macb"];
 
 /// One of Debian's kernels.
@@ -74,7 +75,7 @@ impl DebianKernel {
         }
     }
 
-    /// The names, below the checkout, of packages that it brings besides those of `image/packages.installed`.
+    /// The names, below the checkout, of packages that it needs in addition to those of `image/packages.installed`.
     #[must_use]
     pub const fn installed(self) -> Option<&'static str> {
         match self {
@@ -83,7 +84,7 @@ impl DebianKernel {
         }
     }
 
-    /// How apt is asked for a package. The kernel wants a newer linux-base, which it would not take by itself.
+    /// The argument for apt. The kernel needs a newer linux-base, which apt would not choose by itself.
     #[must_use]
     pub fn request(self, package: &str) -> String {
         match (self, package) {

@@ -1,8 +1,8 @@
 //! The card's partitions, written into one file without loop devices.
 //!
-//! A pure MBR, since the Pi 3's ROM takes no GPT: a FAT that the firmware reads and an ext4 root, both found by
-//! label. Guarantees: same input, same bytes (fixed ids, clamped times). Failure: the log of the tool, or that
-//! the root does not fit.
+//! A pure MBR, since the Pi 3's ROM reads no GPT: a FAT that the firmware reads and an ext4 root, both found by label.
+//! Guarantees: same input, same bytes (fixed ids, clamped times). Failure: the log of the tool, or that the root does
+//! not fit.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -26,14 +26,14 @@ pub const ROOT_LABEL: &str = "weaver-root";
 
 const MIB: u64 = 1 << 20;
 const SECTOR: u64 = 512;
-// QEMU's raspi3b takes powers of two only: 4 GiB must hold the image.
+// QEMU's raspi3b accepts powers of two only: the image must fit into 4 GiB.
 const _: () = assert!(ROOT_START + ROOT_SIZE <= 4096 * MIB);
 /// Where the FAT begins.
 pub const FAT_START: u64 = 4 * MIB;
 const FAT_SIZE: u64 = 512 * MIB;
 /// Where the root begins.
 pub const ROOT_START: u64 = FAT_START + FAT_SIZE;
-/// It grows to the card at boot; until then there must be room for that boot.
+/// It grows to the card at boot; until then there must be space for that boot.
 const ROOT_SIZE: u64 = 2048 * MIB;
 
 /// Makes the image from the boot files below `boot` and the root in `base` with `layer` on top.
@@ -87,7 +87,7 @@ fn fat(image: &Path, boot: &Path, epoch: u64, logs: &Logs) -> Result<()> {
     copy_into_fat(image, boot, "/", epoch, logs)
 }
 
-/// Directory by directory and in order: left to itself, mcopy takes what lies deeper as the disk happens to list it.
+/// Directory by directory and in order: by itself, mcopy copies nested files in the order of the disk's listing.
 fn copy_into_fat(image: &Path, from: &Path, to: &str, epoch: u64, logs: &Logs) -> Result<()> {
     let mut entries: Vec<_> = fs::read_dir(from)
         .with_context(|| format!("cannot read {}", from.display()))?
@@ -137,7 +137,7 @@ fn root(image: &Path, base: &Path, layer: &Layer, epoch: u64, logs: &Logs) -> Re
     let base = File::open(base).with_context(|| format!("cannot read {}", base.display()))?;
     let merged = merge::merge(std::io::BufReader::new(base), layer, epoch, std::io::BufWriter::new(pipe));
     let status = child.wait().context("waiting for mke2fs")?;
-    // Its own words say more than a broken pipe: no room, most of all.
+    // Its own message says more than a broken pipe: a full disk, most of all.
     if !status.success() {
         return Err(logs.failed(step, &status));
     }

@@ -1,6 +1,6 @@
-//! What no package brings, put on top of them: which image this is, what is on its disk, where its packages
-//! come from, and k3s. Everything is root's. All else of ours is in our own packages (packaging/), whose
-//! scripts enable their units.
+//! The files that are in no package, put on top of them: which image this is, what is on its disk, where its packages
+//! come from, and k3s. Everything belongs to root. All else of ours is in our own packages (packaging/), whose scripts
+//! enable their units.
 //!
 //! Nothing is enabled at the first boot, since nothing knows which boot that is (the machine-id is empty, not absent).
 
@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 
 use super::merge::{Layer, Node};
 
-/// Units of Debian that must never run: the first waits for answers on the console, the second makes host keys
-/// only on what it takes for a first boot.
+/// Units of Debian that must never run: the first waits for answers on the console, the second makes host keys only on
+/// a boot that it considers the first.
 const MASKED: [&str; 2] = ["systemd-firstboot.service", "sshd-keygen.service"];
 /// Names that k3s answers to.
 const K3S_NAMES: [&str; 3] = ["kubectl", "crictl", "ctr"];
@@ -26,7 +26,7 @@ pub struct Built<'a> {
     pub version: &'a str,
     /// `VARIANT_ID` of an image that is no release, and what to call it.
     pub variant: Option<(&'a str, &'a str)>,
-    /// apt's sources besides Debian's own, from which upgrades come.
+    /// apt's sources in addition to Debian's own, from which upgrades come.
     pub sources: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ pub fn layer(source: &Path, built: &Built<'_>) -> Result<Layer> {
     }
     // systemd never starts below this file's time.
     layer.insert("usr/lib/clock-epoch".into(), Node::Bytes(Vec::new(), 0o644));
-    // As of the packages, so that the first boot does not rebuild caches that are right.
+    // The time of the packages, so that the first boot does not rebuild caches that are right.
     for stamp in ["etc/.updated", "var/.updated"] {
         layer.insert(stamp.into(), Node::Bytes(Vec::new(), 0o644));
     }
@@ -85,7 +85,7 @@ fn children(directory: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
     read().with_context(|| format!("cannot read {}", directory.display()))
 }
 
-/// git keeps no more of a mode than whether a file is a program, and none of these is.
+/// git stores of a mode only whether a file is a program, and none of these is.
 fn copy_tree(from: &Path, to: &Path, layer: &mut Layer) -> Result<()> {
     for (name, path) in children(from)? {
         let to = to.join(name);

@@ -1,8 +1,8 @@
-//! One tar out of two: the root file system of packages, and what is ours on top.
+//! One tar out of two: the root file system of packages, and our files on top.
 //!
-//! Guarantees: entries of the base are passed on byte for byte, extended headers (ACLs, capabilities) included;
-//! a file of the layer takes the place of the base's; directories that no one has are made; the same input gives
-//! the same bytes. Failure: an entry that cannot be read, a directory where the layer has a file.
+//! Guarantees: entries of the base are passed on byte for byte, extended headers (ACLs, capabilities) included; a file
+//! of the layer replaces the base's; directories that are in neither are made; the same input gives the same bytes.
+//! Failure: an entry that cannot be read, a directory where the layer has a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

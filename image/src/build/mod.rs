@@ -1,15 +1,14 @@
 //! `weaver-image build`: from a checkout and Debian's archive to `out/`.
 //!
-//! Debian's packages are made into a root next to the compilers, our own are installed in it, and what no
-//! package brings is put on top while the file system is written; the result gets its name when it is whole.
-//! Failure: a step names its log; what was made before stays in the cache, and an interrupted build leaves
-//! nothing that looks finished.
+//! Debian's packages are made into a root while our programs compile, our own are installed in it, and the files of no
+//! package are added while the file system is written; the result gets its name when it is whole. Failure: a step names
+//! its log; what was made before stays in the cache, and an interrupted build leaves nothing that looks finished.
 //!
 //! - [`rootfs`], [`packages`], [`debian_kernel`], [`prerequisites`]: Debian's part.
-//! - [`own_packages`]: ours. [`layer`], [`merge`]: what is the image's alone, and both as one.
-//! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
-//! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies next to it.
-//! - [`place`]: where all of it is written.
+//! - [`own_packages`]: ours. [`layer`], [`merge`]: the files of the image alone, and both as one.
+//! - [`disk`], [`bootable`], [`cpio`]: partitions, and whether they can start.
+//! - [`image_name`], [`publish`], [`sbom`], [`os_list`]: the image's name, and the files next to it.
+//! - [`build_dir`]: where all of it is written.
 
 pub mod boot_files;
 pub mod cpio;
@@ -51,7 +50,7 @@ use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, K3sChoice};
 use crate::programs::{self, Profile, Program};
 
-/// What `out/` takes at most: image, packed image, root, boot files, packages, symbols.
+/// The most that `out/` needs: image, packed image, root, boot files, packages, symbols.
 const SPACE_FOR_OUT: u64 = 3 << 30;
 /// What a build starts, but for the compilers.
 const TOOLS: [&str; 11] = [
@@ -76,8 +75,8 @@ pub struct Image {
     pub k3s: K3s,
 }
 
-/// Makes the root file system of Debian's packages, for builds to come: where machines are made new each time,
-/// next to other work, since it takes one processor for a quarter of an hour.
+/// Makes the root file system of Debian's packages for later builds: where machines are created for each build, next to
+/// other work, since it occupies one processor for a quarter of an hour.
 ///
 /// # Errors
 /// See the module.
@@ -114,12 +113,12 @@ pub fn build(options: &Options) -> Result<Image> {
 
     let choice_of_k3s = K3sChoice::of(options.k3s.as_deref());
     let work = source.join("target/image");
-    // Until they are on the card: another build, into another place, would put its own there.
+    // Until they are on the card: a parallel build would overwrite them with its own.
     let programs_at = work.join("programs");
     files::make_dir(&programs_at)?;
     let _programs = place::wait_alone(&programs_at)?;
     let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
-    // First, since it is what most often cannot be had; but a testbed is compiled, next to the packages.
+    // First, since this is what most often cannot be fetched; but a testbed is compiled, next to the packages.
     let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
     let profile =
         if choice_of_k3s == K3sChoice::Testbed && !options.release { Profile::Dev } else { Profile::Release };
@@ -180,7 +179,7 @@ fn cache() -> Result<PathBuf> {
     Ok(cache)
 }
 
-/// Where the root file system comes from; a new one is spoken of before its long silence.
+/// Where the root file system comes from; the message about a new one comes before its long silence.
 fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
     if cached.is_some() {
         return "from the cache";
@@ -193,12 +192,12 @@ fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
     "made new"
 }
 
-/// That a root file system is being made: its log says how far it is.
+/// Reports that a root file system is being made: its log shows the progress.
 fn making(logs: &Logs) -> Progress {
     Progress::waiting(&format!("root file system: {}", logs.path("root file system").display()))
 }
 
-/// Whether this machine can make what is still to be made: asked before the first minute is spent.
+/// Whether this machine can make what is still missing: checked before the first minute is spent.
 fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
     let temporary = std::env::temp_dir();
     let mut needs = needs.to_vec();
@@ -227,7 +226,7 @@ fn put_together(
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
     boot_files::verify(&boot, &boot_files::Kernel::in_root(tar)?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
-    // What is on the card is what the bill says, anyone who changes the file meanwhile.
+    // The card gets exactly what the SBOM lists, even if the file is changed meanwhile.
     let own_k3s = work.path().join("k3s");
     k3s.copy_to(&own_k3s)?;
 
@@ -276,7 +275,7 @@ fn partial(directory: &Path) -> Result<NamedTempFile> {
         .with_context(|| format!("cannot write to {}", directory.display()))
 }
 
-/// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.
+/// The timestamp of our files: `SOURCE_DATE_EPOCH`, else the last commit's.
 pub(crate) fn epoch(source: &Path) -> Result<u64> {
     if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
         let seconds: u64 =

@@ -1,4 +1,4 @@
-//! What an image is called, so that no one takes one that is no release for one.
+//! The name of an image, so that an image that is not a release is not mistaken for one.
 
 use super::debian_kernel::DebianKernel;
 use crate::k3s::Variant;
@@ -7,14 +7,14 @@ use crate::k3s::Variant;
 pub struct ImageName {
     /// `config-weaver-VERSION[-VARIANT]-arm64`, of its files.
     pub stem: String,
-    /// `VARIANT_ID` of os-release, and what is said on the console and in Imager; a release has none.
+    /// `VARIANT_ID` of os-release, and the text on the console and in Imager; a release has none.
     pub variant: Option<(String, String)>,
     /// The boards that it is for, as Imager names them.
     pub devices: Vec<&'static str>,
 }
 
 impl ImageName {
-    /// By what is on it.
+    /// From the content of the image.
     #[must_use]
     pub fn of(k3s: Variant, kernel: DebianKernel) -> Self {
         let joined = |parts: [Option<&str>; 2], between: &str| {
@@ -28,7 +28,7 @@ impl ImageName {
         Self { stem, variant: id.zip(spoken), devices: kernel.devices() }
     }
 
-    /// What is said on the console and in Imager.
+    /// The text on the console and in Imager.
     #[must_use]
     pub fn spoken(&self) -> Option<&str> {
         self.variant.as_ref().map(|(_, spoken)| spoken.as_str())

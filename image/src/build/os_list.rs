@@ -7,11 +7,11 @@ use serde_json::json;
 #[derive(Debug)]
 pub struct Published<'a> {
     pub version: &'a str,
-    /// What an image that is no release is called.
+    /// The name of an image that is no release.
     pub variant: Option<&'a str>,
     /// The boards that it is for, as Imager names them.
     pub devices: &'a [&'a str],
-    /// Where Imager finds the compressed file; anyone who publishes it writes the address in.
+    /// Where Imager finds the compressed file; the publisher fills in the address.
     pub url: &'a str,
     /// `YYYY-MM-DD`.
     pub date: &'a str,
@@ -39,7 +39,7 @@ pub fn list(image: &Published<'_>) -> Result<String> {
         "image_download_size": sizes.1,
         "image_download_sha256": hashes.1,
         "devices": devices,
-        // What Imager asks its user for goes into user-data and network-config on the FAT.
+        // Imager writes its user's settings to user-data and network-config on the FAT.
         "init_format": "cloudinit-rpi",
     }]});
     serde_json::to_string_pretty(&list).map(|text| text + "\n").context("writing the list for Imager")

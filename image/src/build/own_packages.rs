@@ -1,9 +1,9 @@
 //! Our own Debian packages on the card: made of the programs that were built, and installed by the card's own dpkg.
 //!
-//! The root file system of Debian's packages stays in the cache as it is, and ours come on top of it at each
-//! build, so that another program costs a minute and not a quarter of an hour. Guarantees: what the card has
-//! of ours is what `make deb` makes, with an entry in dpkg's database, so that apt on the card replaces it;
-//! the same input gives the same bytes. Failure: the log of the step is named.
+//! The root file system of Debian's packages stays in the cache as it is, and ours are added to it at each build, so
+//! that a changed program costs a minute and not a quarter of an hour. Guarantees: our files on the card are those of
+//! `make deb`, with an entry in dpkg's database, so that apt on the card can replace them; the same input gives the
+//! same bytes. Failure: the log of the step is named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::tools::Logs;
 /// What they are called.
 pub const NAMES: [&str; 3] = ["config-weaver", "config-weaver-card", "weaver"];
 
-/// Makes the packages of the `programs`, installs them in the root, and gives the tar of it, which is below `work`.
+/// Makes the packages of the `programs`, installs them in the root, and returns its tar, which is below `work`.
 ///
 /// # Errors
-/// When packaging/build.sh or mmdebstrap fails; of the latter's doings most often one of the packages' scripts.
+/// When packaging/build.sh or mmdebstrap fails; the latter most often in one of the packages' scripts.
 pub fn install(
     source: &Path,
     root: &RootFs,
@@ -43,12 +43,12 @@ pub fn install(
     let base = root.tar().canonicalize()?;
     let mut command = Command::new("mmdebstrap");
     command
-        // As for the root itself.
+        // The same processor as for the root itself.
         .env("QEMU_CPU", "cortex-a72")
         .env("INITRD", "No")
         .env("LC_ALL", "C.UTF-8")
         .env("SOURCE_DATE_EPOCH", epoch.to_string())
-        // All of it is there: nothing is fetched, and no suite named.
+        // All packages are local: nothing is fetched, and no suite is named.
         .args(["--variant=custom", "--architectures=arm64", "--skip=update,setup,cleanup,tar-in/mknod"])
         .arg(hook("setup", &format!("tar-in '{}' /", base.display())))
         .arg(hook("setup", r#"mkdir "$1/weaver-packages""#))

@@ -1,7 +1,7 @@
-//! Names of packages: asked for, expected, installed.
+//! Names of packages: requested, expected, installed.
 //!
-//! `image/packages` says what is asked for and why; `image/packages.installed` what that brings. A name more or
-//! less than that stops the build, so that nothing comes onto the card unseen; versions may move.
+//! `image/packages` lists what is requested and why; `image/packages.installed` what that installs. Any added or
+//! missing name stops the build, so that nothing gets onto the card unreviewed; versions may change.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ pub fn asked(list: &str) -> impl Iterator<Item = &str> {
     list.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|name| !name.is_empty())
 }
 
-/// Reads what dpkg and the archive's lists say.
+/// Reads the output of dpkg and the archive's lists.
 ///
 /// # Errors
-/// A line that has not the columns it should have.
+/// A line without the expected columns.
 pub fn installed(packages: &str, hashes: &str) -> Result<Vec<Package>> {
     let hash_of = |name: &str, version: &str| {
         hashes.lines().find_map(|line| match line.split('\t').collect::<Vec<_>>()[..] {

@@ -1,4 +1,4 @@
-//! Where a build writes: with enough room, and alone.
+//! Where a build writes: with enough free space, and with no other build.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -12,10 +12,10 @@ use weaver_devstack::steps::say;
 /// How files and directories begin that are being made.
 pub const PARTIAL: &str = ".partial-";
 
-/// Refuses to continue where there is less room than is needed; places on one file system share what it has.
+/// Refuses to continue where less space is free than is needed; directories on one file system share their free space.
 ///
 /// # Errors
-/// Names the place, what is free, what is needed and the remedy.
+/// Names the directory, what is free, what is needed and the remedy.
 pub fn require(needs: &[(&Path, u64)]) -> Result<()> {
     let mut disks: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
     for (place, bytes) in needs {
@@ -39,7 +39,7 @@ pub fn alone(directory: &Path) -> Result<File> {
     }
 }
 
-/// As [`alone`], and waits for the other.
+/// Like [`alone`], and waits for the other.
 ///
 /// # Errors
 /// The directory cannot be locked.
@@ -63,7 +63,7 @@ pub fn in_use(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Removes a directory that no build uses; says whether it did.
+/// Removes a directory that no build uses; returns whether it did.
 ///
 /// # Errors
 /// It cannot be removed.
@@ -89,7 +89,7 @@ fn open(directory: &Path) -> Result<File> {
     File::open(directory).with_context(|| format!("cannot open {}", directory.display()))
 }
 
-/// Removes what an ended build has left half-made in a directory.
+/// Removes the partial files that an ended build has left in a directory.
 ///
 /// # Errors
 /// They cannot be removed.

@@ -1,7 +1,7 @@
 //! What a machine needs before it can make the card's root file system.
 //!
-//! One that is no arm64 needs the emulator, registered with the kernel; a user needs a range of subordinate ids, and
-//! the program that maps them. Each is looked at, and the one that is missing is named with its remedy.
+//! One that is not arm64 needs the emulator, registered with the kernel; a user needs a range of subordinate ids, and
+//! the program that maps them. Each is checked, and a missing one is named with its remedy.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ struct Machine {
     is_arm64: bool,
     /// The kernel's entry for arm64 programs; `None` where there is none.
     registered: Option<String>,
-    /// What a user has; root needs nothing.
+    /// Subordinate ids and their program; root needs none.
     user: Option<User>,
 }
 
@@ -102,14 +102,14 @@ fn look() -> Machine {
     }
 }
 
-/// Number and name of who runs this.
+/// Number and name of the current user.
 fn user() -> (u32, Option<String>) {
     let uid = nix::unistd::geteuid();
     let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
     (uid.as_raw(), name)
 }
 
-/// Does what systemd's binfmt service would; a failure shows in the next look.
+/// Does what systemd's binfmt service would; a failure shows in the next check.
 fn register() {
     let directory = Path::new("/proc/sys/fs/binfmt_misc");
     if !directory.join("register").exists() {

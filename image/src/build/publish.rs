@@ -1,8 +1,8 @@
-//! What lies next to the image: the packed file, its sum, the lists.
+//! The files next to the image: the packed file, its sum, the lists.
 //!
-//! Guarantee: nothing is named before all of it is made, the sums of older images go first and the new one comes
-//! last; so where `….sha256` lies, the packed image and the lists are of the same build. Failure: what was there
-//! before stays.
+//! Guarantee: nothing is named before all of it is made, the sums of older images are removed first and the new one
+//! comes last; so where `….sha256` exists, the packed image and the lists are of the same build. Failure: the old files
+//! stay.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use crate::programs;
 
 const MODE: u32 = 0o644;
 
-/// How large the packed image may be, in bytes: less than this. The design's budget of a release, without images for
-/// an offline start; a test image keeps it too, though its programs are twice as large.
+/// Upper bound of the packed image, in bytes. The design's budget of a release, without images for an offline start; a
+/// test image keeps it too, though its programs are twice as large.
 const BUDGET: u64 = 400 << 20;
 
 /// What is on the card.
@@ -37,10 +37,10 @@ pub struct Lists {
     bill: String,
 }
 
-/// Judges the names of the packages, says which moved since the last build, and makes both lists.
+/// Checks the names of the packages, reports which versions changed since the last build, and makes both lists.
 ///
 /// # Errors
-/// A package that no one has reviewed, or one that is gone; a list that cannot be read.
+/// A package that was not reviewed, or one that is gone; a list that cannot be read.
 pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
     let Options { source, out, kernel, .. } = options;
     let read =
@@ -101,7 +101,7 @@ fn within_budget(size: u64) -> Result<()> {
     Ok(())
 }
 
-/// Gives all of it its names. Returns the image's.
+/// Gives all files their names. Returns the image's.
 ///
 /// # Errors
 /// A file that cannot be written; the sum is missing then.

@@ -1,8 +1,8 @@
-//! The root file system of Debian packages, made by mmdebstrap under emulation and kept by content.
+//! The root file system of Debian packages, made by mmdebstrap under emulation and cached by content.
 //!
-//! Guarantees: the key of the cache is the hash of everything that is read here; a directory is in the cache
-//! whole or not at all, since it gets its name last, and stays while a build uses it. The archive moves on beneath
-//! the same key: `--fresh` asks it again. Failure: mmdebstrap's log is named.
+//! Guarantees: the key of the cache is the hash of everything that is read here; a directory is in the cache whole or
+//! not at all, since it gets its name last, and stays while a build uses it. The archive changes while the key stays
+//! the same: `--fresh` reads it again. Failure: mmdebstrap's log is named.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,7 +19,7 @@ use super::debian_kernel::DebianKernel;
 use super::tools::Logs;
 use super::{packages, place};
 
-/// What the files of packages are dated to, at the latest: the day of the first card.
+/// The latest date of files in packages: the day of the first card.
 pub const EPOCH: u64 = 1_795_219_200;
 const SUITE: &str = "trixie";
 /// What dpkg leaves out, on the card and here.
@@ -31,10 +31,10 @@ const READ_EARLY: [(&str, &str); 5] = [
     ("systemd/sysusers.d/weaver-card.conf", "/usr/lib/sysusers.d/weaver-card.conf"),
     // Copied to the end of config.txt.
     ("packaging/card/etc/default/raspi-firmware-custom", "/etc/default/raspi-firmware-custom"),
-    // Asked of the build machine, initramfs-tools would find no type, and no fsck would ever check the root.
+    // On the build machine, initramfs-tools would detect no type, and no fsck would ever check the root.
     ("packaging/card/etc/initramfs-tools/conf.d/10-weaver", "/etc/initramfs-tools/conf.d/10-weaver"),
 ];
-/// Bytes that another root file system takes in the cache, and that mmdebstrap takes for the tree it packs, at most.
+/// Upper bounds in bytes: of another root file system in the cache, and of mmdebstrap's tree before it is packed.
 pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 /// Unused entries of the cache are removed after this.
 const KEPT: Duration = Duration::from_hours(14 * 24);
@@ -112,8 +112,8 @@ pub fn cached(source: &Path, kernel: DebianKernel, cache: &Path) -> Result<Optio
     RootFs::take(directory).map(Some)
 }
 
-/// Makes the root file system, in place of the one that the cache has; one that another build has made meanwhile
-/// is taken instead, but for a `fresh` one.
+/// Makes the root file system, replacing the one in the cache; one that another build has made meanwhile is used
+/// instead, except for a `fresh` one.
 ///
 /// # Errors
 /// When mmdebstrap fails.
@@ -179,7 +179,7 @@ fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
         .args(["--variant=minbase", "--architectures=arm64", "--components=main non-free-firmware"])
         .arg(format!("--include={include}"))
         .args(["--aptopt=Acquire::Languages \"none\"", "--aptopt=Acquire::Retries \"3\""])
-        // /etc/default/raspi-firmware is there before its package, and stays.
+        // /etc/default/raspi-firmware exists before its package, and is kept.
         .arg("--dpkgopt=force-confold")
         // A file in the root would come too late for the essential packages.
         .args(
@@ -201,7 +201,7 @@ fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// A script by its text, which runs even where a user's namespace cannot read his files; or one of mmdebstrap's own.
+/// A script as text, which runs even where a user's namespace cannot read its file; or one of mmdebstrap's own.
 pub(super) fn hook(stage: &str, script: &str) -> String {
     format!("--{stage}-hook={script}")
 }
@@ -209,7 +209,7 @@ pub(super) fn hook(stage: &str, script: &str) -> String {
 /// The content of everything that decides what comes out.
 fn key(source: &Path, kernel: DebianKernel) -> Result<String> {
     let mut hash = Sha256::new();
-    // The sources of another kernel are what asks for it.
+    // The sources of another kernel are what request it.
     let early = READ_EARLY.map(|(file, _)| file);
     for input in INPUTS.into_iter().chain(early).chain(kernel.sources()) {
         let mut bytes = Vec::new();

@@ -20,12 +20,12 @@ pub struct Crate {
     license: Option<String>,
 }
 
-/// k3s, or what stands in for it.
+/// k3s, or its replacement.
 #[derive(Debug)]
 pub struct K3s<'a> {
-    /// What it says about itself.
+    /// The version that it reports.
     pub version: &'a str,
-    /// Of the file on the card.
+    /// The hash of the file on the card.
     pub sha256: &'a str,
 }
 
@@ -112,7 +112,7 @@ fn bill(of: &Value, components: &[Value]) -> Result<String> {
     serde_json::to_string_pretty(&bill).map(|text| text + "\n").context("writing the bill of materials")
 }
 
-/// Cargo still takes a slash for `OR`, SPDX does not.
+/// Cargo still accepts a slash for `OR`, SPDX does not.
 fn spdx(license: &str) -> String {
     license.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
 }

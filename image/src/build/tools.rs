@@ -1,7 +1,7 @@
 //! External programs of the build.
 //!
-//! Guarantees: what a program prints goes to a log of its own and nowhere else. Failure: the error names the
-//! step, the log and its last lines; a program that is missing is named with the Debian package that has it.
+//! Guarantees: the output of a program goes to a log of its own and nowhere else. Failure: the error names the step,
+//! the log and its last lines; a missing program is named with its Debian package.
 
 use std::fs::{self, File};
 use std::io;
@@ -70,10 +70,10 @@ impl Logs {
     }
 }
 
-/// What a program prints on its standard output.
+/// The standard output of a program.
 ///
 /// # Errors
-/// When it cannot be started or fails, with what it said on standard error.
+/// When it cannot be started or fails, with its standard error.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(command, error))?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! On ELF files written by hand here, so that each fault can stand alone.
+//! On ELF files written by hand here, so that each fault can be tested alone.
 
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn words(to: &mut Vec<u8>, values: &[u64]) {
     to.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-/// As Go links a program without C: for the tests of what is put onto the card.
+/// Like a Go program without C: for the tests of files for the card.
 pub fn static_program() -> Vec<u8> {
     Program { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() }.bytes()
 }

@@ -138,7 +138,7 @@ fn a_download_cut_short_or_a_silent_server_or_none_is_unreachable_with_all_that_
             assert!(text.contains(words), "{words} is missing in:\n{text}");
         }
         assert_eq!(checkout.cached(), Vec::<PathBuf>::new());
-        // A user who asks again is not told to wait.
+        // A user who tries again does not have to wait.
         assert!(checkout.pinned().unwrap_err().to_string().contains(curl));
     }
 }
@@ -172,7 +172,7 @@ fn a_person_s_copy_of_the_pinned_k3s_makes_a_release() {
 #[test]
 fn a_file_for_another_machine_is_refused_with_both_machines() {
     let content = x86_program();
-    // Even where the lock's hash vouches for it.
+    // Even where it matches the lock's hash.
     for pinned in [&content[..], b"else"] {
         let text = said(Checkout::new("http://127.0.0.1:1", pinned).given(&content));
         assert!(text.contains("K3S=") && text.contains("x86-64") && text.contains("AArch64"), "{text}");

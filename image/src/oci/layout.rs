@@ -1,8 +1,7 @@
-//! An image as a file: an OCI layout in a tar archive. Pure: programs in, bytes out, the same for the same.
+//! An image as a file: an OCI layout in a tar archive. Pure: programs in, bytes out, the same for the same input.
 //!
-//! The archive's index has one entry, the image's own index, which has a manifest for each platform; so one
-//! name stands for all of them. No layer is compressed: a registry client does that, and there is no compressor
-//! to agree with.
+//! The archive's index has one entry, the image's own index, which has a manifest for each platform; so one name covers
+//! all of them. No layer is compressed: a registry client does that, and the bytes depend on no compressor.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -10,11 +9,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, EntryType, Header};
 
-/// Numeric, since the image has no `/etc/passwd`; not the one that systems give to what has no owner.
+/// Numeric, since the image has no `/etc/passwd`; not the one that systems use for files without an owner.
 const USER: u32 = 65_532;
-/// Where the program lies.
+/// The path of the program.
 const PATH: &str = "usr/bin/weaver-operator";
-/// Before the tag. No registry: anyone who has the image brought it.
+/// Before the tag. No registry: the image is loaded from the file.
 const NAME: &str = "localhost/weaver-operator";
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -33,7 +32,7 @@ impl Platform {
     /// In the order of the index.
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// As the image calls it.
+    /// The name in the image's metadata.
     #[must_use]
     pub const fn architecture(self) -> &'static str {
         match self {
@@ -42,7 +41,7 @@ impl Platform {
         }
     }
 
-    /// As Rust calls it.
+    /// Rust's name of the target.
     #[must_use]
     pub const fn target(self) -> &'static str {
         match self {
@@ -51,7 +50,7 @@ impl Platform {
         }
     }
 
-    /// As [`crate::elf`] calls it.
+    /// The name that [`crate::elf`] uses.
     #[must_use]
     pub const fn machine(self) -> &'static str {
         match self {
@@ -61,7 +60,7 @@ impl Platform {
     }
 }
 
-/// What is said of an image.
+/// The metadata of an image.
 #[derive(Clone, Debug)]
 pub struct About {
     pub version: String,
@@ -73,7 +72,7 @@ pub struct About {
 #[derive(Clone, Debug)]
 pub struct Image {
     pub archive: Vec<u8>,
-    /// Of the image's index: by that a registry would know it.
+    /// The digest of the image's index, by which a registry would identify it.
     pub digest: String,
     /// Its name, with the tag.
     pub reference: String,
@@ -93,7 +92,7 @@ pub fn image(programs: &[(Platform, Vec<u8>)], about: &About) -> Result<Image> {
     let mut top = blobs.add_json(INDEX, &index);
     let digest = top["digest"].as_str().unwrap_or_default().to_owned();
     let reference = format!("{NAME}:{}", about.version);
-    // By the first containerd names what it imports, by the second skopeo and podman find it in the file.
+    // containerd uses the first to name what it imports, skopeo and podman the second to find it in the file.
     top["annotations"] = json!({
         "io.containerd.image.name": reference, "org.opencontainers.image.ref.name": about.version,
     });
@@ -174,7 +173,7 @@ impl Blobs {
     }
 }
 
-/// A tar archive that has nothing of this machine and this moment.
+/// A tar archive that is independent of this machine and the time.
 struct Archive {
     tar: Builder<Vec<u8>>,
     modified: u64,

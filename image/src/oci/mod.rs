@@ -1,10 +1,10 @@
-//! The operator as a container image, made without a container engine: [`layout`] writes it, here its programs
-//! are built.
+//! The operator as a container image, made without a container engine: [`layout`] writes it, here its programs are
+//! built.
 //!
-//! An image holds one file. The program is linked statically, so that it needs no libc next to it, whose
-//! updates someone would have to follow. Guarantees: what goes in is a static program for the platform that the
-//! image says, within the budget of a program for the card; the same sources make the same image, whose date is
-//! that of the last commit. Failure: the message names the platform and what is wrong; an image that was there stays.
+//! An image contains one file. The program is linked statically, so that it needs no libc next to it, whose updates
+//! would have to be followed. Guarantees: the content is a static program for the platform that the image names, within
+//! the budget of a program for the card; the same sources make the same image, whose date is that of the last commit.
+//! Failure: the message names the platform and what is wrong; an existing image stays.
 
 pub mod layout;
 
@@ -24,7 +24,7 @@ use crate::programs::{self, Profile};
 /// The program that an image starts.
 pub const PROGRAM: &str = "weaver-operator";
 
-/// glibc within the program. Names are asked of files and DNS as before; from 2.34 on both are part of it.
+/// Links glibc into the program. Names are resolved by files and DNS as before; from 2.34 on both are part of it.
 const STATIC: &str = "-Ctarget-feature=+crt-static";
 
 #[derive(Debug, Clone, clap::Args)]
@@ -87,7 +87,7 @@ fn judge(platform: Platform, program: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What is said of the image: of which commit it is.
+/// The metadata of the image: of which commit it is.
 fn about(source: &Path) -> Result<About> {
     let mut git = Command::new("git");
     let said = git.arg("-C").arg(source).args(["rev-parse", "HEAD"]).output().context("cannot start git")?;

@@ -1,8 +1,8 @@
-//! Runs a program of the card on this machine, to hear what version it is.
+//! Runs a program of the card on this machine to get its version.
 //!
 //! Guarantees: it runs with an empty home and no environment but PATH, for [`LIMIT_SECONDS`] at most, on the oldest
-//! processor that a card may meet (the Pi 3's), so that an instruction which only newer ones have shows here.
-//! Failure: names the program, what it said, and what is missing on this machine.
+//! processor that a card may meet (the Pi 3's), so that an instruction which only newer ones have shows here. Failure:
+//! names the program, what it printed, and what is missing on this machine.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// A program of 190 MB says its version in two seconds on a busy machine.
+/// A program of 190 MB prints its version in two seconds on a busy machine.
 pub const LIMIT_SECONDS: u32 = 60;
 
 /// The Pi 3's; all later boards run what it runs.
@@ -19,13 +19,13 @@ const PROCESSOR: &str = "cortex-a53";
 /// Where the cross compiler's package puts the card's loader and libc.
 const SYSROOT: &str = "/usr/aarch64-linux-gnu";
 
-/// `coreutils`' `timeout` says so when it had to end the program.
+/// The exit code of `coreutils`' `timeout` when it had to end the program.
 const TIMED_OUT: i32 = 124;
 
 /// What the program prints for `--version`.
 ///
 /// # Errors
-/// When it cannot be run, fails, or says nothing in time.
+/// When it cannot be run, fails, or prints nothing in time.
 pub fn version(program: &Path) -> Result<String> {
     version_within(program, LIMIT_SECONDS)
 }

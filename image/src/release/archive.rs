@@ -8,14 +8,14 @@ pub struct Archive {
     pub name: String,
     /// What is in front of `.tar.gz`, and the directory in it.
     pub stem: String,
-    /// As krew and Go call it.
+    /// The name that krew and Go use.
     pub os: String,
     pub architecture: String,
     pub sha256: String,
 }
 
-/// The archives among these files that krew and Homebrew choose by system and processor alone; another libc's
-/// is for people.
+/// The archives among these files that krew and Homebrew choose by system and processor alone; those for another libc
+/// are downloaded by users.
 #[must_use]
 pub fn archives(version: &str, sums: &BTreeMap<String, String>) -> Vec<Archive> {
     let archive = |(name, sha256): (&String, &String)| {

@@ -1,10 +1,9 @@
-//! A release: what lies next to its archives, packages and images, made of the directory that holds them.
+//! A release: the files next to its archives, packages and images, made from their directory.
 //!
-//! [`archive`] finds the archives among its files, [`notes`] cuts the release notes out of the changelog,
-//! [`krew`] and [`formula`] say where to fetch the command line from, [`provenance`] says of which commit all
-//! of it was built. Guarantees: the same directory and commit give the same bytes; `SHA256SUMS` comes last
-//! and lists every file. Failure: the message names the file; no list is left then. `packaging/release.sh`
-//! calls it and signs the list.
+//! [`archive`] finds the archives among its files, [`notes`] cuts the release notes out of the changelog, [`krew`] and
+//! [`formula`] describe where to fetch the command line from, [`provenance`] records the commit that all of it was
+//! built from. Guarantees: the same directory and commit give the same bytes; `SHA256SUMS` comes last and lists every
+//! file. Failure: the message names the file; no list is left then. `packaging/release.sh` calls it and signs the list.
 
 pub mod archive;
 pub mod formula;
@@ -31,7 +30,7 @@ use crate::build::tools::output;
 const MODE: u32 = 0o644;
 const SUMS: &str = "SHA256SUMS";
 const OS_LIST: &str = "os-list.json";
-/// Programs of a release, the package of each, and what a bill calls the program.
+/// Programs of a release, the package of each, and the program's name in a bill.
 const PROGRAMS: [(&str, &str); 3] = [
     ("weaver-cli", "weaver"),
     ("weaver-node-agent", "weaver-node-agent"),
@@ -63,7 +62,7 @@ pub struct Options {
     targets: Vec<String>,
 }
 
-/// Makes what is made of the others, in this order: bills, notes, manifests, provenance, list.
+/// Makes the files that are derived from the others, in this order: bills, notes, manifests, provenance, list.
 ///
 /// # Errors
 /// Names the file that could not be made or read.
@@ -112,7 +111,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What depends on where the files will lie.
+/// Makes the files that depend on the download address.
 fn address(url: &str, dist: &Path, version: &str) -> Result<()> {
     let url = url.trim_end_matches('/');
     ensure!(

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-/// The section below the heading `## HEADING`, which may have a date behind it, under the name of the version.
+/// The section below the heading `## HEADING`, which may be followed by a date, under the name of the version.
 ///
 /// # Errors
 /// There is no such section, two of them, or nothing in it.

@@ -1,6 +1,7 @@
-//! Of what and by whom a release was built: an in-toto statement, version 1, with SLSA's predicate, version 1.
+//! From what and by whom a release was built: an in-toto statement, version 1, with SLSA's predicate, version 1.
 //!
-//! It has no time of its own, so that the same build says the same. It is signed by being listed in `SHA256SUMS`.
+//! It has no time of its own, so that the same build gives the same statement. It is signed by being listed in
+//! `SHA256SUMS`.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ pub const NAME: &str = "provenance.intoto.json";
 /// `make release`, as docs/how-to/make-a-release.md describes it; what its parameters mean follows from it.
 const BUILD_TYPE: &str = "https://weaver.example.com/release/v1";
 
-/// What is said of a build.
+/// The facts of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Built<'a> {
     pub version: &'a str,
     /// Where the files will be fetched from.
     pub url: Option<&'a str>,
     pub commit: &'a str,
-    /// A URI of who ran it.
+    /// A URI of the builder.
     pub builder: &'a str,
     pub rustc: &'a str,
 }

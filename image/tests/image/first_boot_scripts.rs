@@ -20,7 +20,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `device` is what / is mounted from; `block` its place below /sys/devices, with its number.
+    /// `device` is what / is mounted from; `block` its path below /sys/devices, with its number.
     fn new(device: &str, block: Option<(&str, &str)>) -> Self {
         let machine = Self { dir: tempfile::tempdir().unwrap() };
         let class = machine.path("sys/class/block");
@@ -182,7 +182,7 @@ fn read(directory: &Path, name: &str) -> String {
 #[test]
 fn host_keys_are_made_once_with_their_modes() {
     let dir = tempfile::tempdir().unwrap();
-    // Left by a run that was cut off.
+    // Left by an interrupted run.
     fs::write(dir.path().join("ssh_host_ed25519_key.new"), "half").unwrap();
     let output = make_keys(dir.path());
     assert!(output.status.success(), "{}", said(&output));

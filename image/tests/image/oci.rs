@@ -71,7 +71,7 @@ fn every_digest_is_right_and_each_platform_has_its_program_to_the_byte() {
     assert_eq!(index["annotations"]["io.containerd.image.name"], "localhost/weaver-operator:1.2.3");
     assert_eq!(index["annotations"]["org.opencontainers.image.ref.name"], "1.2.3");
     let index = json(blob(&files, index));
-    // Besides: an index, and of each platform a manifest, a configuration and a layer.
+    // The others: an index, and for each platform a manifest, a configuration and a layer.
     assert_eq!(files.len(), 2 + 1 + 3 * programs.len());
     for (manifest, (platform, program)) in index["manifests"].as_array().unwrap().iter().zip(&programs) {
         let wanted = json!({"os": "linux", "architecture": platform.architecture()});
@@ -147,7 +147,7 @@ fn unpacked_it_starts_with_nothing_next_to_it() {
     assert_eq!(said, "weaver-operator 1.2.3\n");
 }
 
-/// What a program says of its version, whose root this directory is.
+/// The version that a program prints, whose root this directory is.
 fn started(root: &Path, program: &str) -> String {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--root"]).arg(root).args([program, "--version"]).env_clear();

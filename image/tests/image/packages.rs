@@ -1,5 +1,5 @@
-//! What the image has of ours comes from the Debian packages, whose lists (packaging/debian/*.install) take
-//! it from the tree: no second list could fall behind.
+//! Our files on the image come from the Debian packages, whose lists (packaging/debian/*.install) take them from the
+//! tree: there is no second list that could be outdated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use weaver_image::build::layer::{Built, layer};
 use weaver_image::build::own_packages;
 
-/// What the image has and no package: it says which image that is, what is on its disk, where its packages
-/// come from, and which of Debian's units do not run on an image that was never installed; and k3s, which has
-/// no package.
+/// Files of the image that are in no package: which image it is, what is on its disk, where its packages come from, and
+/// which of Debian's units do not run on an image that was never installed; and k3s, which has no package.
 const IMAGE_ONLY: [&str; 13] = [
     "etc/.updated",
     "etc/apt/sources.list.d/debian.sources",
@@ -26,7 +25,7 @@ const IMAGE_ONLY: [&str; 13] = [
     "usr/local/bin/kubectl",
     "var/.updated",
 ];
-/// Where files of ours are that go onto a host; what else lies there tells people of it.
+/// Trees of our files that are installed on a host; their other files are documentation.
 const TREES: [&str; 4] = ["systemd", "packaging/card", "deploy/crds", "deploy/samples"];
 const FOR_PEOPLE: [&str; 2] = ["systemd/README.md", "deploy/crds/released"];
 
@@ -42,7 +41,7 @@ fn source(path: &str) -> Option<PathBuf> {
     Some(checkout().join(if path.starts_with("card/") { "packaging" } else { "" }).join(path))
 }
 
-/// Paths that a pattern with at most one `*`, in its last part, stands for.
+/// Paths that match a pattern with at most one `*`, in its last part.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let name = pattern.file_name().unwrap().to_str().unwrap();
     let Some((begin, end)) = name.split_once('*') else { return vec![pattern.to_owned()] };
@@ -56,7 +55,7 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every file below, and where it goes when `from` goes to `to`.
+/// Every file below, and its path when `from` is installed to `to`.
 fn files(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
     if from.is_dir() {
         let entries = fs::read_dir(from).unwrap().map(Result::unwrap);

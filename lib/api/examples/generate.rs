@@ -1,9 +1,9 @@
 //! Writes what is generated from the types: `deploy/crds/<plural>.yaml` for each definition, and
 //! `docs/reference/api.md`.
 //!
-//! `cargo run -p weaver-api --example generate [ROOT]`, by `make generate`. Prints which files changed. A file
-//! is written next to its place and renamed, so it is never half there; one that is right already is not touched.
-//! Where something fails, what was written before stays and the next run does the rest.
+//! `cargo run -p weaver-api --example generate [ROOT]`, by `make generate`. Prints which files changed. Each file is
+//! written to a temporary file and renamed, so it is never incomplete; an up-to-date file is not touched. After a
+//! failure, files already written stay and the next run continues.
 
 use std::fs;
 use std::io;

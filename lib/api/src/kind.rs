@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::v1beta1::SourceKind;
 
-/// What tells a kind from any other.
+/// The names that identify a kind.
 #[derive(Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Names {
     group: &'static str,

@@ -1,7 +1,7 @@
-//! What a Lease says, and the Lease that says it. Pure.
+//! Reads and builds leader election Leases. Pure.
 //!
-//! Its fields are those that every tool knows. What they have no place for is in annotations: the holder's
-//! priority, and who else would lead.
+//! Its fields are those that every tool knows. What has no field is in annotations: the holder's priority, and the
+//! other candidates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Candidacy {
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Identity of the holder; `None` where no one holds it.
+    /// Identity of the holder; `None` if there is none.
     pub holder: Option<String>,
     /// Its holder has given it back. Where someone else has only taken the name out, that one does not know of it.
     pub is_released: bool,
@@ -55,7 +55,7 @@ pub struct Record {
     pub version: Option<u64>,
     /// The holder's priority; 0 where it says none.
     pub priority: i32,
-    /// The holder's version, where it says it.
+    /// The holder's version, if the Lease has it.
     pub program_version: Option<String>,
     /// The other candidates. An unreadable list counts as empty: candidates add themselves again.
     pub candidates: Vec<Candidacy>,
@@ -93,7 +93,7 @@ impl Record {
     }
 }
 
-/// Who holds a Lease, or would.
+/// The holder of a Lease, or a candidate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Me {
     /// Identity of the candidate, unique among all.
@@ -104,8 +104,8 @@ pub struct Me {
     pub version: String,
 }
 
-/// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people. `candidates`
-/// stay on its list.
+/// The Lease held by `me` at `now`, replacing `before`; its times are informational only. `candidates` stay on its
+/// list.
 #[must_use]
 pub fn held(
     before: Option<&Lease>,
@@ -137,7 +137,7 @@ pub fn held(
     }
 }
 
-/// The Lease in no one's hands: without a holder, and with the shortest of times, as client-go's is.
+/// The released Lease: without a holder, and with the shortest duration, as client-go writes it.
 #[must_use]
 pub fn released(before: &Lease) -> Lease {
     let spec = before.spec.clone().unwrap_or_default();
@@ -154,7 +154,8 @@ pub fn with_candidates(before: &Lease, candidates: &[Candidacy]) -> Lease {
     Lease { metadata, spec: before.spec.clone() }
 }
 
-/// How an operator names itself, in its Lease and in each request, so that an audit log tells which of two it was.
+/// How an operator names itself, in its Lease and in each request, so that an audit log shows which of two operators it
+/// was.
 #[must_use]
 pub fn program(version: &str, name: &str) -> String {
     format!("weaver-operator/{version} ({name})")

@@ -1,6 +1,6 @@
 //! The right to mint tokens for one account: a Role with `resourceNames` in the tenant's namespace.
 //!
-//! The operator holds no right to mint by default. Anyone who owns the namespace grants it, per account, by these
+//! The operator has no right to mint by default. Anyone who owns the namespace grants it, per account, by these
 //! two objects; `weaver tenant allow` writes them and a status that lacks them prints them.
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
@@ -58,7 +58,7 @@ pub fn is_granted(role: &Role) -> bool {
     granted_for(&role.metadata).is_some_and(|(granted, _)| granted.rules == role.rules)
 }
 
-/// Is it the binding of a [`grant`], for the operator and no one else?
+/// Is it the binding of a [`grant`], for the operator alone?
 #[must_use]
 pub fn is_bound(binding: &RoleBinding) -> bool {
     granted_for(&binding.metadata).is_some_and(|(_, granted)| {

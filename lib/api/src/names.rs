@@ -30,7 +30,7 @@ pub enum NameFault {
         /// Greatest number of characters that is allowed.
         max: usize,
     },
-    /// A character, or its place, that no such name has.
+    /// A character that such a name may not have, or not at that position.
     #[error(
         "is not a valid name: lower-case letters, digits and `-`{dots}, beginning and ending with a letter or digit"
     )]

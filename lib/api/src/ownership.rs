@@ -4,8 +4,9 @@
 //! found, and inside an annotation that also names the resource. Either is enough to know a copy again, so stripping
 //! one of the two neither orphans it nor blocks us. Nothing is ever written to a source.
 //!
-//! The upstream operator marked its copies *and its sources*, in the same way. So its marks alone never tell a
-//! copy from a source: [`made_by_upstream`] permits nothing, and the operator judges with what else it knows.
+//! The upstream operator labelled its copies *and its sources* in the same way. So its ownership labels and annotations
+//! alone never distinguish a copy from a source: [`made_by_upstream`] permits nothing, and the operator judges with
+//! what else it knows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +26,7 @@ pub const TOKEN_UID_LABEL: &str = "weaver.example.com/token-uid";
 pub const ALLOW_TOKENS_LABEL: &str = "weaver.example.com/allow-tokens";
 /// Annotation on every copy: `<Kind>/<namespace>/<name>` of its source.
 pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
-/// Annotation on a copy with labels or annotations besides the marks: which of them are ours, as JSON.
+/// Annotation on a copy that has labels or annotations besides the ownership ones: which of them are ours, as JSON.
 pub const KEYS_ANNOTATION: &str = "weaver.example.com/keys";
 /// Annotation on a copy that was someone else's object before. It is never deleted, only released.
 pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
@@ -44,7 +45,7 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "config-weaver";
 /// Annotation on a sync: each new value, whatever it is, asks for a fresh look at everything at once.
 pub const SYNC_NOW_ANNOTATION: &str = "weaver.example.com/sync-now";
-/// Finalizer on a sync: its copies are removed before it goes.
+/// Finalizer on a sync: its copies are removed before it is deleted.
 pub const FINALIZER: &str = "weaver.example.com/cleanup";
 
 /// Upstream's annotation on copies and sources: name of their `ConfigMapSync`.
@@ -56,7 +57,8 @@ pub const UPSTREAM_NAME_LABEL: &str = "cmsOwnerName";
 /// Upstream's label for the same namespace.
 pub const UPSTREAM_NAMESPACE_LABEL: &str = "cmsOwnerNamespace";
 /// Annotation on a `ConfigMapSync` that is being taken over: `<namespace>/<name>` of the source it had when we first
-/// saw it. Upstream marks sources as it marks copies, so its marks count only while the source is still that one.
+/// saw it. Upstream labels sources as it labels copies, so its ownership labels count only while the source is still
+/// that one.
 pub const UPSTREAM_SOURCE_ANNOTATION: &str = "weaver.example.com/upstream-source";
 /// Upstream's finalizer on a `ConfigMapSync`. While it is there, the upgrade from upstream is not finished.
 pub const UPSTREAM_FINALIZER: &str = "configmapsync.io/finalizer";
@@ -165,16 +167,16 @@ pub enum Ownership {
     Unmarked,
     /// A copy of another sync.
     Other {
-        /// The other, named as well as its marks name it.
+        /// The other owner, as far as the ownership labels and annotations name it.
         holder: String,
         /// `metadata.uid` of the other sync.
         uid: String,
     },
 }
 
-/// Judges an object by its marks.
+/// Judges an object by its ownership labels and annotations.
 ///
-/// A mark that names the asking resource with another uid is ours too: two living resources never share
+/// A label or annotation that names the asking resource with another uid is ours too: two living resources never share
 /// namespace and name, so that uid is dead (a backup was restored, the CRD re-imported).
 #[must_use]
 pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
@@ -206,8 +208,8 @@ pub fn bears_uid(owner: &Owner, meta: &ObjectMeta) -> bool {
     label == Some(&owner.uid) || Owner::of(meta).is_some_and(|named| named.uid == owner.uid)
 }
 
-/// Do upstream's marks name this very resource? Only its annotations are read, and both must be there: the
-/// labels are no proof.
+/// Do upstream's ownership annotations name this very resource? Only its annotations are read, and both must be there:
+/// the labels are no proof.
 ///
 /// True for copies and for sources, of now and of before an edit of the spec. It permits nothing by itself.
 #[must_use]

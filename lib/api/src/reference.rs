@@ -49,7 +49,7 @@ pub fn fields(version: &CustomResourceDefinitionVersion) -> Vec<Field> {
 
 fn kind(crd: &CustomResourceDefinition) -> String {
     let (spec, names) = (&crd.spec, &crd.spec.names);
-    // The stored version's words: the kind is what that version says it is.
+    // The text of the stored version: it describes the kind.
     let about = spec.versions.iter().find(|version| version.storage).and_then(root);
     let about = about.and_then(|schema| schema.description.as_deref()).map(words);
     let listed = |names: &Option<Vec<String>>| -> String {

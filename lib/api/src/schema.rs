@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-/// Field of a spec at v1alpha1 in which conversion carries what the annotation has no room for.
+/// Field of a spec at v1alpha1 in which conversion keeps what does not fit into the annotation.
 pub const ROUND_TRIP_FIELD: &str = "roundTrip";
 
 /// Values of labels. <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/>
@@ -14,8 +14,8 @@ pub const LABEL_VALUE_PATTERN: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9
 /// Keys of a ConfigMap or a Secret. <https://kubernetes.io/docs/concepts/configuration/configmap/>
 pub const KEY_PATTERN: &str = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$";
 
-/// Beginnings of label and annotation keys that no one may set on a copy: our marks and upstream's,
-/// Kubernetes' own, and those by which deployment tools know what they made and would then delete.
+/// Beginnings of label and annotation keys that users may not set on a copy: our ownership labels and annotations and
+/// upstream's, Kubernetes' own, and those by which deployment tools know what they made and would then delete.
 pub const RESERVED_PREFIXES: [&str; 7] = [
     "weaver.example.com/",
     "configmapsync.io/",
@@ -46,7 +46,7 @@ pub const NEVER_COPIED: [&str; 9] = [
     "cert-manager.io/",
 ];
 
-/// May no one set this label or annotation on a copy?
+/// Is this label or annotation reserved, so that users may not set it on a copy?
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     RESERVED_KEYS.contains(&key) || RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
@@ -90,8 +90,8 @@ const NULLABLE: [(&str, &str, &[&str]); 2] = [
 /// what it accepts. Or a spec that is taken away and written again would change what must stay.
 const WITH_SPEC: [&str; 1] = ["resourcesyncs"];
 
-/// The definition as it is meant, where the derive cannot be told: `null` only in [`NULLABLE`] fields, no
-/// default for what is required, each paragraph of a description on one line.
+/// The definition with what the derive cannot express: `null` only in [`NULLABLE`] fields, no default for what is
+/// required, each paragraph of a description on one line.
 pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let root = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());

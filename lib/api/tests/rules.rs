@@ -67,8 +67,8 @@ fn names(text: &str, field: &str) -> bool {
     text.strip_prefix(field).is_some_and(|rest| rest.starts_with([' ', '.', '[', ':']))
 }
 
-/// The schema's own field for an entry: of a required field, of an item that stands twice and of a rule that
-/// points to a field below, it is the one above.
+/// The schema's own field for an entry: of a required field, of a duplicate item and of a rule that points to a field
+/// below, it is the one above.
 fn general(case: &Case) -> Option<String> {
     let field =
         definitions::general(definitions::schema(&case.kind, &case.version), &format!(".{}", case.field))?;

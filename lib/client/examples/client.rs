@@ -174,7 +174,7 @@ async fn life<K: Kind>(
         println!("{undone}");
     }
 
-    // Only this very object, not one that someone made in its place.
+    // Only this very object, not one that replaced it.
     objects.delete(&changed, DeleteParams::default()).await?;
     objects.gone(&changed, SOON).await?;
     seen(&mut batches, |change| matches!(change, Change::Deleted(_))).await?;

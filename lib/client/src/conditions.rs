@@ -1,4 +1,4 @@
-//! Conditions in the status of any object, and whether one holds for the object as it is now. Pure.
+//! Conditions in the status of any object, and whether one is true for the object's current generation. Pure.
 
 use std::fmt;
 

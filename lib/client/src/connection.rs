@@ -1,4 +1,4 @@
-//! How the API server is reached, as a kubeconfig or a pod's files say it.
+//! How to connect to the API server, from a kubeconfig or from a pod's files.
 //!
 //! A kubeconfig that cannot be used is named and never repeated: a parser's own message shows the lines around
 //! the mistake, keys and tokens included.
@@ -13,8 +13,8 @@ use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-/// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod; by this `context` of it, else by
-/// its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
+/// How to connect to the API server: with `kubeconfig`, else as kubectl would, else as a pod; with this `context` of
+/// it, else its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
 ///
 /// # Errors
 /// If there is no usable kubeconfig; the message names the file and the line.
@@ -39,11 +39,11 @@ pub async fn config(
     };
     // Every resource has its own back-off; retries inside one request would only hide failures for minutes.
     config.default_retry = false;
-    // A server that accepts a request and never answers holds no one forever; a quiet watch is cut by no less
-    // than its own length.
+    // A server that accepts a request and never answers blocks no caller forever; a quiet watch is not cut before its
+    // own length.
     config.read_timeout = Some(watch + Duration::from_secs(10));
     config.reset_reader_on_write = true;
-    // The name of a host may hold anything.
+    // The name of a host may contain anything.
     let user_agent = user_agent.replace(|char: char| !char.is_ascii_graphic() && char != ' ', "-");
     config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent).context("the user agent")?));
     Ok(config)

@@ -10,7 +10,7 @@
 //! | [`Objects::wait`], [`Objects::gone`] | a deadline, and what was missing at it: "not there" and "not ready" are two answers |
 //! | [`Objects::watch`] | each change once, across lost connections and `410 Gone` |
 //! | [`rollback`] | writes that are undone together, in reverse order, unless they are kept; what others changed in between stays |
-//! | [`Error`] | names the object, says what was attempted and what to do; tells whether a write may have been done |
+//! | [`Error`] | names the object, says what was attempted, what to do, and whether a write may have been done |
 //! | [`conditions`] | a condition in the status of any object, judged at its current generation |
 //! | [`merge_patch`] | a change as a value that can be compared and repeated |
 //! | [`call`], [`connection`] | one call with a deadline, and a client from a kubeconfig or a pod's files |

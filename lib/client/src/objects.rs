@@ -24,10 +24,10 @@ pub const PAGE: u32 = 500;
 /// Attempts at a change while others write.
 pub(crate) const ATTEMPTS: u32 = 6;
 
-/// Whether a write is carried out.
+/// Whether a write is persisted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Write {
-    /// The write is carried out.
+    /// The write is persisted.
     #[default]
     Persist,
     /// No: the API server judges it, admission included, and answers as for a real write.
@@ -64,7 +64,7 @@ impl<K> Updated<K> {
     }
 }
 
-/// The objects of a kind in one namespace, in all, or without one: where the [`Api`] leads.
+/// The objects of a kind in one namespace, in all, or cluster-scoped, as the [`Api`] has it.
 ///
 /// Cheap to clone. Nothing is cached: each call is one request, or as many as it says.
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl<K: Resource> Objects<K> {
         self
     }
 
-    /// The same kind in `namespace`; `None` stands for all, in which objects can only be listed and watched.
+    /// The same kind in `namespace`; `None` means all, in which objects can only be listed and watched.
     #[must_use]
     pub fn within(mut self, namespace: Option<&str>) -> Self
     where
@@ -296,7 +296,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     }
 
     /// Server-side apply: creates the object or changes the fields that `object` names, which then belong to the field
-    /// manager; fields that it named before and does not name now go.
+    /// manager; fields that it named before and does not name now are removed.
     ///
     /// # Errors
     /// If fields belong to others ([`Refusal::FieldsOwned`]), or the API server refuses otherwise or does not answer.

@@ -1,7 +1,7 @@
 //! Create and replace with strict field validation, as requests for a [`kube::Client`] to send.
 //!
 //! A field that a kind does not have, a misspelt one for instance, is dropped by the API server, with a
-//! warning that kube passes on to no one. A request with `fieldValidation=Strict` is refused instead, and the
+//! warning that kube does not pass on. A request with `fieldValidation=Strict` is refused instead, and the
 //! answer names the field. Of kube's own calls only a patch can ask for that
 //! ([`kube::api::PatchParams::validation_strict`]).
 

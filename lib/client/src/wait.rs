@@ -74,7 +74,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     }
 
     /// Waits until the very object that was seen (by uid) is gone. At the deadline the error says which
-    /// finalizers hold it.
+    /// finalizers keep it.
     ///
     /// # Errors
     /// As [`Self::wait`].

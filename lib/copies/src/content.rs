@@ -1,8 +1,8 @@
-//! What copies hold of their source: of a `ConfigMap` or a `Secret` the keys that the spec lets through, under the
+//! What copies contain of their source: of a `ConfigMap` or a `Secret` the keys that the spec lets through, under the
 //! names it gives them; of any other kind what [`kinds`] lets through. Pure.
 //!
-//! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. Where two keys
-//! would get one name nothing is chosen at all: a copy never holds one of them by chance. A Secret keeps its type.
+//! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. If two keys would get
+//! the same name, neither is chosen: a copy never contains one of them by chance. A Secret keeps its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::object::{Fields, Object};
 
 pub mod merge;
 
-/// What an object holds. Empty and absent are one: the API server stores either as it was sent.
+/// Content of an object. Empty and absent are equal: the API server stores either as it was sent.
 #[derive(Clone, Default, PartialEq)]
 pub struct Content {
     data: BTreeMap<String, String>,
@@ -67,7 +67,7 @@ impl Content {
         })
     }
 
-    /// Keys that are to be copied by name, and are not there.
+    /// Keys that the spec names and the source does not have.
     #[must_use]
     pub fn absent(&self, keys: &Keys) -> Vec<String> {
         let asked: BTreeSet<&String> = keys.include.iter().chain(keys.rename.keys()).collect();
@@ -79,7 +79,7 @@ impl Content {
         asked.into_iter().filter(is_absent).cloned().collect()
     }
 
-    /// Can an object that holds `found` be updated to hold this? Content of an immutable one cannot change, nor can
+    /// Can an object with the content `found` be updated to this? Content of an immutable one cannot change, nor can
     /// it become mutable again; and a Secret keeps its type.
     #[must_use]
     pub fn fits(&self, found: &Object) -> bool {
@@ -113,7 +113,7 @@ impl Content {
         all
     }
 
-    /// An object of `kind` that holds it.
+    /// An object of `kind` with this content.
     #[must_use]
     pub fn with(&self, kind: ObjectKind, metadata: ObjectMeta) -> Object {
         Object {
@@ -128,7 +128,7 @@ impl Content {
         }
     }
 
-    /// Gives each part of it, in an order of its own: what tells it from any other content.
+    /// Gives each part of it in a fixed order: together they identify the content.
     pub(crate) fn parts(&self, mut part: impl FnMut(&[u8])) {
         part(&[u8::from(self.immutable)]);
         part(self.type_.as_deref().unwrap_or_default().as_bytes());
@@ -158,7 +158,7 @@ pub enum FieldEffect {
     Changed,
 }
 
-/// A field that a write changes: its name, and nothing that it holds.
+/// A field that a write changes: its name, without its value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
     pub change: FieldEffect,
@@ -337,7 +337,7 @@ mod tests {
                 rename: rename.clone(),
             };
             let keys: Vec<&str> = present.iter().map(String::as_str).collect();
-            // The naive model: a list of what is to be there, clashes and all.
+            // The naive model: a list of the expected keys, clashes included.
             let wanted: Vec<(String, &String)> = present
                 .iter()
                 .filter(|key| include.is_empty() || include.contains(*key))

@@ -30,7 +30,7 @@ pub fn owner(sync: &impl Resource) -> Owner {
     }
 }
 
-/// The copy that every target is to hold.
+/// The copy that every target should have.
 #[derive(Clone, PartialEq)]
 pub struct Desired {
     /// Whose copy it is.
@@ -67,7 +67,7 @@ impl Desired {
         self.metadata.source()
     }
 
-    /// Where the copy in `namespace` stands.
+    /// Object key of the copy in `namespace`.
     #[must_use]
     pub fn object_key(&self, namespace: &str) -> ObjectKey {
         ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
@@ -99,13 +99,13 @@ impl Desired {
         Content::of(found) == self.content && self.metadata.is_on(&found.metadata)
     }
 
-    /// In what `found` differs: names of keys, and nothing that they hold.
+    /// How `found` differs: names of keys, without their values.
     #[must_use]
     pub fn differences(&self, found: &Object) -> Vec<Difference> {
         [self.content.differences(found), self.metadata.differences(&found.metadata)].concat()
     }
 
-    /// The keys that a new copy holds.
+    /// The keys of a new copy.
     #[must_use]
     pub fn additions(&self) -> Vec<Difference> {
         self.content.additions()

@@ -1,5 +1,5 @@
-//! What holds a deleted `ConfigMapSync`: our finalizer, and the upstream operator's, which an upgrade leaves
-//! behind; and whether its copies go with it. Pure.
+//! Finalizers of a deleted `ConfigMapSync`: ours, and the upstream operator's, which an upgrade leaves behind; and
+//! whether its copies are deleted with it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
@@ -11,19 +11,19 @@ pub enum FinalizerChange {
     /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can
     /// be deleted without us.
     Take,
-    /// Upstream's goes: there is nothing left to take over.
+    /// Remove upstream's: there is nothing left to take over.
     EndUpgrade,
     /// Both go: the resource is deleted, and what was to be done is done.
     Release,
 }
 
-/// Is the resource held by our finalizer?
+/// Does the resource have our finalizer?
 #[must_use]
 pub fn is_taken(meta: &ObjectMeta) -> bool {
     has(meta, FINALIZER)
 }
 
-/// Is the resource held by the upstream operator's finalizer, that is, an upgrade not finished?
+/// Does the resource have the upstream operator's finalizer, that is, is an upgrade unfinished?
 #[must_use]
 pub fn is_upgrading(meta: &ObjectMeta) -> bool {
     has(meta, UPSTREAM_FINALIZER)

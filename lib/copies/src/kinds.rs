@@ -1,7 +1,7 @@
 //! What is copied of an object of any kind, and which kinds are not copied. Pure; one table with its reasons.
 //!
 //! Of each kind all is copied but what the API server or a controller writes there: `status`, and of the metadata
-//! everything but labels and annotations ([`crate::metadata`]). [`TABLE`] names what is besides. It holds what
+//! everything but labels and annotations ([`crate::metadata`]). [`TABLE`] has the exceptions, for the kinds that
 //! Kubernetes and k3s serve; of a kind that it does not name, a custom resource, nothing else is known and all is
 //! copied.
 //!
@@ -27,7 +27,7 @@ pub enum Treatment {
 /// A field that is not copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Omitted {
-    /// Its path; `[]` stands for each item of a list.
+    /// Its path; `[]` means each item of a list.
     path: &'static [&'static str],
     /// It is copied all the same where it has this value, in a list or alone: then it was asked for.
     but: Option<&'static str>,
@@ -116,8 +116,8 @@ const TABLE: &[(&str, &str, Treatment)] = &[
     ("k3s.cattle.io", "ETCDSnapshotFile", Treatment::Never("is written by k3s for a snapshot of its own")),
 ];
 
-/// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. On a copy
-/// they would say that it was worked on too: a claim with `pv.kubernetes.io/bind-completed` is lost forever.
+/// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. A copy with
+/// them would look processed too: a `PersistentVolumeClaim` with `pv.kubernetes.io/bind-completed` is lost forever.
 const WRITTEN_BY_CONTROLLERS: [&str; 13] = [
     // At autoscaling/v1 other annotations of this domain are parts of the spec.
     "autoscaling.alpha.kubernetes.io/conditions",

@@ -1,12 +1,12 @@
 //! What is copied, and how. No I/O: plain values in, a plan out.
 //!
 //! - [`object`]: an object of any kind, as one type; [`kinds`]: what is copied of one, and which kinds are not.
-//! - [`content`] and [`metadata`]: what a copy holds and carries of its source, or of several
+//! - [`content`] and [`metadata`]: content and metadata that a copy takes from its source, or from several
 //!   ([`content::merge`]); [`copy`]: what one looks like.
-//! - [`plan`]: what is to be done with one target, and with a stale copy.
+//! - [`plan`]: what to do with one target, and with a stale copy.
 //! - [`namespace`]: which namespaces a resource selects, and which let copies in.
 //! - [`sources`]: which objects a resource copies where labels say so, and which of its copies are still wanted.
-//! - [`finalizers`]: what holds a deleted resource, and whether its copies go with it.
+//! - [`finalizers`]: which finalizers a deleted resource waits for, and whether its copies are deleted with it.
 //! - [`rights`]: which rights the work needs, and the Role that grants them; [`account_rights`]: the same of accounts
 //!   that are made.
 //!

@@ -1,5 +1,5 @@
-//! Labels and annotations of a copy: the source's, those that the spec adds, and our marks; and those of a Secret of
-//! tokens: its resource's, and our marks. Pure.
+//! Labels and annotations of a copy: the source's, those that the spec adds, and the ownership labels and annotations;
+//! and those of a Secret of tokens: its resource's, and the ownership ones. Pure.
 //!
 //! Other people put labels, annotations, finalizers and owners of their own on a copy, and those stay. So that a key
 //! which we set once can be taken away again, the copy itself remembers which keys are ours
@@ -20,14 +20,14 @@ use super::content::{Difference, unequal};
 
 type Map = BTreeMap<String, String>;
 
-/// The labels and annotations that an object of ours is to carry, our marks among them.
+/// The labels and annotations that an object of ours should have, ownership labels and annotations included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
     labels: Map,
     annotations: Map,
 }
 
-/// Which keys of a copy are ours, besides the marks.
+/// Which keys of a copy are ours, besides the ownership labels and annotations.
 #[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 struct AppliedKeys {
@@ -170,7 +170,7 @@ pub fn adopted(mut meta: ObjectMeta) -> ObjectMeta {
     meta
 }
 
-/// `meta` without any mark of ours: an adopted object that goes back to whose it was.
+/// `meta` without our ownership labels and annotations: an adopted object that is released.
 #[must_use]
 pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
     if let Some(labels) = &mut meta.labels {

@@ -32,9 +32,9 @@ impl Traits {
         }
     }
 
-    /// Do those who answer for the namespace let copies in from resources of the namespace `tenant`? They say whose
-    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets no one in. Where
-    /// there is no annotation, rights alone decide.
+    /// Does the namespace's `accept-from` annotation allow copies from resources of the namespace `tenant`? It is a
+    /// list of names with commas between; `none`, or any other value that is not a name, allows none. Without the
+    /// annotation, RBAC alone decides.
     #[must_use]
     pub fn accepts(&self, tenant: &str) -> bool {
         is_named(self.accept_from.as_deref(), tenant)

@@ -141,7 +141,7 @@ fn part<T: DeserializeOwned, E: serde::de::Error>(value: &RawValue) -> Result<T,
         .map_err(|_| E::custom("a field of the content has another type than it may have"))
 }
 
-/// Where an object stands.
+/// Kind, namespace and name of an object.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ObjectKey {
     pub kind: ObjectKind,
@@ -150,7 +150,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Of an object of `kind` with this metadata; `None` where that names no place.
+    /// Of an object of `kind` with this metadata; `None` if namespace or name is missing.
     #[must_use]
     pub fn of(kind: ObjectKind, meta: &ObjectMeta) -> Option<Self> {
         Some(Self { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? })

@@ -1,13 +1,13 @@
-//! What is to be done with one target, and with one stale copy. Pure: the whole of the product's promise not to
+//! What to do with one target, and with one stale copy. Pure: the whole of the product's promise not to
 //! touch what is not ours is in this file.
 //!
-//! A target is judged twice. First by the metadata that the watch holds, which in the steady state and after an
+//! A target is judged twice. First by the metadata from the watch, which in the steady state and after an
 //! edit of the source is enough. Where it is not (nothing seen, or content not known), the object itself is
-//! read and judged. Every step that writes names the state it was decided on, and the write carries that as its
+//! read and judged. Every step that writes names the state it was decided on, and the write has that as its
 //! precondition.
 //!
-//! While a resource still carries the finalizer of the upstream operator, copies which that operator made for it
-//! are taken over ([`TakeOver`]). Nothing is ever deleted on upstream's marks.
+//! While a resource still has the finalizer of the upstream operator, copies which that operator made for it
+//! are taken over ([`TakeOver`]). Nothing is ever deleted because of upstream's ownership labels.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// `meta` is known to hold what `desired` asks for.
+    /// `meta` is known to match `desired`.
     #[must_use]
     pub fn new(meta: &ObjectMeta, desired: &Desired) -> Option<Self> {
         Some(Self {
@@ -81,7 +81,7 @@ pub enum Before {
 }
 
 /// What may become ours. Never a copy of another `ConfigMapSync`, not even of one that is gone: that was asked to leave
-/// its copies, or could not remove them, and whether it is gone is nothing that the tenant was told.
+/// its copies, or could not remove them, and whether it is gone was never reported to the tenant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Takes<'a> {
     /// Copies that the upstream operator made for this resource.
@@ -114,12 +114,12 @@ pub enum Foreign {
     /// It is filled by a `ServiceToken`.
     #[error("it holds the tokens of {0}")]
     Tokens(String),
-    /// A source that carries the marks of its own copies, because it was restored from one.
+    /// A source with the ownership labels of its own copies, because it was restored from one.
     #[error("it is labelled as the source of copies")]
     Source,
 }
 
-/// An upgrade from the upstream operator that is not finished: exists only while the resource still carries its
+/// An upgrade from the upstream operator that is not finished: exists only while the resource still has its
 /// finalizer, and only while the source is the one that upstream has copied.
 #[derive(Clone, Copy, Debug)]
 pub struct TakeOver<'a>(&'a ValidSync);
@@ -138,8 +138,8 @@ impl<'a> TakeOver<'a> {
         (unfinished && same).then_some(Self(spec))
     }
 
-    /// Did upstream make this object as a copy that the spec still asks for? Its marks stand on sources too, so
-    /// the place decides: never in the source's own namespace, and only where a copy is to be.
+    /// Did upstream make this object as a copy that the spec still asks for? Its ownership labels are on sources too,
+    /// so the object key decides: never in the source's own namespace, and only where the spec wants a copy.
     fn covers(self, owner: &Owner, meta: &ObjectMeta) -> bool {
         let Self(spec) = self;
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { return false };
@@ -159,8 +159,8 @@ pub enum SeenCopy {
     /// No object of ours.
     Nothing,
     Object(Arc<ObjectMeta>),
-    /// An object with more metadata than the watch keeps: its identity, and what says whose it is. Nothing that
-    /// is written is built from it.
+    /// An object with more metadata than the watch keeps: its identity, and its ownership labels and annotations.
+    /// Nothing that is written is built from it.
     Marks(Arc<ObjectMeta>),
 }
 
@@ -211,7 +211,7 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
 /// Whose a stale copy is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StaleCopy {
-    /// A copy of ours: it is to be removed.
+    /// A copy of ours, to be removed.
     Ours,
     /// The upstream operator made it for this resource. It stays, and is worth a word.
     Upstreams,
@@ -219,9 +219,9 @@ pub enum StaleCopy {
     Others,
 }
 
-/// Judges an object of `kind` that stands where `owner` wants no copy any more. The `source`, as far as the spec
-/// names it, is never removed, whatever marks someone put on it; where labels select it, none that does not say of
-/// which source it is a copy.
+/// Judges an object of `kind` at a key where `owner` no longer wants a copy. A `source` that the spec names is never
+/// removed, whatever labels someone put on it; where the spec selects sources by label, no object is removed that does
+/// not name the source it is a copy of.
 #[must_use]
 pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &ObjectMeta) -> StaleCopy {
     let says_of_which = || meta.annotations.iter().flatten().any(|(key, _)| key == SOURCE_ANNOTATION);
@@ -250,7 +250,7 @@ pub fn keeps_from_replacing(desired: &Desired, seen: &ObjectMeta) -> Option<&'st
     is_claim.then_some("its data would be lost, so it is not replaced")
 }
 
-/// Is it ours by our own marks; and if not, whose is it?
+/// Is it ours by our ownership labels; and if not, who owns it?
 fn whose(owner: &Owner, kind: ObjectKind, meta: &ObjectMeta) -> Result<(), Foreign> {
     if is_own_source(kind, meta) {
         return Err(Foreign::Source);

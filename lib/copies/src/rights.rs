@@ -57,8 +57,8 @@ impl From<&Right> for ResourceAttributes {
 }
 
 impl Right {
-    /// Is it needed only to be told of changes at once? Without it there is a look from time to time instead. So it is
-    /// for upstream's own role, which has no `watch`.
+    /// Is it needed only to see changes at once? Without it the operator polls instead, as with upstream's own role,
+    /// which has no `watch`.
     #[must_use]
     pub fn is_for_watching(&self) -> bool {
         self.verb == "watch" || (self.verb == "list" && self.object.is_some())
@@ -114,9 +114,9 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
         .collect()
 }
 
-/// Says what is missing, and prints the Role and RoleBinding that, applied, grant it. Where each of a place's rights is
-/// missing, the place itself may be; the API server tells the account nothing of that, so the same is said of both.
-/// Not where all `exist`, as far as is known to those who read it.
+/// Says what is missing, and prints the Role and RoleBinding that, applied, grant it. If all rights in a namespace are
+/// missing, the namespace may not exist; the API server does not tell the account which, so the message covers both,
+/// except where all `exist` as far as the reader knows.
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
     let (mut text, places) = sentences(account, missing);
@@ -188,7 +188,7 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
 }
 
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
-/// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
+/// name has the account and the purpose, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
 fn role_of(account: &Account, &(kind, namespace, object, on_sources): &Concerned<'_>) -> (Role, RoleBinding) {
     let resources = kind.plural();

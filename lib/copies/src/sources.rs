@@ -28,8 +28,8 @@ pub fn query(selector: &Selector) -> String {
 }
 
 /// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in
-/// turn forever. Either of its marks is enough. Nor is a Secret with tokens of a `ServiceToken`: anyone who
-/// may label it would share them.
+/// turn forever. The ownership label or annotation alone is enough. Nor is a Secret with tokens of a `ServiceToken`:
+/// anyone who may label it would share them.
 #[must_use]
 pub fn may_be_source(meta: &ObjectMeta) -> bool {
     let is_copy = meta.labels.iter().flatten().any(|(key, _)| key == SYNC_UID_LABEL)

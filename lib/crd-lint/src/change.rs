@@ -41,7 +41,7 @@ pub enum SchemaChange {
     FieldGone,
     /// The field may not be left out any more.
     FieldRequired,
-    /// The field holds values of another type.
+    /// The field has values of another type.
     TypeChanged {
         /// Type in the older definition.
         was: String,

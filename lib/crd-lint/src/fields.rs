@@ -7,15 +7,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::change::SchemaChange;
 use super::limits;
 
-/// The schema of a place that is not described and where everything is kept.
+/// The schema of a field without a description that keeps everything.
 pub(super) fn anything() -> JSONSchemaProps {
     JSONSchemaProps { x_kubernetes_preserve_unknown_fields: Some(true), ..JSONSchemaProps::default() }
 }
 
 /// Adds what breaks at `path` and below.
 ///
-/// A changed type ends the walk there: what stood below was about values of the other type. A new field is
-/// not walked into, since no one has written one yet; so a new optional object may require what it likes.
+/// A changed type ends the walk there: what was below described values of the other type. A new field is
+/// not walked into, since no stored object has it yet; so a new optional object may have any required fields.
 pub(super) fn compare(
     old: &JSONSchemaProps,
     new: &JSONSchemaProps,
@@ -109,7 +109,7 @@ fn others(schema: &JSONSchemaProps) -> Others<'_> {
     }
 }
 
-/// The schema of a list's items. The form with one schema per place is refused by the API server.
+/// The schema of a list's items. The form with one schema per index is refused by the API server.
 fn items(schema: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     match &schema.items {
         Some(JSONSchemaPropsOrArray::Schema(items)) => Some(items),

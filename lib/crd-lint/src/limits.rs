@@ -83,7 +83,7 @@ pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Sch
 fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<SchemaChange>; 9] {
     let lower = |schema: &JSONSchemaProps| (schema.minimum, schema.exclusive_minimum);
     let upper = |schema: &JSONSchemaProps| (schema.maximum, schema.exclusive_maximum);
-    // Clients held to the format before it was spelled out as bounds.
+    // Clients kept to the format before it was spelled out as bounds.
     let (least_of_format, most_of_format) = match old.format.as_deref() {
         Some("int32") => (Some(f64::from(i32::MIN)), Some(f64::from(i32::MAX))),
         _ => (None, None),
@@ -127,7 +127,7 @@ fn tighter(keyword: &'static str, was: Option<impl Display>, is: Option<impl Dis
     SchemaChange::Tightened { keyword, was: was.map(|was| was.to_string()), is: is.map(|is| is.to_string()) }
 }
 
-/// A bound and whether it is itself excluded. `tighter_is` says on which side of the older bound the newer one
+/// A bound and whether it is itself excluded. `tighter_is` is the ordering of the newer bound to the older at which it
 /// accepts less.
 fn bound(
     [bound, exclusive]: [&'static str; 2],

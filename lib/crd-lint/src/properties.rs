@@ -40,7 +40,7 @@ struct Tightening {
     reversible: bool,
 }
 
-/// Every way that is known here, at every place.
+/// Every known tightening, at every position.
 fn tightenings(root: &Value) -> Vec<Tightening> {
     let mut places = Vec::new();
     collect(root, String::new(), String::new(), &mut places);

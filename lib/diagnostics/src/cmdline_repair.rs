@@ -73,7 +73,7 @@ pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     let is_below = draft.is_blank_above() || ignored_enable(text).is_some();
     if need == Need::Enable && is_below && draft.can_be_joined() {
         if let Some(line) = draft.old.iter().position(|line| opens_quote(line)) {
-            // Joined, the quote would reach into what follows.
+            // Joined, the quote would include what follows.
             return Some(close_quote(file, line + 1));
         }
         draft.join_lines();
@@ -337,7 +337,7 @@ mod tests {
                 Need::Enable,
                 "root=a cgroup_enable=memory -- cgroup_enable=memory",
             ),
-            // What else stands on the lines that the firmware ignores stays ignored.
+            // Other text on the lines that the firmware ignores stays ignored.
             ("root=a\nroot=old cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\n# add cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("cgroup_enable=memory cgroup_disable=memory x\n", Need::Enable, "cgroup_enable=memory x"),

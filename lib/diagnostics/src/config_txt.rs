@@ -6,7 +6,7 @@
 //!
 //! - one `property=value` a line; a line that starts with `#` is a comment, and there are no others (File Format);
 //! - characters after the 98th of a line are ignored (File Format);
-//! - `include FILE` inserts that file's lines where it stands (Advanced features);
+//! - `include FILE` inserts that file's lines at this line (Advanced features);
 //! - filters of the same type replace each other, filters of different types combine, `[all]` resets them, and after
 //!   `[none]` nothing applies until then (Conditional filters);
 //! - blanks next to `=` belong to the property or the value, so `cmdline = x` sets no `cmdline`. Raspberry
@@ -69,7 +69,7 @@ impl Line {
         self.text.split_once('=')
     }
 
-    /// Whether this `include` could not be followed, so that any line may be in its place.
+    /// Whether this `include` could not be followed, so that it may stand for any lines.
     fn may_set_anything(&self) -> bool {
         self.condition.is_some() && include(&self.text).is_some()
     }

@@ -1,8 +1,7 @@
 //! A template of containerd's configuration, which k3s fills in at each start. Pure.
 //!
-//! k3s takes `config-v3.toml.tmpl`, else `config.toml.tmpl`, in the place of its own; `{{ template "base" .
-//! }}` puts its own in. A template that Go or containerd cannot read keeps k3s from starting, and no message
-//! names the file.
+//! k3s takes `config-v3.toml.tmpl`, else `config.toml.tmpl`, instead of its own; `{{ template "base" . }}` puts its own
+//! in. A template that Go or containerd cannot read keeps k3s from starting, and no message names the file.
 
 mod values;
 

@@ -10,14 +10,14 @@ pub const INTERNAL: u8 = 1;
 /// program again is of no use.
 pub const USAGE: u8 = 2;
 pub const KNOWN_BAD: u8 = 10;
-/// Known bad, and only a reboot cures it.
+/// Known bad, and only a reboot fixes it.
 pub const REBOOT_NEEDED: u8 = 11;
 /// What was to be done failed, and all is as it was before.
 pub const WENT_BACK: u8 = 12;
 /// That failed, too: a user is needed.
 pub const STUCK: u8 = 13;
 
-/// The code for these findings. Where a reboot alone does not cure all of
+/// The code for these findings. If a reboot alone does not fix all of
 /// them, the answer is [`KNOWN_BAD`].
 #[must_use]
 pub fn of(findings: &[Finding]) -> u8 {

@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Finding {
 }
 
 impl Finding {
-    /// Something wrong at a place in a file, which the message begins with.
+    /// A fault at a place in a file, which the message begins with.
     pub(crate) fn at(code: Code, place: Place, what: &str) -> Self {
         Self::new(code, format!("{place}: {what}")).saw(place, what)
     }

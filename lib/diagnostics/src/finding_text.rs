@@ -2,9 +2,9 @@
 
 use crate::finding::{Finding, Remedy};
 
-/// No single line of evidence is worth more. What is to be done is never cut.
+/// Longest line of evidence. The remedy is never cut.
 const EVIDENCE: usize = 400;
-/// A message holds the served names, which are worth reading to the end.
+/// A message may list the served names, which are worth reading to the end.
 const MESSAGE: usize = 8 * 1024;
 
 /// The finding on lines of its own; the first begins with its code.
@@ -37,7 +37,7 @@ fn write_remedy(out: &mut String, remedy: &Remedy) {
 }
 
 /// Does a terminal obey this character, or does it hide or reorder the text around it? Control characters (C0, C1),
-/// line and paragraph separators, bidirectional marks, and what has no width.
+/// line and paragraph separators, bidirectional marks, and zero-width characters.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
@@ -60,7 +60,7 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// A foreign value on one line: files, annotations and answers may hold terminal sequences, which are shown and
+/// A foreign value on one line: files, annotations and answers may contain terminal sequences, which are shown and
 /// not obeyed.
 #[must_use]
 pub fn clean(text: &str) -> String {

@@ -14,12 +14,12 @@ pub struct FutureCa {
     pub begins: String,
     /// The directory with all that k3s has as a server.
     pub server: String,
-    /// Whether a time server has set the clock since the start. Until then it is the clock that is to be mended.
+    /// Whether a time server has set the clock since the start. Until then the clock is the problem.
     pub clock_is_set: bool,
 }
 
 impl FutureCa {
-    /// Where no one serves a certificate to be looked at: k3s does not even start with such a CA.
+    /// For when no certificate is served to check: k3s does not even start with such a CA.
     #[must_use]
     pub fn finding(&self) -> Finding {
         let message = "the CA of k3s is not valid yet, and k3s does not start with it";

@@ -1,7 +1,7 @@
-//! A node that joins a server of k3s: is that the server of its token, and would k3s get in?
+//! A node that joins a server of k3s: is that the server of its token, and would k3s be accepted?
 //!
-//! Pure: judged by what the server showed. Nothing here holds k3s back, which asks again and again until it is let in.
-//! Only who has the token can prove itself, so what a server says is believed as far as k3s would believe it.
+//! Pure: judged by what the server showed. Nothing here stops k3s, which retries until it is accepted. Only who has the
+//! token can prove itself, so what a server says is believed as far as k3s would believe it.
 
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy},

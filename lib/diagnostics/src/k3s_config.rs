@@ -24,7 +24,7 @@ use crate::{
 
 pub use crate::k3s_unit::Setting;
 
-/// Where k3s keeps its data unless told otherwise.
+/// Default data directory of k3s.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 
 const READ_UNITS: &str = "sudo systemctl daemon-reload";

@@ -247,8 +247,8 @@ fn expand(word: Word, variables: &BTreeMap<String, Setting>) -> Vec<Word> {
     vec![Word { text, ..word }]
 }
 
-/// `--name=value` and `--name value`; what stands before the first dash is the
-/// program and its subcommand.
+/// `--name=value` and `--name value`; the words before the first dash are the program and its
+/// subcommand.
 fn parse_flags(words: &[Word]) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     let mut may_take_value = false;

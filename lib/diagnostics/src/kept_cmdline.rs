@@ -3,7 +3,8 @@
 //! raspi-firmware writes that file again at each change of a kernel, an initramfs or its own package: what Raspberry
 //! Pi Imager or the owner appended is lost then, such as the instance of cloud-init, the country of the Wi-Fi or a
 //! quirk without which a disk does not answer. What is in [`EXTRA_CMDLINE`](crate::memory_cgroup::EXTRA_CMDLINE)
-//! is appended each time. Guarantees: what the owner wrote there stays; what came from `cmdline.txt` goes with it.
+//! is appended each time. Guarantees: what the owner wrote there stays; what came from `cmdline.txt` is removed with
+//! it.
 
 use crate::kernel_cmdline::{lines, parameters};
 
@@ -28,7 +29,7 @@ pub struct Kept {
 }
 
 /// `cmdline` is the whole `cmdline.txt`, of which the firmware reads the first line; `extra` the generator's extra
-/// file, and `imported` what an earlier look remembered. `None` where nothing is to be written, and where the line
+/// file, and `imported` what an earlier look remembered. `None` if there is nothing to write, and if the line
 /// is empty: the next boot fails with it, and it says nothing of what is wanted.
 #[must_use]
 pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {

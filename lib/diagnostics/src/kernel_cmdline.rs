@@ -119,7 +119,7 @@ pub fn disable_parameter(line: &str) -> Option<Parameter<'_>> {
 }
 
 /// A disable parameter without `memory`, every other byte as it was: a quote that lost its other one would
-/// reach into what follows. `None` where nothing is left of its list.
+/// include what follows. `None` where nothing is left of its list.
 #[must_use]
 pub fn without_memory(parameter: &str) -> Option<String> {
     let (_, value) = list(parameter)?;

@@ -66,7 +66,7 @@ pub struct ExportRequest<'a> {
     pub tls_server_name: Option<&'a ServingName>,
     /// Whether its clients verify nothing. There is no CA then: kubectl refuses both together.
     pub insecure: bool,
-    /// The token of an account in place of the source's credential.
+    /// The token of an account instead of the source's credential.
     pub token: Option<&'a str>,
 }
 

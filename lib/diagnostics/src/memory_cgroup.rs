@@ -5,8 +5,7 @@
 //! the files only explain it. Raspberry Pi's kernel needs
 //! `cgroup_enable=memory` after the `cgroup_disable=memory` of its device tree;
 //! Debian's kernel has the controller on, does not know the first parameter and
-//! obeys the second wherever it stands. Neither an unknown controller nor an
-//! unreadable file is ever a failure.
+//! obeys the second wherever it is. Neither an unknown controller nor an unreadable file is ever a failure.
 
 mod disable;
 mod elsewhere;
@@ -291,7 +290,7 @@ fn enabled<'a>(
     writable(repaired_by(finding, generator::repair(facts).into_iter().chain(repairs)), facts)
 }
 
-/// What is mounted read-only is to be writable before a file of it is changed, by hand or by `repair`.
+/// A read-only mount must be remounted writable before a file on it is changed, by hand or by `repair`.
 fn writable(mut finding: Finding, facts: &CgroupFacts) -> Finding {
     if let (Some(place), Some(remedy)) = (&facts.read_only_at, finding.remedy.as_mut())
         && remedy.changes.iter().any(|change| change.file.starts_with(place.as_str()))

@@ -25,7 +25,7 @@ pub const FROZEN: &str = "listener.cattle.io/static";
 /// The annotations that are the list: one a name, which is their value.
 pub const LISTED: &str = "listener.cattle.io/cn-";
 
-/// How far the plan was carried out.
+/// How far the plan was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RepairProgress {
     /// Nothing was done yet.
@@ -39,7 +39,7 @@ pub enum RepairProgress {
 
 #[derive(Debug, Clone)]
 pub struct RepairState<'a> {
-    /// What holds k3s back when it is started.
+    /// What keeps k3s from starting.
     pub preflight: &'a [Finding],
     /// What k3s is asked for.
     pub effective: &'a Effective,
@@ -47,7 +47,7 @@ pub struct RepairState<'a> {
     pub drop_in: Option<&'a str>,
     /// The handshakes, one a configured name.
     pub seen: &'a [ObservedName],
-    /// Whether k3s was told not to change its certificate, or why that is not known.
+    /// Whether k3s is configured not to change its certificate, or why that is not known.
     pub frozen: Result<bool, &'a str>,
 }
 
@@ -176,7 +176,7 @@ pub struct OwnNames {
 }
 
 impl OwnNames {
-    /// Whether k3s serves the name although no one has configured it.
+    /// Whether k3s serves the name although it is not configured.
     #[must_use]
     pub fn has(&self, served: &str) -> bool {
         // Addresses come and go with the network, and k3s adds those of the host by itself.
@@ -186,7 +186,7 @@ impl OwnNames {
     }
 }
 
-/// The served names that no one asks for any more.
+/// The served names that are no longer configured.
 pub fn stale<'a>(served: &'a [String], effective: &Effective, own: &OwnNames) -> Vec<&'a str> {
     // Who has lost a name to another file wants it back, and not out.
     let lost = effective.shadowed.iter().map(|lost| &lost.setting);

@@ -28,7 +28,8 @@ pub fn reported(flags: u32) -> Vec<&'static str> {
     FLAGS.iter().filter(|(bit, _)| is_set(*bit)).map(|(_, name)| *name).collect()
 }
 
-/// The verdict; nothing where all is well. What comes and goes is no part of the message: each change would be news.
+/// The verdict; nothing where all is well. Fluctuating states are no part of the message: each change would be a new
+/// report.
 #[must_use]
 pub fn finding(power: &Power) -> Option<Finding> {
     let (place, saw, what) = match power {

@@ -1,7 +1,7 @@
 //! k3s' `registries.yaml`: what keeps k3s from starting, and what it reads without effect. Pure.
 //!
-//! k3s takes a setting in the wrong place for nothing, and containerd then fails at the registry with an
-//! error that does not name the file. User names and passwords are never repeated. Form:
+//! k3s ignores a misplaced setting, and containerd then fails at the registry with an error that does not name the
+//! file. User names and passwords are never repeated. Form:
 //! <https://docs.k3s.io/installation/private-registry>.
 
 mod rewrite;

@@ -1,5 +1,4 @@
-//! Names that a certificate can hold: what is one, and which served name looks
-//! most like a wanted one.
+//! Names that can be in a certificate: what is one, and which served name looks most like a wanted one.
 //!
 //! The rules are the stricter of what k3s' listener accepts (it drops other
 //! names with a log line only) and what a client can verify; an error says
@@ -174,8 +173,7 @@ fn without_port(host: &str) -> &str {
     host.split(':').next().unwrap_or(host)
 }
 
-/// Names that every certificate of k3s holds and that no one means to type
-/// from another machine.
+/// Names that are in every certificate of k3s and are of no use from another machine.
 #[must_use]
 pub fn is_inner(served: &str) -> bool {
     served.starts_with("kubernetes") || served == "localhost" || served == "::1"

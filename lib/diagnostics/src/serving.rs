@@ -19,14 +19,14 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedName {
     pub name: ServingName,
-    /// The place that asks for it.
+    /// Where it is configured.
     pub origin: Place,
 }
 
 /// How a handshake under one name ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeOutcome {
-    /// Chain, name and dates hold.
+    /// Chain, name and dates are valid.
     Proven,
     /// The certificate does not carry the name.
     NotServed,
@@ -114,10 +114,10 @@ impl Written {
     }
 }
 
-/// What the host tells besides of why a name is not proven.
+/// What else the host shows about why a name is not proven.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// The files that name what is to be served; without those of which it is not known.
+    /// The files that configure served names; without those for which that is not known.
     pub written: BTreeMap<String, Written>,
     /// k3s' CA, where it begins later than now.
     pub future_ca: Option<FutureCa>,

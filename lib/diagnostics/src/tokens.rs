@@ -1,6 +1,6 @@
 //! Tokens and other secrets in what others print.
 //!
-//! A secret is found by the name in front of it ([`named`]) or by its own form ([`known`]). More is removed
+//! A secret is found by the name in front of it ([`secret_name`]) or by its own form ([`known`]). More is removed
 //! than needs to be: what is lost can be asked for, and what is given away cannot be taken back.
 
 mod known;
@@ -170,7 +170,7 @@ mod tests {
                 assert_eq!(redacted(&format!("{log}{forged}{log}")), format!("{log}(private key)\n{log}"));
             }
         }
-        // A real one goes, whatever a log puts before its lines, and also where its beginning was cut off.
+        // A real one is removed, whatever a log puts before its lines, and also where its beginning was cut off.
         let body = format!("raspi pod: {}\n", "MIIE".repeat(16)).repeat(3);
         let end = "raspi pod: hun2==\nraspi pod: -----END PRIVATE KEY-----\n";
         for begin in ["", "raspi pod: -----BEGIN PRIVATE KEY-----\n"] {

@@ -63,7 +63,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// The file with its secrets empty, every other byte as it was; `None` where it holds none.
+    /// The file with its secrets empty, every other byte as it was; `None` if it has none.
     #[must_use]
     pub fn blanked(&self, file: &[u8]) -> Option<Vec<u8>> {
         let (mut blanked, mut from) = (Vec::new(), 0);

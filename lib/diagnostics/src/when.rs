@@ -42,8 +42,8 @@ impl When {
         }
     }
 
-    /// Whether it is due again, where it was last done then (in seconds since 1970). One from the future
-    /// tells that a clock was wrong, so it counts for nothing.
+    /// Whether it is due again, where it was last done then (in seconds since 1970). A time in the future means that a
+    /// clock was wrong, so it is ignored.
     #[must_use]
     pub const fn is_due(self, made: Option<i64>, now: i64) -> bool {
         match made {

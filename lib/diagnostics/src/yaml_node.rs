@@ -1,7 +1,7 @@
 //! YAML as a tree in which every node knows its line and column.
 //!
 //! k3s reads its files without a schema, so a schema cannot be asked of them
-//! here either. An error never quotes the text: the files hold tokens.
+//! here either. An error never quotes the text: the files contain tokens.
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -78,7 +78,7 @@ pub fn second_document(text: &str) -> Option<u64> {
 /// Parses the first document. An empty one is [`Value::Null`].
 ///
 /// # Errors
-/// The place and the kind of the first mistake.
+/// Position and kind of the first mistake.
 pub fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
     let mut options = Options::default();
     options.with_snippet = false;
@@ -97,7 +97,7 @@ pub fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
         })
 }
 
-/// The kind of a mistake: the place is reported separately.
+/// The kind of a mistake: the position is reported separately.
 fn kind_of(text: &str) -> String {
     let line = text.lines().next().unwrap_or("not YAML");
     line.split(" at line ").next().unwrap_or(line).to_owned()

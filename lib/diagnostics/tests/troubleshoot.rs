@@ -1,4 +1,4 @@
-//! docs/how-to/troubleshoot.md leads from what people see to every code there is, and to the right one.
+//! docs/how-to/troubleshoot.md maps symptoms to every code there is, and to the right one.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

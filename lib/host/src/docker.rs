@@ -1,6 +1,6 @@
 //! The container engine of this machine, Docker or podman: the containers of k3d, their logs, files out of them.
 //!
-//! Only reads. Labels, environment and arguments hold the cluster's token: what is kept of them is named in
+//! Only reads. Labels, environment and arguments contain the cluster's token: what is kept of them is named in
 //! [`weaver_diagnostics::k3d::cluster`].
 
 mod registries;
@@ -30,7 +30,7 @@ pub use self::sockets::EngineError;
 const PATIENCE: u64 = 5;
 /// Bytes of a file or a log.
 const LIMIT: usize = 1 << 20;
-/// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and its own place.
+/// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and k3s' default.
 const KUBECONFIGS: [&str; 2] = ["/output/kubeconfig.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
 /// An engine that listens on this machine.
@@ -42,7 +42,7 @@ pub struct Engine {
 
 impl Engine {
     /// The engine that `docker_host` names (the variable `DOCKER_HOST`), else the first that listens where engines do;
-    /// `None` where none does. `real` maps a path of the machine to the path by which it is reached.
+    /// `None` where none does. `real` maps a path of the machine to the path to open.
     ///
     /// # Errors
     /// `docker_host` names another machine, or a socket that is not there.
@@ -166,7 +166,7 @@ impl Engine {
     }
 }
 
-/// Why, without what the engine answered where that was not understood: it may hold a token.
+/// Why, without what the engine answered where that was not understood: it may contain a token.
 fn why(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { status_code, message } => {

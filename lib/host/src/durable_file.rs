@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_failure_names_the_file_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        // A directory in the place of the file: the rename is refused.
+        // A directory instead of the file: the rename is refused.
         let path = dir.path().join("d");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inner"), "x").unwrap();

@@ -113,7 +113,7 @@ impl Pair {
         self.is_ca
     }
 
-    /// The first 16 hexadecimal digits of the certificate's SHA-256: enough to tell two apart in a log.
+    /// The first 16 hexadecimal digits of the certificate's SHA-256: enough to distinguish two in a log.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::digest(self.certified.cert.first().map_or(&[][..], |der| der.as_ref()));

@@ -4,7 +4,7 @@
 //! - [`docker`]: the container engine, and the clusters of k3d in it.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`examples`]: below the help of each command.
-//! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
+//! - [`log`]: to the journal with fields, or to standard error; [`log_code`]: the code of each record.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
 //! - [`page_style`]: how the pages look that a browser shows.
 //! - [`open_files`]: how many of them a process may have, which its connections count among.

@@ -1,9 +1,9 @@
 //! Where log records go: to journald with their fields where systemd started the program, else to standard error.
 //!
 //! Guarantees: decided once, at the start. The journal is taken only if standard error is the journal's own stream
-//! (`JOURNAL_STREAM` names it by device and inode, as systemd.exec(5) asks one to compare): anyone who redirects it
-//! into a file gets the text there. A socket that cannot be had (in a container, say) is no failure: the text goes
-//! to standard error, with one warning.
+//! (`JOURNAL_STREAM` names it by device and inode, as systemd.exec(5) asks one to compare): a redirection into a file
+//! gets the text. A socket that is not available (in a container, say) is no failure: the text goes to standard error,
+//! with one warning.
 //!
 //! In the journal a field has its own name in capitals: `journalctl CODE=name-not-served`. Only the message is in
 //! the short form; `journalctl -o verbose` shows the fields. A full or restarting journald loses records, never

@@ -30,7 +30,7 @@ pub use here::{
 /// any account may make `C:\etc`.
 pub const CAN_BE_NODE: bool = cfg!(target_os = "linux");
 
-/// Whether to colour what goes to `out`: a terminal that shows colours, and no one who asked for none.
+/// Whether to colour what goes to `out`: a terminal that shows colours, unless the user asked for none.
 #[must_use]
 pub fn colours(out: &impl IsTerminal) -> bool {
     let is_asked_not_to = std::env::var_os("NO_COLOR");

@@ -1,4 +1,4 @@
-//! On a terminal, how far work is that takes long: a line on standard error, which goes when the work has ended.
+//! Progress of long work on a terminal: a line on standard error, which is removed when the work has ended.
 //!
 //! Guarantees: nothing where standard error is no terminal or `TERM` is `dumb`, and never anything on
 //! standard output. What else the program prints is printed through [`aside`], so that no line begins or ends
@@ -49,7 +49,7 @@ impl Lines {
     }
 }
 
-/// Work in progress; its line goes with the last of its clones.
+/// Work in progress; its line is removed with the last of its clones.
 #[derive(Clone)]
 pub struct Progress(Arc<Line>);
 

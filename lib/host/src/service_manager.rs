@@ -38,7 +38,7 @@ async fn feed(limit: Option<Duration>, mut fed: impl FnMut()) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // Its end is awaited without a limit: where no thread is free, the watchdog goes hungry.
+        // Its end is awaited without a limit: if no thread is free, the watchdog gets no ping.
         if tokio::spawn(async {}).await.is_ok() {
             fed();
         }

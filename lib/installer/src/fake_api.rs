@@ -31,7 +31,7 @@ pub struct Stored {
     pub objects: BTreeMap<String, (String, u64)>,
     /// Method and path of each request that would change something.
     pub writes: Vec<String>,
-    /// How many objects a page holds.
+    /// Number of objects per page.
     pub page: usize,
     revision: u64,
 }

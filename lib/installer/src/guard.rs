@@ -22,7 +22,7 @@ pub struct Guard {
     pub binding: ValidatingAdmissionPolicyBinding,
 }
 
-/// How a cluster stands to a policy.
+/// State of a policy in a cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PolicyState {
     /// It is in force, for all namespaces.

@@ -1,14 +1,14 @@
-//! Writes the definitions: what is there is read and judged first, all of it, and if one cannot be replaced then
+//! Writes the definitions: all existing ones are read and judged first, and if one cannot be replaced then
 //! none is.
 //!
 //! The order: API server ready, the admission policies, the definitions judged, the rights of nodes, webhook answers,
 //! definitions with conversion and CA in one write each, accepted by the API server, and at last the proof that the API
 //! server itself reaches the webhook. The policies wait for nothing else: without them any account could be named in a
 //! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a
-//! webhook that no one answers would break every request at the other version. Where nothing differs, nothing
+//! webhook that does not answer would break every request at the other version. Where nothing differs, nothing
 //! is written.
 //!
-//! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
+//! A webhook behind a Service is not asked first: it is not reachable from a laptop, and the API server uses no
 //! definition before it is written. There the proof at the end is all; until it succeeds, v1alpha1 fails and says why.
 
 use std::collections::BTreeMap;
@@ -44,14 +44,14 @@ pub enum Prove {
 pub struct InstallOptions {
     /// When to prove that conversion works.
     pub prove: Prove,
-    /// The Certificate of cert-manager, as `NAMESPACE/NAME`, whose CA cert-manager writes into the definitions, in
-    /// place of the webhook's `ca_bundle`.
+    /// The Certificate of cert-manager, as `NAMESPACE/NAME`, whose CA cert-manager writes into the definitions, instead
+    /// of the webhook's `ca_bundle`.
     pub ca_from: Option<String>,
     /// How long each step may take: the API server's readiness, the webhook's answer, acceptance, the proof.
     pub patience: Duration,
 }
 
-/// Brings all definitions, the admission policies and the rights of nodes into the API server and tells `steps`
+/// Brings all definitions, the admission policies and the rights of nodes into the API server and reports to `steps`
 /// what was done.
 ///
 /// # Errors

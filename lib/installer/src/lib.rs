@@ -12,7 +12,7 @@
 //! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
 //! - [`guard`]: what the policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
-//! - [`code`]: what each record of the log is of.
+//! - [`log_code`]: the code of each log record.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its
 //! precondition, and can be killed and run again.

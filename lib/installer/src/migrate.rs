@@ -144,7 +144,7 @@ fn some(failed: &[(String, String)]) -> String {
     lines.concat()
 }
 
-/// Migrates all definitions, one after the other, and tells `progress` after each page of objects.
+/// Migrates all definitions, one after the other, and reports to `progress` after each page of objects.
 ///
 /// # Errors
 /// The first definition that cannot be migrated to the end; those before it are done.

@@ -1,8 +1,8 @@
 //! Whether a definition can be written, and what would change. Pure.
 //!
-//! A definition that is there is replaced only where no one loses anything by it: no stored object, no field of
-//! one, no version that someone uses. Anything else is a [`DefinitionRefusal`] with its way out. What only becomes
-//! stricter is a warning: the API server continues accepting the unchanged values of stored objects.
+//! An existing definition is replaced only if nothing is lost by it: no stored object, no field of one, no version in
+//! use. Anything else is a [`DefinitionRefusal`] with its way out. What only becomes stricter is a warning: the API
+//! server continues accepting the unchanged values of stored objects.
 
 use std::fmt;
 
@@ -121,7 +121,7 @@ impl fmt::Display for DefinitionRefusal {
     }
 }
 
-/// The built-in definition as it has to be in a cluster: with the place of the webhook and the CA to trust.
+/// The built-in definition as it has to be in a cluster: with the address of the webhook and the CA to trust.
 #[must_use]
 pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> CustomResourceDefinition {
     let conversion = definition.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut());
@@ -233,7 +233,7 @@ fn refusals(
     found
 }
 
-/// A change without the definition's name, which stands before it anyway.
+/// A change without the definition's name, which is in front of it anyway.
 fn described(change: &Break) -> String {
     let place = [change.version.as_deref().unwrap_or_default(), &change.path];
     let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
@@ -257,7 +257,7 @@ fn changes(installed: &CustomResourceDefinition, desired: &CustomResourceDefinit
 }
 
 /// Is this about the rule that keeps `spec.roundTrip`, in the definition that brings the field? No object has
-/// it yet, so no one notices.
+/// it yet, so the rule has no effect.
 fn comes_with_its_field(
     found: &Break,
     installed: &CustomResourceDefinition,
@@ -304,7 +304,7 @@ pub fn merged(
             held.get_or_insert_default().extend(ours.clone());
         }
     }
-    // Or cert-manager would put another CA in the place of ours.
+    // Or cert-manager would replace our CA by another.
     if !desired.annotations().contains_key(INJECT_CA)
         && let Some(held) = &mut metadata.annotations
     {

@@ -29,7 +29,7 @@ pub(super) async fn ready(client: &Client, patience: Duration) -> Result<(), Ins
             Err(error) => Err(error.into()),
         };
         match answer {
-            // Those who may not ask will be told by the first real request.
+            // An account that may not ask gets the error from its first real request.
             Ok(_) | Err(CallError::Forbidden(_)) => return Ok(()),
             Err(cause) if Instant::now() >= until => {
                 let what = format!("the API server was not ready within {} s", patience.as_secs());
@@ -71,7 +71,7 @@ pub(super) async fn accepted(client: &Client, name: &str, patience: Duration) ->
         let name = name.to_owned();
         match acceptance(&definition) {
             Acceptance::Served => return Ok(()),
-            // Names become free when another definition goes; then there is nothing left to do.
+            // Names become free when another definition is deleted; then there is nothing left to do.
             Acceptance::NamesRefused(message) if Instant::now() >= until => {
                 return Err(InstallError::NamesRefused { name, message });
             }
@@ -112,7 +112,7 @@ pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof,
     let stored: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &new);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
     let params = PostParams { dry_run: true, field_manager: Some(MANAGER.into()) };
-    // Without an account, so that no one has to have the right to name one.
+    // Without an account, so that the right to name one is not needed.
     let spec = json!({"serviceAccount": {}, "syncToNamespaces": ["weaver-conversion-check"]});
     let mut object = DynamicObject::new("", &old).data(json!({"spec": spec}));
     object.metadata.name = None;

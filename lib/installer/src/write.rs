@@ -11,7 +11,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::report::{InstallError, InstallOutcome, Installed, failed};
 
-/// Sent with every write, so that `--show-managed-fields` tells who wrote a definition.
+/// Sent with every write, so that `--show-managed-fields` shows who wrote a definition.
 pub(super) const MANAGER: &str = "weaver-crd-installer";
 
 /// How often someone else may write between our reading and our writing.

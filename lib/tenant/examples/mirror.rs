@@ -46,7 +46,7 @@ enum Step<'a> {
     Delete(&'a str, &'a Kept),
 }
 
-/// What makes `there` hold a copy of each of `sources`. Pure.
+/// The steps after which `there` has a copy of each of `sources`. Pure.
 fn plan<'a>(sources: &'a Policies, there: &'a Policies) -> Vec<Step<'a>> {
     let wanted = sources.iter().filter_map(|(name, source)| match there.get(name) {
         None => Some(Step::Create(name)),
@@ -96,7 +96,7 @@ struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the copies in `target` what they should be; tells how many it wrote.
+    /// Makes the copies in `target` what they should be; returns how many it wrote.
     async fn reconcile(&mut self, target: &str) -> anyhow::Result<usize> {
         let tenant = self.tenants.client(&self.account).await?;
         let done = self.work(target, &tenant).await;

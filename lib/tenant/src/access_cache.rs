@@ -210,7 +210,7 @@ impl AccessCache {
         }
         let _asking = self.asking.lock().await;
         let kinds = &self.kinds_and(kind);
-        // Held apart from the cache, of which something may be forgotten while the rest is asked.
+        // Kept separately from the cache, which may drop entries while the rest is asked.
         let mut known: HashMap<String, OfKind> = {
             let mut within = lock(&self.within);
             within.retain(|_, (asked, _)| asked.elapsed() < self.lasts);

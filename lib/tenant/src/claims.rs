@@ -1,5 +1,5 @@
 //! The claims of a `ServiceAccount`'s token. They are read and not verified: the API server verifies a token
-//! for those who are shown it; here they only say whether a token that is kept is still the one that is wanted.
+//! for those who are shown it; here they only say whether a stored token is still the wanted one.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-/// The claims. They hold no secret.
+/// The claims. They contain no secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
     /// The `ServiceAccount` that the token is of.
@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// A token with these claims, signed by no one.
+    /// An unsigned token with these claims.
     fn token(claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         format!("{}.{}.c2lnbmVk", part(&json!({"alg": "RS256"})), part(claims))

@@ -36,7 +36,7 @@ pub struct Tenants<M = KubeMinter> {
     held: Mutex<HashMap<Account, Held<M>>>,
 }
 
-/// What is held of one account.
+/// Cached state of one account.
 struct Held<M> {
     slot: Arc<Slot<M>>,
     /// What is known of its rights, and the uid of the account that has them.
@@ -171,7 +171,7 @@ async fn send_as<M: Mint>(
 }
 
 /// The value is marked as sensitive: `Debug` does not show it, and HTTP/2 keeps it out of the table of headers. The
-/// connection's buffers hold copies of it that are not wiped when they are freed, as the [`MintedToken`] is.
+/// connection's buffers contain copies of it that are not wiped when they are freed, as the [`MintedToken`] is.
 fn with_token(mut request: Request<Body>, token: &MintedToken) -> Result<Request<Body>, BoxError> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.secret.expose_secret()))
         .map_err(|_| "the API server issued a token that does not fit a header")?;

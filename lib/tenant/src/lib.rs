@@ -54,17 +54,17 @@
 //! | [`token`] | a token per account, minted on demand, renewed at 70 to 80 % of its life | its own [`token::Mint`]: another way to mint, or one that counts |
 //! | [`Tenants`], [`TenantClient`] | one client per account; a 401 drops the token and mints once more | nothing: `kube::Api` of any kind, with all that kube offers |
 //! | [`AccessCache`], [`review`] | asks, as the account, what it may do; remembers it for a while | what it needs, as [`review::Access`] or a type of its own |
-//! | [`transport`] | all requests over few HTTP/2 connections, writes apart from watches | tower layers, and a [`transport::SendGate`] for writes that may become wrong while they wait |
+//! | [`transport`] | all requests over few HTTP/2 connections, writes separate from watches | tower layers, and a [`transport::SendGate`] for writes that may become wrong while they wait |
 //! | [`watch`] | metadata-only watches, shared, counted, bounded, backing off | a [`watch::Consumer`]: what is kept of an object, and who is woken |
 //!
-//! A program's metrics, leader election and labels come in by these seams; no type here names them.
+//! A program adds its metrics, leader election and labels at these extension points; no type here names them.
 //!
 //! ## What is guaranteed
 //!
 //! - A request of a tenant carries a token of that tenant, or is not sent. The shared transport has no credential.
 //! - Tokens are in memory only, wiped when dropped, and in no `Debug`, error or log. An error never repeats
 //!   what a parser stumbled over. Silence kube's own client in your log (`kube_client::client=off`): it warns
-//!   with the answer that it cannot parse, and answers hold tokens.
+//!   with the answer that it cannot parse, and answers contain tokens.
 //! - A recreated account is another identity: other token, other watches, nothing remembered of its rights.
 //! - What a tenant can make a program keep is bounded: watches and bytes per namespace of accounts
 //!   ([`watch::Limits`]), 8 MiB of one answer.

@@ -34,7 +34,7 @@ pub enum MintError {
     Failed {
         /// The account for which a token was asked.
         account: Account,
-        /// What the API server or the transport said; never holds a token.
+        /// What the API server or the transport said; never contains a token.
         reason: String,
     },
 }
@@ -113,7 +113,7 @@ pub async fn request(
                 kube::Error::Api(status) if status.is_not_found() && !is_of_a_secret(&status) => {
                     MintError::AccountMissing(account.clone())
                 }
-                // Where the namespace goes, a token that still lives is what its copies are removed with.
+                // While the namespace is being deleted, a token that is still valid is needed to remove its copies.
                 kube::Error::Api(status) if status.is_forbidden() && !is_terminating(&status) => {
                     MintError::Forbidden(account.clone())
                 }
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Mints `token-1`, `token-2`, …; fails where told to.
+    /// Mints `token-1`, `token-2`, …; fails where configured.
     struct Script {
         calls: AtomicUsize,
         fail_from: usize,

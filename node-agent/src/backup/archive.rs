@@ -1,7 +1,7 @@
 //! The file of a backup: a tar archive whose last member is the manifest.
 //!
-//! Guarantees: nothing but what is in its place below the directories named is written; what is read to the end has
-//! the hashes of its manifest. Failure: names the member.
+//! Guarantees: nothing is written outside of the directories named; what is read to the end has the hashes of its
+//! manifest. Failure: names the member.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -18,7 +18,7 @@ use weaver_host::progress::Progress;
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
 const MANIFEST_LIMIT: u64 = 64 << 20;
-/// Bytes of a member besides its content: a header, and the rest of a block.
+/// Bytes of a member in addition to its content: a header, and the padding of a block.
 pub const OVERHEAD: u64 = 1024;
 
 /// What becomes a member.
@@ -62,7 +62,7 @@ impl<W: Write> Writer<W> {
             let Some(file) = open(source).with_context(what)? else { return Ok(()) };
             let metadata = file.metadata().with_context(what)?;
             header.set_metadata(&metadata);
-            // A file of a volume may grow or shrink meanwhile: the archive holds as much as the header says.
+            // A file of a volume may grow or shrink meanwhile: the archive gets as many bytes as the header says.
             let read = self.progress.reading(file.chain(io::repeat(0)));
             let mut exact = Hashing::new(read.take(metadata.len()));
             self.archive.append_data(&mut header, name, &mut exact).with_context(what)?;
@@ -115,9 +115,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Opens a file; `None` for one that has gone. In a volume the pod that has it may put a link or a pipe into
-/// its place, or a link into that of a directory, and have files of root's read: what is opened is what was
-/// listed, or nothing.
+/// Opens a file; `None` for one that has gone. In a volume a pod may replace the file by a link or a pipe, or its
+/// directory by a link, so that root would read another file: only the file that was listed is opened, or none.
 fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
     let ArchiveInput { name, path, .. } = source;
     let is_tenants = name.starts_with(VOLUMES);
@@ -138,11 +137,11 @@ fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
 pub trait RestoreTargets {
     /// The directory of the part, and the member's path below; `None` for one that is only read.
     fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
-    /// Whether members belong to whom they belonged to.
+    /// Whether members keep their owners.
     fn keeps_owners(&self) -> bool;
 }
 
-/// Reads a backup to its end, puts its members into their places, and checks all of it.
+/// Reads a backup to its end, writes its members to their targets, and checks all of it.
 ///
 /// # Errors
 /// [`Damage`], or a member cannot be written.
@@ -195,13 +194,13 @@ fn damage(error: &io::Error, is_first: bool) -> Damage {
     match error.kind() {
         _ if is_first => Damage::NoBackup,
         io::ErrorKind::UnexpectedEof => Damage::CutShort,
-        // What `tar` says of a header of which the end is missing.
+        // The error of `tar` for a truncated header.
         _ if said.contains("entire block") => Damage::CutShort,
         _ => Damage::Broken(said),
     }
 }
 
-/// Reads a file to its end, into its place where it has one; its hash.
+/// Reads a file to its end, writes it where it has a target, and returns its hash.
 fn file(
     place: Option<(PathBuf, PathBuf)>,
     entry: &mut Entry<'_, impl Read>,
@@ -227,7 +226,7 @@ fn file(
     Ok(content.hash())
 }
 
-/// Tells a backup that cannot be read from a place that cannot be written.
+/// Distinguishes a backup that cannot be read from a target that cannot be written.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> anyhow::Result<u64> {
     let mut buffer = vec![0; 1 << 18];
     let mut all = 0;
@@ -275,7 +274,7 @@ fn within(root: &Path, below: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Gives it the owner, where wanted, and the mode that it had.
+/// Sets the owner, where wanted, and the mode that it had.
 fn settle(path: &Path, header: &Header, keeps_owners: bool) -> io::Result<()> {
     if keeps_owners {
         own(path, header)?;

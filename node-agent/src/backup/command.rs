@@ -1,4 +1,4 @@
-//! The command `backup`: makes one, also as the timer has it, or shows one.
+//! The command `backup`: makes one, also for the timer, or shows one.
 
 use anyhow::{Context as _, bail, ensure};
 use weaver_diagnostics::exit_code;
@@ -12,7 +12,7 @@ use super::{Request, reported, to};
 use crate::host::Host;
 use crate::upgrade::say;
 
-/// Runs `backup`; the exit code of the process.
+/// Runs `backup`; returns the exit code of the process.
 ///
 /// # Errors
 /// It could not be made.

@@ -1,7 +1,7 @@
 //! The datastore of k3s: a copy of it while k3s writes to it, and whether a copy is whole.
 //!
 //! Guarantees: the copy is one state of the datastore, the last one in its write-ahead log included; k3s is not
-//! held up, since in this mode of SQLite a reader blocks no writer. Failure: names the file.
+//! delayed, since in this mode of SQLite a reader blocks no writer. Failure: names the file.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -15,7 +15,6 @@ use rusqlite::{Connection, OpenFlags};
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What a datastore holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents {
     pub revision: i64,
@@ -32,7 +31,7 @@ pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let source = Connection::open_with_flags(from, flags).with_context(what)?;
     source.busy_timeout(PATIENCE).with_context(what)?;
     let mut target = Connection::open(to).with_context(|| format!("cannot write {}", to.display()))?;
-    // Of what is flushed as a whole at the end, and thrown away after a failure, no journal is needed.
+    // The copy is flushed as a whole at the end, and thrown away after a failure, so it needs no journal.
     target.pragma_update(None, "journal_mode", "OFF").with_context(what)?;
     target.pragma_update(None, "synchronous", "OFF").with_context(what)?;
     let backup = Backup::new(&source, &mut target).with_context(what)?;
@@ -47,7 +46,7 @@ pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Looks whether a datastore that no one uses is whole, and what it holds.
+/// Checks whether a datastore that is not in use is whole, and what it contains.
 ///
 /// # Errors
 /// It is damaged, or no datastore of k3s.

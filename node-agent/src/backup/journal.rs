@@ -1,6 +1,6 @@
-//! What is written down of a restore, and how one that was cut off is completed.
+//! The record of a restore, and how one that was interrupted is completed.
 //!
-//! Guarantees: it is on its disk before a file changes places; one backup or restore at a time.
+//! Guarantees: the record is on its disk before a file is moved; one backup or restore at a time.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Recorded for Record {
     }
 }
 
-/// Completes a restore that an earlier boot was cut off in; `None` where there was none.
+/// Completes a restore that was interrupted in an earlier boot; `None` where there was none.
 ///
 /// # Errors
 /// It cannot be completed.
@@ -55,7 +55,7 @@ pub fn pending(state_dir: &Path) -> anyhow::Result<Option<Record>> {
     Ok(journal::last::<Record>(state_dir)?.filter(|record| record.phase != Phase::Done))
 }
 
-/// Writes down how far a restore has come.
+/// Records the progress of a restore.
 ///
 /// # Errors
 /// It cannot be written.

@@ -1,4 +1,4 @@
-//! What belongs into a backup, and where each part lies on a host.
+//! What belongs in a backup, and where each part is on a host.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE}
 use super::archive::{ArchiveInput, EntryKind, OVERHEAD};
 use crate::host::Host;
 
-/// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep
-/// files there that k3s' configuration names, such as those of its hardening guide.
+/// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files
+/// there that k3s' configuration names, such as those of its hardening guide.
 const NOT_OF_SERVER: [&str; 4] = ["db", "etc", "logs", "static"];
 
-/// Where the parts lie, as the host knows it.
+/// Where the parts are, as the host names them.
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub data_dir: PathBuf,
@@ -35,7 +35,6 @@ impl Layout {
         }
     }
 
-    /// The directory of a part.
     #[must_use]
     pub fn directory(&self, part: BackupRoot) -> PathBuf {
         match part {
@@ -109,11 +108,12 @@ pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow:
     Ok(sources)
 }
 
-/// Adds a file, or a directory with all that is in it. What is no file, directory or link, such as a socket, is passed
-/// over; so is what has gone.
+/// Adds a file, or a directory with all that is in it. Anything that is no file, directory or link, such as a socket,
+/// is skipped; so is what has gone.
 fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot read {}", path.display());
-    // Of a volume a link is a link. Elsewhere it is what it leads to: a file that its owner keeps in another place.
+    // In a volume a link is stored as a link, elsewhere as its target: a file that its owner keeps in another
+    // directory.
     let metadata = if part == BackupRoot::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
     let kind = match metadata {
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {

@@ -52,11 +52,11 @@ const STAMP: &str = "%Y%m%dT%H%M%SZ";
 /// How many of these stay.
 const KEPT_BEFORE_UPGRADE: usize = 2;
 
-/// What is asked for.
+/// The options of a backup.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub host: Host,
-    /// As the host knows it.
+    /// The path as the host names it.
     pub state_dir: PathBuf,
     /// The installed k3s, as it really is.
     pub program: PathBuf,
@@ -94,8 +94,8 @@ pub async fn to(request: Request) -> anyhow::Result<Made> {
     tokio::task::spawn_blocking(move || make(&request, k3s)).await.context("making a backup")?
 }
 
-/// Makes one before k3s is upgraded or updated, on this card: against the upgrade and not against the card's death.
-/// `None` where the node has no datastore of its own.
+/// Makes one before k3s is upgraded or updated, on this card: it protects against the upgrade and not against the
+/// card's failure. `None` where the node has no datastore of its own.
 ///
 /// # Errors
 /// As [`to`].
@@ -192,7 +192,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     Ok(Made { path: place.path(), bytes, manifest, removed, not_removed })
 }
 
-/// FAT, exFAT and NTFS have no modes but what their mount says.
+/// FAT, exFAT and NTFS have only the modes of their mount options.
 fn ensure_private(file: &File, directory: &Path) -> anyhow::Result<()> {
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         bail!(Refused(vec![UpgradeRefusal {

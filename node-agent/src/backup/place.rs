@@ -1,7 +1,7 @@
-//! Where a backup is written: next to its name, and renamed when it is whole and was read back.
+//! Where a backup is written: under a temporary name next to its own, and renamed when it is whole and was read back.
 //!
-//! Guarantees: what has the name is a whole backup; after a failure nothing of a new one is left, after a kill one
-//! file that the next backup to there removes. Failure: names the file.
+//! Guarantees: a file with the name is a whole backup; after a failure nothing of a new one is left, after a kill one
+//! file that the next backup to the same name removes. Failure: names the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,13 +24,13 @@ pub struct BackupFile {
     pub directory: PathBuf,
     /// The name of the file.
     pub name: String,
-    /// Whether a directory was named, in which older ones may lie.
+    /// Whether a directory was named, which may contain older ones.
     pub is_directory: bool,
     temporary: PathBuf,
 }
 
 impl BackupFile {
-    /// The place in a directory, or that of a file.
+    /// The name in a directory, or that of a file.
     ///
     /// # Errors
     /// There is neither.
@@ -72,7 +72,7 @@ impl BackupFile {
         self.directory.join(&self.name)
     }
 
-    /// What is known of it; `cards` are places of which the backup is, and which it is to outlive.
+    /// What is known of it; `cards` are the paths whose loss the backup must survive.
     #[must_use]
     pub fn look(&self, cards: &[PathBuf], boot_dir: &Path, needed: u64) -> BackupTarget {
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
@@ -81,7 +81,7 @@ impl BackupFile {
         let real = |path: &Path| fs::canonicalize(path).ok();
         let is_below =
             real(&self.directory).zip(real(boot_dir)).is_some_and(|(own, boot)| own.starts_with(boot));
-        // The same file system under another name is the same, unless nothing is mounted there.
+        // A path on the same file system is the same disk, unless nothing is mounted there.
         let is_boot = is_below || own == device(boot_dir) && own.is_some() && !is_card;
         let disk = match (is_boot, is_card) {
             (true, _) => Disk::Boot,
@@ -97,7 +97,7 @@ impl BackupFile {
         }
     }
 
-    /// The file, empty. Until [`Self::take`] it goes with the guard.
+    /// The file, empty. Until [`Self::take`] it is removed with the guard.
     ///
     /// # Errors
     /// It cannot be made.
@@ -108,7 +108,7 @@ impl BackupFile {
         Ok((file.with_context(what)?, Unfinished(self.temporary.clone())))
     }
 
-    /// Reads what was written from its disk, and compares it with the hash of what was to be written.
+    /// Reads the written file from its disk, and compares it with the expected hash.
     ///
     /// # Errors
     /// It is something else, or cannot be read.
@@ -129,7 +129,7 @@ impl BackupFile {
         Ok(())
     }
 
-    /// The file that was read back, for another look at it.
+    /// The file that was read back, to be read again.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -140,7 +140,7 @@ impl BackupFile {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// It cannot be renamed; what had the name has it.
+    /// It cannot be renamed; the old file keeps the name.
     pub fn take(&self, unfinished: Unfinished) -> anyhow::Result<()> {
         let path = self.path();
         fs::rename(&self.temporary, &path).with_context(|| format!("cannot name it {}", path.display()))?;
@@ -148,7 +148,7 @@ impl BackupFile {
         self.to_the_disk()
     }
 
-    /// Removes the oldest ones of this node; what went.
+    /// Removes the oldest ones of this node; returns their names.
     ///
     /// # Errors
     /// One cannot be removed.
@@ -170,7 +170,7 @@ impl BackupFile {
     }
 }
 
-/// Whether what is there goes with the power.
+/// Whether the content is lost when the power is off.
 fn is_in_memory(directory: &Path) -> bool {
     nix::sys::statfs::statfs(directory)
         .is_ok_and(|found| found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC)
@@ -193,7 +193,7 @@ pub struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // What stays is removed by the next backup.
+        // What remains is removed by the next backup.
         let _ = fs::remove_file(&self.0);
     }
 }

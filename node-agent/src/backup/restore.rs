@@ -1,8 +1,8 @@
 //! `restore`: a backup onto a card, which keeps what it had.
 //!
-//! Guarantees: nothing is changed before the whole backup has been read, checked and laid next to what is there; what
-//! takes its place is written down before, so that a restore that is cut off is completed by the next boot or the next
-//! run; what was there is kept under another name. Failure: the error says whether anything was changed.
+//! Guarantees: nothing is changed before the whole backup has been read, checked and written next to the old files; the
+//! moves are recorded before they are made, so that a restore that is interrupted is completed by the next boot or the
+//! next run; the old files are kept under another name. Failure: the error says whether anything was changed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ const STALE: &str = "agent/client-kubelet.crt";
 /// They write to what is replaced, or use it.
 const UNITS: [&str; 3] = ["weaver-operator.service", "weaver-node-agent.service", "k3s.service"];
 
-/// Runs `restore`; the exit code of the process.
+/// Runs `restore`; returns the exit code of the process.
 ///
 /// # Errors
 /// It could not be begun, or not be completed; the error says which.
@@ -84,7 +84,7 @@ struct RestoreRun {
     node: Node,
     systemctl: Systemctl,
     layout: Layout,
-    /// As it really is.
+    /// The real path, below the root directory.
     state_dir: PathBuf,
 }
 
@@ -96,7 +96,7 @@ impl RestoreRun {
         Ok(Self { systemctl: Systemctl::new(args.node.systemctl.clone()), node, layout, state_dir })
     }
 
-    /// Reads and judges the backup, and lays it next to what is there; `None` after a dry run.
+    /// Reads and checks the backup, and writes it next to the old files; `None` after a dry run.
     async fn lay(
         &self,
         file: PathBuf,
@@ -172,7 +172,7 @@ impl RestoreRun {
         parts.into_iter().filter_map(|part| why(self.layout.directory(part))).collect()
     }
 
-    /// Stops what uses the state, has the restored one take its place, and proves it.
+    /// Stops what uses the state, replaces it by the restored one, and proves that.
     async fn take_places(&self, mut record: Record) -> anyhow::Result<u8> {
         let root = &self.node.host.root;
         say("Stopping k3s, the node agent and the operator (pods keep running)");
@@ -211,15 +211,15 @@ impl RestoreRun {
         Ok(exit_code::FINE)
     }
 
-    /// Makes room for what is kept, and notes that it begins.
+    /// Frees the names of the kept files, and records that it begins.
     fn begin(&self, record: &mut Record) -> anyhow::Result<()> {
         if pending(&self.state_dir)?.is_some() {
             return Ok(());
         }
         for swap in &record.swaps {
-            // That of an earlier restore: what is there now is kept in its stead.
+            // The kept files of an earlier restore are replaced by the present ones.
             let kept = self.node.host.root.real(&swap.kept);
-            // On the disk before the note, which may be on another: a cut would bring back what is older.
+            // On the disk before the record, which may be on another: a power cut would bring back what is older.
             swap::remove(&kept)
                 .and_then(|()| if_there(flush_directory_of(&kept)))
                 .with_context(|| format!("cannot remove {}", swap.kept))?;
@@ -244,7 +244,7 @@ struct Laid {
 }
 
 impl Laid {
-    /// What is going to change places.
+    /// The moves that will be made.
     fn record(&self, manifest: &Manifest) -> Record {
         let mut swaps = Vec::new();
         for part in BackupRoot::ALL {
@@ -277,7 +277,8 @@ impl Laid {
         }
     }
 
-    /// On the same file system, where a rename takes no copy; what belongs on the boot partition waits off it.
+    /// On the same file system, where a rename copies nothing; a file of the boot partition goes to the state
+    /// directory.
     fn next_to(&self, part: BackupRoot, path: &Path, suffix: &str) -> String {
         let own = path.with_added_extension(suffix);
         let path = match (part, own.file_name()) {
@@ -313,7 +314,7 @@ impl Laid {
         Ok(())
     }
 
-    /// Removes what was laid; what stays is removed before the next is laid.
+    /// Removes the staged files; what remains is removed before the next are staged.
     fn discard(&self, record: &Record) {
         for swap in &record.swaps {
             let _ = swap::remove(&self.root.real(&swap.restored));
@@ -333,7 +334,7 @@ impl RestoreTargets for Laid {
             _ => {
                 let path = self.next_to(part, &directory, RESTORED);
                 let root = self.root.real(&path);
-                // Made here, so that nothing can lead out of it.
+                // Made here, so that no link can lead out of it.
                 fs::create_dir_all(&root).ok()?;
                 (root, PathBuf::from(below))
             }

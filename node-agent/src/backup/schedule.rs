@@ -1,4 +1,4 @@
-//! `backup --when`: as the timer makes them. What became of the last one is written down, for the node's report.
+//! `backup --when`: backups of the timer. The result of the last one is recorded for the node's report.
 
 use jiff::Timestamp;
 use weaver_diagnostics::finding::Place;
@@ -17,13 +17,13 @@ const RECORD: &str = "backup.json";
 const WHEN: &str = "WEAVER_BACKUP_WHEN=";
 /// In `/proc/uptime` the seconds since the boot come first.
 const UPTIME: &str = "/proc/uptime";
-/// The longest failure that is written down, in characters.
+/// The longest failure that is recorded, in characters.
 const LONGEST: usize = 500;
 
-/// Makes one where it is due; what is to be said.
+/// Makes one where it is due; returns the message.
 ///
 /// # Errors
-/// As [`to`]; also if the seal cannot be made, or what became of it cannot be written down.
+/// As [`to`]; also if the seal cannot be made, or the result cannot be recorded.
 pub async fn made(
     request: Request,
     seal: anyhow::Result<Seal>,
@@ -57,12 +57,12 @@ pub async fn made(
     noted.map(|()| said)
 }
 
-/// On one line, and not endless.
+/// On one line, and truncated.
 fn short(message: &str) -> String {
     message.replace('\n', "; ").chars().take(LONGEST).collect()
 }
 
-/// What is known of the backups that are asked for; `None` where none are.
+/// What is known of the scheduled backups; `None` where there is no schedule.
 #[must_use]
 pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let asked = root.read_if_possible(BACKUP)?.text;
@@ -71,7 +71,7 @@ pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let when = asked.lines().filter_map(value).next_back().and_then(|name| When::of(&name));
     let uptime = root.read_if_possible(UPTIME)?.text;
     let uptime = uptime.split(['.', ' ']).next()?.parse().ok()?;
-    // A record that is damaged is written again by the next one.
+    // A damaged record is replaced by the next one.
     let last = timer_record::read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
     Some(Schedule { when, place: Place::file(BACKUP), last, now: Timestamp::now().as_second(), uptime })
 }

@@ -1,7 +1,7 @@
 //! The age encryption of a backup.
 //!
-//! Guarantees: a file that was cut short or changed is refused, and nothing that was read of it counts. Failure: says
-//! which key is missing; no error holds a passphrase.
+//! Guarantees: a file that was truncated or changed is refused, and none of what was read of it is used. Failure: says
+//! which key is missing; no error contains a passphrase.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ const LIMIT: u64 = 4096;
 pub enum Seal {
     #[default]
     Open,
-    /// For who has one of these keys' other halves.
+    /// For the owners of the matching secret keys.
     Recipients(Vec<x25519::Recipient>),
     Passphrase(SecretString),
 }
@@ -40,7 +40,7 @@ pub struct DecryptionArgs {
 }
 
 impl Seal {
-    /// By what was asked for.
+    /// By the options given.
     ///
     /// # Errors
     /// It is no recipient, or the passphrase cannot be read.
@@ -119,7 +119,7 @@ impl DecryptionArgs {
 
 fn scrypt(passphrase: &SecretString) -> age::scrypt::Identity {
     let mut identity = age::scrypt::Identity::new(passphrase.clone());
-    // Made on a faster machine, it may take this one a minute.
+    // One made on a faster machine may take this one a minute.
     identity.set_max_work_factor(22);
     identity
 }
@@ -158,7 +158,7 @@ pub enum Sealing<W: Write> {
 }
 
 impl<W: Write> Sealing<W> {
-    /// Ends it; without, what was encrypted counts as cut short.
+    /// Ends it; otherwise the encrypted file counts as truncated.
     ///
     /// # Errors
     /// It cannot be written.

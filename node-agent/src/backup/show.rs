@@ -1,4 +1,4 @@
-//! What a backup holds, all of it checked; and how one is opened.
+//! The contents of a backup, all of it checked; and how one is opened.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,7 +13,7 @@ use super::journal::lock;
 use super::seal::DecryptionArgs;
 use super::work::{Scratch, counted, full};
 
-/// Takes the datastore out of a backup.
+/// Extracts the datastore from a backup.
 struct OnlyDatastore(PathBuf);
 
 impl RestoreTargets for OnlyDatastore {
@@ -27,7 +27,7 @@ impl RestoreTargets for OnlyDatastore {
     }
 }
 
-/// Checks all of a backup; what it holds.
+/// Checks all of a backup; returns its contents.
 ///
 /// # Errors
 /// [`Damage`](weaver_diagnostics::node_backup::manifest::Damage), or it cannot be read.
@@ -54,7 +54,7 @@ pub fn show(file: &Path, keys: &DecryptionArgs, state_dir: &Path) -> anyhow::Res
 /// There is no such file.
 pub fn open(file: &Path, keys: &DecryptionArgs) -> anyhow::Result<Box<dyn Read>> {
     let what = || format!("cannot read the backup {}", file.display());
-    // Looked at before it is opened: opening a pipe would wait for a writer.
+    // Checked before it is opened: opening a pipe would wait for a writer.
     ensure!(fs::metadata(file).with_context(what)?.is_file(), "{}: it is not a regular file", what());
     let read = counted(File::open(file).with_context(what)?, &format!("reading {}", file.display()));
     keys.open(read).with_context(|| file.display().to_string())

@@ -1,7 +1,7 @@
-//! Puts the restored files into their places, and keeps what was there.
+//! Moves the restored files to their targets, and keeps the old ones.
 //!
-//! Guarantees: called again after a cut at any moment, it ends in the same state; what was there first is what is
-//! kept. Failure: names the file; it can be called again.
+//! Guarantees: called again after an interruption at any moment, it ends in the same state; the files that were there
+//! first are the kept ones. Failure: names the file; it can be called again.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::host_root::HostRoot;
 /// Called before each change; a test cuts the power there.
 pub type Cut<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
-/// Has everything take its place.
+/// Moves everything to its target.
 ///
 /// # Errors
 /// A step failed.
@@ -39,7 +39,7 @@ pub fn all(root: &HostRoot, record: &Record, cut: Cut<'_>) -> anyhow::Result<()>
 fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
     if fs::symlink_metadata(&restored).is_err() {
-        // It has its place already, unless the disk of both is not mounted.
+        // It was moved already, unless the disk of both is not mounted.
         return fs::symlink_metadata(&target).map(drop);
     }
     if fs::symlink_metadata(&target).is_ok() {

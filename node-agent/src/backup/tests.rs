@@ -77,7 +77,6 @@ impl Scene {
         fs::read_to_string(self.at(path)).unwrap_or_default()
     }
 
-    /// The names in a directory.
     pub fn names(&self, path: &str) -> Vec<String> {
         let mut names = place::names(&self.at(path)).unwrap();
         names.sort();
@@ -114,7 +113,7 @@ impl Scene {
         }
     }
 
-    /// As its backups are named.
+    /// The owner part of its backups' names.
     pub fn owner(&self) -> String {
         let ca = identity::ca_fingerprint(&HostRoot::new(self.at("/")), Path::new("/var/lib/rancher/k3s"));
         name::owner("raspi", Some(&ca.unwrap()))

@@ -1,4 +1,4 @@
-//! What a backup, a look at one and a restore have in common.
+//! What making, showing and restoring a backup have in common.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -18,7 +18,7 @@ use crate::upgrade::say;
 /// Where the copy of the datastore is while the archive is written.
 const SCRATCH: &str = "backup.part";
 
-/// What stands against it; nothing was written.
+/// The reasons against it; nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", lines(.0))]
 pub struct Refused(pub Vec<UpgradeRefusal>);
@@ -27,7 +27,7 @@ fn lines(refusals: &[UpgradeRefusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Says what was refused, or is damaged; the exit code.
+/// Prints what was refused, or is damaged; returns the exit code.
 ///
 /// # Errors
 /// Anything else.
@@ -45,7 +45,7 @@ pub fn refused(error: anyhow::Error, after: &str) -> anyhow::Result<u8> {
     Ok(exit_code::KNOWN_BAD)
 }
 
-/// Says of a full disk which one it is.
+/// Names the disk in an error about a full disk.
 pub fn full(directory: &Path) -> impl Fn(anyhow::Error) -> anyhow::Error {
     move |error| {
         let is_full = error.chain().any(|cause| {
@@ -103,7 +103,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is removed by the next one.
+        // What remains is removed by the next one.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

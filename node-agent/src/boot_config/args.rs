@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::host_args::absolute;
 
-/// Where boot-config keeps what it must remember, as the host knows it.
+/// The state directory of boot-config, as the host names it.
 pub(crate) const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 
 /// Where to read what is asked, and which host to change.

@@ -1,7 +1,7 @@
-//! Has Debian's generator of `cmdline.txt` keep what was appended to that file.
+//! Makes Debian's generator of `cmdline.txt` keep what was appended to that file.
 //!
-//! What came from there is noted before it is handed on: interrupted in between, the next start does the same again,
-//! and nothing of ours is ever taken for the owner's.
+//! What was appended is recorded before it is passed on: interrupted in between, the next start does the same again,
+//! and nothing of ours is ever mistaken for the owner's.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::boot_files;
 const NOTED: &str = "imported-cmdline";
 
 impl Run<'_> {
-    /// Says nothing of a `cmdline.txt` that cannot be read: that is the agent's finding.
+    /// Reports nothing about a `cmdline.txt` that cannot be read: that is the agent's finding.
     pub(super) fn keep_cmdline(&self, outcome: &mut BootOutcome) {
         if !matches!(source::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
             return;

@@ -1,4 +1,4 @@
-//! Looks for copies of `weaver.toml` on the boot partition, trash included. No file is opened.
+//! Finds copies of `weaver.toml` on the boot partition, trash included. No file is opened.
 
 use std::{fs, path::Path};
 
@@ -8,10 +8,10 @@ use crate::host_root::HostRoot;
 
 /// Directories within each other: `.Trash-1000/files`, `nppBackup`.
 const DEPTH: usize = 3;
-/// Entries looked at, since a card may be anyone's; Raspberry Pi's own files are some 400.
+/// The most entries that are read, since a card may be anyone's; Raspberry Pi's own files are some 400.
 const ENTRIES: usize = 10_000;
 
-/// What there is to say about those in `directory` and below.
+/// The finding about those in `directory` and below.
 ///
 /// Failure: what cannot be listed is left out, for it must not stop a boot.
 pub(super) fn look(root: &HostRoot, directory: &Path) -> Option<Finding> {
@@ -29,7 +29,7 @@ fn walk(real: &Path, below: &str, depth: usize, left: &mut usize, paths: &mut Ve
         *left = fewer;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        // Of the entry itself: what a link leads to is not on the partition.
+        // The type of the entry itself: the target of a link is not on the partition.
         let Ok(kind) = entry.file_type() else { continue };
         // A file in a directory is one that was moved there, whatever case its name has.
         let is_moved = !below.is_empty() && name.eq_ignore_ascii_case("weaver.toml");

@@ -39,8 +39,7 @@ pub(super) struct CardFacts {
     pub findings: Vec<Finding>,
 }
 
-/// user-data and network-config lie next to `weaver.toml`. What could not be read is reported where `config` has a
-/// use for it.
+/// user-data and network-config are next to `weaver.toml`. What could not be read is reported where `config` needs it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> CardFacts {
     let mut findings = Vec::new();
     let user_data = said(root, &weaver_toml.with_file_name("user-data"), user_data::read);
@@ -129,7 +128,7 @@ fn said<T: Default>(
     companion::read(&path.display().to_string(), root.read(path), read)
 }
 
-/// What cloud-init was told or, where that says nothing of the Wi-Fi any more, what it made of it earlier.
+/// cloud-init's configuration or, where that has no Wi-Fi any more, what it made of it earlier.
 fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Unknown> {
     let reported = weaver_toml.with_file_name("network-config");
     let mut unknown = None;
@@ -143,8 +142,8 @@ fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, 
     unknown.map_or(Ok(None), Err)
 }
 
-/// What the owner's netplan files make of the radio, a kind that netplan refuses next to a Wi-Fi first; and the
-/// files of which that is not known.
+/// What the owner's netplan files configure for the radio, a kind that netplan refuses next to a Wi-Fi first; and the
+/// files whose content is not known.
 fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<Unknown>) {
     let (mut names, mut radios, mut unknown) = (BTreeSet::new(), Vec::new(), Vec::new());
     for directory in NETPLAN_FILES {
@@ -179,7 +178,7 @@ fn update_key(root: &HostRoot, path: &Path) -> Result<String, String> {
     update::key_mistake(&file.text).map_or(Ok(file.text), |why| Err(why.to_owned()))
 }
 
-/// Files of keys that we wrote: others in the same place are not touched.
+/// Files of keys that we wrote: others in the same directory are not touched.
 fn key_files(root: &HostRoot) -> Vec<String> {
     let names = root.list(KEYS_DIR).unwrap_or_default();
     let paths = names.into_iter().map(|name| format!("{KEYS_DIR}/{name}"));
@@ -380,7 +379,7 @@ mod tests {
             ("/boot/firmware/user-data", "#cloud-config\nuser: \"ada\n"),
             ("/boot/firmware/network-config", "network: {\n"),
         ];
-        // That a file is no YAML is said whatever is asked for.
+        // A file that is not YAML is reported whatever is configured.
         for (config, reported) in [(&config, 5), (&Config::default(), 2)] {
             let facts = facts_for(&files, config);
             assert_eq!(

@@ -14,10 +14,10 @@ use weaver_host::durable_file::{self, WriteError, flush_directory_of};
 
 use crate::{fat_file, host_root::HostRoot};
 
-/// Of a file that is looked into for a secret: weaver.toml has 64 KiB at most, a cluster 32.
+/// Of a file that is searched for a secret: weaver.toml has 64 KiB at most, a cluster 32.
 const SAVED_LIMIT: u64 = 128 << 10;
 
-/// Something could not be made as it shall be.
+/// Something could not be set.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
 pub(super) struct SetError {
@@ -32,7 +32,6 @@ impl SetError {
     }
 }
 
-/// The files of a host.
 pub(super) struct HostFiles<'a> {
     root: &'a HostRoot,
     networks_changed: Cell<bool>,
@@ -53,7 +52,7 @@ impl<'a> HostFiles<'a> {
         self.networks_changed.set(self.networks_changed() || is_netplans);
     }
 
-    /// Makes a file what it shall be, with its directories.
+    /// Writes a file with its directories, where it differs.
     pub fn write(&self, file: &plan::File) -> Result<(), SetError> {
         self.write_in(file, 0o755)
     }
@@ -105,7 +104,7 @@ impl<'a> HostFiles<'a> {
             .map_err(|error| refused(format!("the old content on the card was not overwritten: {error}")))
     }
 
-    /// Removes what `fsck.vfat` saved in a directory of a boot that was cut off, where it holds this secret.
+    /// Removes what `fsck.vfat` saved in a directory after an interrupted boot, where it contains this secret.
     pub fn remove_saved(&self, directory: &Path, secret: &str) -> Result<(), SetError> {
         let Ok(entries) = fs::read_dir(self.root.real(directory)) else { return Ok(()) };
         for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -134,7 +133,7 @@ impl<'a> HostFiles<'a> {
 }
 
 fn is_as_planned(real: &Path, file: &plan::File) -> bool {
-    // Not followed: behind a link there is a file of someone else.
+    // Not followed: the target of a link belongs to someone else.
     let Ok(metadata) = fs::symlink_metadata(real) else { return false };
     let is_alike = metadata.is_file()
         && metadata.permissions().mode() & 0o7777 == file.mode
@@ -153,14 +152,14 @@ fn write_zeros(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name that `fsck.vfat` gives to clusters which had none.
+/// A name that `fsck.vfat` gives to clusters without one.
 fn is_saved(name: &str) -> bool {
     let digits = name.strip_prefix("FSCK").and_then(|rest| rest.strip_suffix(".REC"));
     digits.is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this, to the
-/// letter or as TOML spells it.
+/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster contains this, literally or as
+/// TOML escapes it.
 fn holds(real: &Path, secret: &str) -> bool {
     let is_small = fs::metadata(real).is_ok_and(|data| data.len() <= SAVED_LIMIT);
     let content = if is_small { fs::read(real).unwrap_or_default() } else { Vec::new() };
@@ -187,7 +186,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The system's word on it: the path is reported separately.
+/// The system's error: the path is reported separately.
 fn cause(error: &WriteError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -210,7 +209,7 @@ mod tests {
         let real = root.real("/a/b/f");
         let state = || fs::metadata(&real).map(|m| (m.ino(), m.mtime_nsec(), m.mode() & 0o7777)).unwrap();
         host.write(&file("/a/b/f", 0o600, "one")).unwrap();
-        // Held open, so that its number is not given to the next file.
+        // Kept open, so that its inode number is not given to the next file.
         let _held = File::open(&real).unwrap();
         let first = state();
         assert_eq!(first.2, 0o600);
@@ -234,7 +233,7 @@ mod tests {
         assert!(fs::symlink_metadata(root.real("/f")).unwrap().is_file());
     }
 
-    /// The old one is held open here, as its clusters would hold it on a card.
+    /// The old one is kept open here, as its clusters would remain on a card.
     #[test]
     fn what_was_in_a_file_with_a_secret_is_overwritten_unless_it_has_another_name() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Reads the manifests on the boot partition, and what k3s has of them.
+//! Reads the manifests on the boot partition, and those that k3s has of them.
 //!
 //! Failure: what cannot be listed changes nothing.
 
@@ -15,7 +15,7 @@ use weaver_diagnostics::{
 
 use crate::host_root::HostRoot;
 
-/// A directory with more is none of manifests.
+/// A directory with more is no directory of manifests.
 const MOST: usize = 200;
 
 /// The files that k3s shall have. The boot partition is mounted.

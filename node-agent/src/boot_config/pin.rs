@@ -6,7 +6,8 @@ use weaver_diagnostics::weaver_toml::RoleSetting;
 
 pub(super) const NODE_NAME: &str = "node-name";
 
-/// The file with the node's name. One for each role: a server that became an agent is to find its node again.
+/// The file with the node's name. One for each role: a server that becomes a server again after it was an agent finds
+/// its node again.
 pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
     state_dir.join(match role {
         RoleSetting::Server => NODE_NAME,

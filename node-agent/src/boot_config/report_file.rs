@@ -1,9 +1,7 @@
-//! `report.json` in boot-config's state directory: what boot-config found,
-//! for the node's report.
+//! `report.json` in boot-config's state directory: what boot-config found, for the node's report.
 //!
-//! Written on every run, but only when the bytes differ. Anyone who reads it is
-//! never stopped by it: no file is no finding, and a file that cannot be read
-//! is one finding of severity `unknown`.
+//! Written on every run, but only when the bytes differ. Readers never fail because of it: no file is no finding, and a
+//! file that cannot be read is one finding of severity `unknown`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,15 +1,15 @@
 //! Whether the root fills its card already. Then `weaver-grow-root.service` need not start: k3s waits for it, and at
-//! all boots but the first its start takes longer than what it does.
+//! all boots but the first its start takes longer than its work.
 //!
-//! Guarantees: said only where kernel and superblock agree. Failure: what cannot be read, or is no ext4 on a partition,
-//! leaves the unit to look by itself, and to say what is wrong.
+//! Guarantees: the mark is written only where kernel and superblock agree. Failure: where something cannot be read, or
+//! is no ext4 on a partition, the unit checks by itself, and reports what is wrong.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
 use crate::facts::{mounts::Mounts, node::BLOCK_DEVICES};
 use crate::host_root::HostRoot;
 
-/// The unit has it as a condition; in memory, so that each boot looks again.
+/// A condition of the unit; in memory, so that each boot checks again.
 pub const MARK: &str = "/run/weaver/root-grown";
 
 /// Sectors between the partition and the end of the disk that `grow-root` leaves alone, as growpart does.
@@ -78,7 +78,7 @@ mod tests {
     use crate::host_root::fixture;
     use weaver_diagnostics::host::storage::MOUNTS;
 
-    /// Of a card of 8 GiB, in sectors.
+    /// The size of a card of 8 GiB, in sectors.
     const DISK: u64 = 16 << 21;
     const START: u64 = 1 << 20;
     const WHOLE: Partition = Partition { start: START, size: DISK - START, disk: DISK };

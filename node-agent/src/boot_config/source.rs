@@ -1,10 +1,8 @@
-//! Reads `weaver.toml`, and tells a file that is not there from a partition
-//! that is not.
+//! Reads `weaver.toml`, and distinguishes a missing file from a missing partition.
 //!
-//! The boot partition is mounted `nofail`: where it could not be, what lies
-//! below its mount point is not its content, and an empty directory no setting to
-//! have everything removed. For a file that is elsewhere, and where no one
-//! tells the mounts, the directory must at least hold something.
+//! The boot partition is mounted `nofail`: where it could not be, the files below its mount point are not its content,
+//! and an empty directory is no request to have everything removed. For a file that is elsewhere, and where the mounts
+//! are not known, the directory must at least contain something.
 
 use std::{
     fs::{self, File},
@@ -31,7 +29,7 @@ pub(super) enum WeaverTomlRead {
 }
 
 pub(super) fn read(root: &HostRoot, file: &Path) -> WeaverTomlRead {
-    // Before the mounts are asked: where the partition is mounted on demand, this mounts it.
+    // Before the mounts are read: where the partition is mounted on demand, this mounts it.
     let bytes = read_limited(&root.real(file));
     let directory = file.parent().unwrap_or(Path::new("/"));
     let mounted = match is_mounted(root, directory) {
@@ -51,7 +49,7 @@ pub(super) fn read(root: &HostRoot, file: &Path) -> WeaverTomlRead {
     }
 }
 
-/// Whether the boot partition is there; `None` for another directory, and where no one tells.
+/// Whether the boot partition is mounted; `None` for another directory, and where the mounts are not known.
 pub(crate) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<bool>, String> {
     if directory != Path::new(BOOT_DIR) {
         return Ok(None);
@@ -72,7 +70,7 @@ fn missing(root: &HostRoot, directory: &Path) -> WeaverTomlRead {
 }
 
 fn read_limited(real: &Path) -> io::Result<Vec<u8>> {
-    // Looked at before it is opened: opening a pipe would wait for a writer.
+    // Checked before it is opened: opening a pipe would wait for a writer.
     if !fs::metadata(real)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

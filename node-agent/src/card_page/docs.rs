@@ -1,7 +1,7 @@
 //! The documentation of this build, for a browser without a network. Pure.
 //!
-//! A page's address ends like its path below `docs/`, so that the links of its Markdown lead where they should. Its
-//! pictures are not in the program: their descriptions stand in their place.
+//! A page's address ends like its path below `docs/`, so that the links of its Markdown work. Its pictures are not in
+//! the program: their descriptions replace them.
 
 use maud::{PreEscaped, html};
 use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
@@ -29,11 +29,11 @@ pub fn page(page: &Page) -> String {
     whole(page.title, None, &PreEscaped(text), &footer).into_string()
 }
 
-/// What is made of a part: tables and commands can be scrolled, by keys too; what is HTML is text.
+/// How a part is rendered: tables and commands can be scrolled, by keys too; HTML becomes text.
 fn shown(event: Event<'_>) -> impl Iterator<Item = Event<'_>> {
     let markup = |text: &'static str| Event::Html(CowStr::Borrowed(text));
     let [first, second] = match event {
-        // Notes for those who write the pages.
+        // Notes for the authors of the pages.
         Event::Html(text) if text.starts_with("<!--") => [None, None],
         Event::InlineHtml(text) if *text == *"<br>" => [Some(Event::HardBreak), None],
         Event::Html(text) | Event::InlineHtml(text) => [Some(Event::Text(text)), None],
@@ -52,7 +52,7 @@ fn shown(event: Event<'_>) -> impl Iterator<Item = Event<'_>> {
     first.into_iter().chain(second)
 }
 
-/// Gives each heading the name by which links call it, which is that of mdBook and of GitHub.
+/// Gives each heading the anchor that links use, which is that of mdBook and of GitHub.
 fn name_headings(events: &mut [Event<'_>]) {
     let mut heading = None;
     let mut name = String::new();

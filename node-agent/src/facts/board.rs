@@ -20,7 +20,7 @@ pub(crate) fn memory(root: &HostRoot) -> Option<BoardMemory> {
     Some(BoardMemory { total: Meminfo::from_buf_read(text.as_bytes()).ok()?.mem_total })
 }
 
-/// What the clock says at this moment.
+/// The state of the clock at this moment.
 pub(crate) fn clock(now: Timestamp) -> Clock {
     let second = now.as_second();
     Clock { second, date: Timestamp::from_second(second).unwrap_or(now).to_string() }

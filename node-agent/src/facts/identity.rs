@@ -1,7 +1,6 @@
 //! Reads the name that the node registered with, and whether it did.
 //!
-//! It is in its kubelet's certificate, until k3s starts and has another one made: this is what preflight can say before
-//! that.
+//! It is in its kubelet's certificate, until k3s starts and has another one made: preflight can rely on it before that.
 
 use std::path::Path;
 
@@ -17,14 +16,15 @@ use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 use crate::{host_root::HostRoot, k3s_files};
 
 const CERTIFICATE: &str = "agent/client-kubelet.crt";
-/// What k3s presents with the node's name; it makes one right before it first presents a name, taken or not.
+/// The password that k3s presents with the node's name; k3s makes it right before it first presents a name, accepted or
+/// not.
 const NODE_PASSWORD: &str = "/etc/rancher/node/password";
 /// k3s fetches it before it presents the node's name.
 const FETCHED_CA: &str = "agent/server-ca.crt";
-/// Of a server: what it signs the kubelets' certificates with.
+/// On a server: the CA that signs the kubelets' certificates.
 const OWN_CA: &str = "server/tls/client-ca.crt";
 const OWN_CERTIFICATES: &str = "server/tls";
-/// Of a server: what its kubeconfigs have.
+/// On a server: the CA in its kubeconfigs.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
 
 /// The SHA-256 of a server's CA, as `sha256sum` of its file prints it; `None` before k3s' first start.
@@ -41,16 +41,16 @@ pub(crate) fn identity(root: &HostRoot, data_dir: &Path, effective: &Effective) 
     Some(Identity { certificate, registered, wanted, wanted_at })
 }
 
-/// The node's name: as it registered, else as k3s would have it register; `None` where nothing tells.
+/// The node's name: as it registered, else as k3s would register it; `None` where neither is known.
 pub(crate) fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<String> {
     registered(root, data_dir).or_else(|| Some(wanted(root, effective)?.0)).filter(|name| !name.is_empty())
 }
 
 /// Whether a cluster has a node by the name that this one has in this role.
 ///
-/// A server makes its certificates before all else. An agent gets the kubelet's where its name was taken for good, and
-/// not where it was turned down; a certificate by the card's own CA is from its time as a server. Where k3s' data is on
-/// a disk that is not mounted yet, the password alone tells: better a name too many that is kept than a second node.
+/// A server makes its certificates before all else. An agent gets the kubelet's only when its name was accepted, and
+/// not when it was refused; a certificate by the card's own CA is from its time as a server. Where k3s' data is on a
+/// disk that is not mounted yet, only the password counts: keeping a name needlessly is better than a second node.
 pub(crate) fn is_registered(root: &HostRoot, data_dir: &Path, role: &RoleSetting) -> bool {
     let is_file = |path: &Path| root.real(path).is_file();
     let is_by_data = match role {
@@ -62,8 +62,8 @@ pub(crate) fn is_registered(root: &HostRoot, data_dir: &Path, role: &RoleSetting
     is_by_data || is_file(Path::new(NODE_PASSWORD)) && !is_file(&data_dir.join(FETCHED_CA))
 }
 
-/// Whether the kubelet's certificate is by the CA of this card, where both tell their keys: k3s names its CAs by the
-/// second of their birth only.
+/// Whether the kubelet's certificate is by the CA of this card, where both have key identifiers: k3s' CA names differ
+/// only by the second in which they were made.
 fn is_by_own_ca(root: &HostRoot, data_dir: &Path) -> Option<bool> {
     let key_of = |file: &str, is_issuers: bool| {
         let text = root.read_if_possible(data_dir.join(file))?.text;
@@ -80,7 +80,7 @@ fn is_by_own_ca(root: &HostRoot, data_dir: &Path) -> Option<bool> {
     Some(key_of(OWN_CA, false)? == key_of(CERTIFICATE, true)?)
 }
 
-/// The name under which k3s would start, and where it stands.
+/// The name under which k3s would start, and where it is configured.
 fn wanted(root: &HostRoot, effective: &Effective) -> Option<(String, Place)> {
     Some(match &effective.node_name {
         Some(setting) => (setting.value.to_ascii_lowercase(), setting.origin.clone()),

@@ -1,4 +1,4 @@
-//! Reads what the running kernel says: its command line, its cgroups, its modules.
+//! Reads the facts of the running kernel: its command line, its cgroups, its modules.
 //!
 //! `/proc/cgroups` is no evidence of the memory controller: some kernels leave `memory` out of it while it works.
 
@@ -50,7 +50,7 @@ fn memory_controller(root: &HostRoot) -> Controller {
         }
         absent = absent.or(Some((path, format!("controllers: {listed}"))));
     }
-    // Version 1: the hierarchy's directory, its mount, or our place in it.
+    // Version 1: the hierarchy's directory, its mount, or our cgroup in it.
     if root.is_dir(V1_MEMORY) {
         return Controller::Present(Place::file(V1_MEMORY), "cgroup v1 hierarchy".to_owned());
     }
@@ -89,8 +89,8 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 /// The modules of the running kernel; `None` where they are not known.
 pub(crate) fn modules(root: &HostRoot) -> Option<Modules> {
     let release = release(root)?;
-    // Where there are no modules at all, there is a kernel without any, or systemd hides them: nothing there is what a
-    // unit with ProtectKernelModules= sees.
+    // Where there are no modules at all, the kernel has none, or systemd hides them: a unit with ProtectKernelModules=
+    // sees an empty directory.
     if root.list("/lib/modules").ok()?.is_empty() {
         return None;
     }

@@ -12,7 +12,7 @@ use weaver_diagnostics::host::load::{HostLoad, LOADAVG, PRESSURE, Pressure, STAT
 
 use crate::host_root::HostRoot;
 
-/// Between two looks at the times of the processors.
+/// Between two reads of the processors' times.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// How busy the machine is now. Takes a second where the kernel measures no pressure.
@@ -57,7 +57,7 @@ struct Times {
 }
 
 impl Times {
-    /// Of the time of one processor, in percent.
+    /// In percent of the time of one processor.
     fn disk_wait(&self, later: &Self) -> Option<f32> {
         let of_all = percent(later.disk_wait.checked_sub(self.disk_wait)?, later.all.checked_sub(self.all)?)?;
         Some((of_all * f32::from(self.processors)).min(100.0))
@@ -129,7 +129,7 @@ mod tests {
         let (_dir, root) = host(&[LOAD, (STAT, STAT_4), (MEMINFO, whole)]);
         let read = super::read(&root);
         assert_eq!((read.pressure, read.load, read.processors), (None, Some(8.52), Some(4)));
-        // The file of a test stands still.
+        // The file of a test does not change.
         assert_eq!(read.disk_wait, None);
         assert!(read.memory_available.is_some_and(|part| (0.0..=100.0).contains(&part)), "{read:?}");
         assert!(read.is_busy());

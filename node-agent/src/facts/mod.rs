@@ -1,7 +1,7 @@
 //! Readers: each fills a struct of `weaver_diagnostics` from the files of the host, and judges nothing.
 //!
-//! Guarantees: everything is read below the root that stands for `/`; a line that cannot be understood hides no other.
-//! Failure: what cannot be read is `None`.
+//! Guarantees: everything is read below the root directory that replaces `/`; a line that cannot be understood hides no
+//! other. Failure: what cannot be read is `None`.
 
 pub(crate) mod board;
 pub(crate) mod certificate_dates;

@@ -30,7 +30,7 @@ impl Mounts {
         Self(mounts.map(|mount| MountInfo { mount_point: unescaped(&mount.mount_point), ..mount }).collect())
     }
 
-    /// What is mounted in a place.
+    /// The mount at a path.
     pub(crate) fn at(&self, directory: &Path) -> Mount {
         // The last one covers the others.
         let Some(mount) = self.0.iter().rfind(|mount| mount.mount_point == directory) else {
@@ -43,32 +43,32 @@ impl Mounts {
         if refuses { Mount::ReadOnly } else { Mount::Writable }
     }
 
-    /// The places at a path and below it where something is mounted.
+    /// The mount points at a path and below it.
     pub(crate) fn within(&self, path: &Path) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|mount| mount.mount_point.as_path()).filter(move |place| place.starts_with(path))
     }
 
-    /// Where the file system is mounted that holds a path, and how.
+    /// The mount point of the file system that contains a path, and how it is mounted.
     pub(crate) fn holding(&self, path: &Path) -> Option<(PathBuf, Mount)> {
         let mut places = path.ancestors().map(|place| (place.to_owned(), self.at(place)));
         places.find(|(_, state)| *state != Mount::Absent)
     }
 
-    /// The device of the file system that holds a path.
+    /// The device of the file system that contains a path.
     pub(crate) fn device_under(&self, path: &str) -> Option<&str> {
         let holding = self.0.iter().filter(|mount| Path::new(path).starts_with(&mount.mount_point));
         let nearest = holding.max_by_key(|mount| mount.mount_point.components().count());
         nearest?.mount_source.as_deref()
     }
 
-    /// The device that is mounted in a place.
+    /// The device that is mounted at a path.
     pub(crate) fn device_at(&self, directory: &str) -> Option<&str> {
         let mount = self.0.iter().rfind(|mount| mount.mount_point == Path::new(directory))?;
         mount.mount_source.as_deref()
     }
 
     /// The device whose file system is `/`, such as `mmcblk0p2`. Without an initramfs the kernel calls it `/dev/root`,
-    /// and its numbers say which it is.
+    /// and its device numbers show which it is.
     pub(crate) fn root_device(&self, root: &HostRoot) -> Option<String> {
         let mount = self.0.iter().rfind(|mount| mount.mount_point == Path::new("/"))?;
         let source = mount.mount_source.as_deref()?.strip_prefix("/dev/")?;

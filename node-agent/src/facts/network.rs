@@ -19,7 +19,7 @@ const RTF_UP: u32 = 0x1;
 const RTF_REJECT: u32 = 0x200;
 const POLL: Duration = Duration::from_millis(100);
 
-/// The way to the network, and whether k3s was started without one.
+/// The connection to the network, and whether k3s was started without one.
 pub(crate) fn uplink(root: &HostRoot, not_ready: Option<&str>) -> Uplink {
     Uplink {
         is_known: root.read_if_possible(ROUTES).is_some(),
@@ -43,7 +43,7 @@ pub(crate) fn default_route(root: &HostRoot) -> Option<String> {
     first(ROUTES, default_v4).or_else(|| first(ROUTES_V6, default_v6))
 }
 
-/// Waits for such an interface, at most so long.
+/// Waits for such an interface, at most until the limit.
 pub(crate) async fn wait(root: &HostRoot, limit: Duration) -> Option<String> {
     let begun = Instant::now();
     loop {
@@ -55,7 +55,7 @@ pub(crate) async fn wait(root: &HostRoot, limit: Duration) -> Option<String> {
     }
 }
 
-/// One row of a table as a table with its head: procfs-core gives up a whole table for one row that it does not know.
+/// One row of a table as a table with its head: procfs-core rejects a whole table for one row that it does not know.
 fn alone(row: &str) -> String {
     format!("head\n{row}\n")
 }
@@ -275,7 +275,7 @@ mod tests {
             (LEGACY_TABLES[0], "\n"),
         ]);
         let link = |target: &str, path: &str| symlink(target, dir.path().join(path)).unwrap();
-        // As Debian's alternatives have it.
+        // As Debian's alternatives link it.
         link("/etc/alternatives/iptables", "usr/sbin/iptables");
         link("/usr/sbin/iptables-nft", "etc/alternatives/iptables");
         link("xtables-nft-multi", "usr/sbin/iptables-nft");

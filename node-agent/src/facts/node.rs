@@ -1,4 +1,4 @@
-//! Reads what a `NodeReport` says of the node itself, and which readers there are for its health.
+//! Reads the facts about the node itself for its `NodeReport`, and which readers there are for its health.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) const BLOCK_DEVICES: &str = "/sys/class/block";
 /// What was seen of the API server's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ServingSeen {
-    /// Nothing: what was known before stands.
+    /// Nothing was seen: the earlier state stays.
     #[default]
     Nothing,
     Certificate(NodeServing),
@@ -33,7 +33,7 @@ pub struct NodeFacts {
     pub os: Option<String>,
     /// Release of the running kernel.
     pub kernel: Option<String>,
-    /// What holds the root file system: `sd`, `emmc`, `usb`, `nvme`, `virtio`.
+    /// The medium of the root file system: `sd`, `emmc`, `usb`, `nvme`, `virtio`.
     pub boot_medium: Option<&'static str>,
     /// What was measured; `None` where nothing can be.
     pub system: Option<NodeSystem>,
@@ -41,11 +41,11 @@ pub struct NodeFacts {
     pub serving: ServingSeen,
     /// The steps of this boot, as systemd has them now.
     pub boot: Vec<NodeBootStep>,
-    /// Whether someone has set the clock.
+    /// Whether the clock was set.
     pub clock_is_set: bool,
     /// Whether it is known what is mounted.
     pub storage_is_seen: bool,
-    /// Whether the kernel tells how the board's power is.
+    /// Whether the kernel reports the state of the board's power supply.
     pub power_is_seen: bool,
 }
 
@@ -83,7 +83,7 @@ fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
     if device.starts_with("vd") {
         return Some("virtio");
     }
-    // A disk's place among the devices: `…/usb1/1-1/…`.
+    // The sysfs path of a disk: `…/usb1/1-1/…`.
     let place: PathBuf = std::fs::read_link(root.real(format!("{BLOCK_DEVICES}/{device}"))).ok()?;
     place.iter().any(|part| part.to_string_lossy().starts_with("usb")).then_some("usb")
 }

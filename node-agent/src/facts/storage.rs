@@ -1,4 +1,4 @@
-//! Reads how the storage is mounted, what is free of it, and how fast it is.
+//! Reads how the storage is mounted, how much is free, and how fast it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -37,12 +37,12 @@ pub(crate) fn boot_mount(root: &HostRoot, mounts: Option<&Mounts>, boot_dir: &Pa
         is_for_writing,
         state,
         free: (state == Mount::Writable).then(free).flatten(),
-        // A page may take its limit twice, in both forms, while the old ones are still there.
+        // A page may need its limit twice, in both forms, while the old ones are still there.
         needed: 4 * page::LIMIT as u64,
     })
 }
 
-/// The line that mounts it at each boot, and whether it is to be writable.
+/// The line that mounts it at each boot, and whether it is mounted writable.
 fn listed(fstab: &str, boot_dir: &Path) -> Option<(u64, bool)> {
     (1..).zip(fstab.lines()).find_map(|(number, line)| {
         let mut fields = line.split_whitespace();
@@ -54,14 +54,14 @@ fn listed(fstab: &str, boot_dir: &Path) -> Option<(u64, bool)> {
     })
 }
 
-/// The space of this machine's root; not of a directory that only stands for one, which lies on another disk.
+/// The space of this machine's root; `None` for a directory that replaces one, which is on another disk.
 pub(crate) fn root_space(root: &HostRoot) -> Option<RootSpace> {
     let (size, free) = space(root.host()?)?;
     Some(RootSpace { size: size >> 20, free: free >> 20 })
 }
 
-/// Size and free bytes of the file system that holds a path. One file system is asked, not all, as sysinfo does: one of
-/// a network or of FUSE may never answer.
+/// Size and free bytes of the file system that contains a path. Only that file system is queried, not all, as sysinfo
+/// does: one on the network or on FUSE may never answer.
 pub(crate) fn space(path: &Path) -> Option<(u64, u64)> {
     let seen = statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(seen.fragment_size());
@@ -91,8 +91,8 @@ const BLOCK: usize = 4096;
 /// No measurement takes longer: a card that fails can take seconds for each write.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Measures small writes in the directory, or in the nearest one above it that is there. Only when asked for
-/// (`check --disk`): it writes, and an idle agent writes nothing.
+/// Measures small writes in the directory, or in the nearest existing one above it. Only on request (`check --disk`):
+/// it writes, and an idle agent writes nothing.
 pub(crate) fn card_speed(directory: &Path) -> CardSpeed {
     let existing = directory.ancestors().find(|directory| directory.is_dir());
     let times = existing.map_or_else(
@@ -103,7 +103,7 @@ pub(crate) fn card_speed(directory: &Path) -> CardSpeed {
     CardSpeed { directory, planned: WRITES, times }
 }
 
-/// A file that goes when it is dropped.
+/// A file that is removed when it is dropped.
 struct Probe(PathBuf, File);
 
 impl Drop for Probe {

@@ -1,6 +1,6 @@
 //! Measures this machine: memory, load, temperature, disks, and since when it runs.
 //!
-//! Nothing is kept between two measurements, and only what is shown is read: the agent is to stay small.
+//! Nothing is kept between two measurements, and only what is shown is read: the agent must stay small.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use weaver_api::v1beta1::{NodeDisk, NodeMemory, NodeSystem};
 use super::storage::space;
 use crate::host_root::HostRoot;
 
-/// Unrounded; `None` for a directory that only stands for a root.
+/// Unrounded; `None` for a directory that replaces a root.
 pub(crate) fn measured(root: &HostRoot, data_dir: &Path) -> Option<NodeSystem> {
     let root = root.host()?;
     Some(NodeSystem {
@@ -38,7 +38,7 @@ fn memory() -> Option<NodeMemory> {
     (memory.total_mib > 0).then_some(memory)
 }
 
-/// Of the hottest sensor.
+/// The temperature of the hottest sensor.
 fn temperature() -> Option<i64> {
     let sensors = Components::new_with_refreshed_list().ok()?;
     let degrees = sensors.iter().filter_map(Component::temperature);

@@ -1,9 +1,9 @@
 //! Has avahi, which answers for `NAME.local` on this host, announce the node too: a file in its directory of services.
 //! There is no second responder next to it. Where avahi is not installed, nothing is announced.
 //!
-//! Guarantees: the file holds what the card's page shows to everyone, and nothing that changes between boots without a
-//! cause: a boot that finds all as it was writes nothing. avahi reads the file when it is replaced, which is done
-//! whole; it is removed where nothing is to be announced any more. What is decided here is done by the publisher.
+//! Guarantees: the file contains what the card's page shows to everyone, and nothing that changes between boots without
+//! a cause: a boot that changes nothing writes nothing. avahi reads the file when it is replaced, which is done whole;
+//! it is removed when nothing must be announced any more. The decisions are made here, the publisher carries them out.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -25,10 +25,10 @@ pub enum Choice {
     No,
 }
 
-/// What is to be announced.
+/// What must be announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// By no one: there is no avahi, and nothing to write.
+    /// Nothing: there is no avahi, and no file to write.
     NoAvahi,
     Nothing,
     /// The content of the file.
@@ -47,7 +47,7 @@ impl Announcer {
         Self { host, choice }
     }
 
-    /// What the file is to be.
+    /// The wanted content of the file.
     pub(super) fn wanted(&self, root: &HostRoot, page: &Page<'_>, is_seen: bool) -> Wanted {
         let path = root.real(ANNOUNCEMENT);
         if !path.parent().is_some_and(Path::is_dir) {
@@ -94,7 +94,7 @@ fn is_wanted(choice: Choice, is_seen: bool, joins: bool) -> bool {
 
 const TXT: (&str, &str) = ("<txt-record>", "</txt-record>");
 
-/// In avahi's own form. No record holds a character that XML would not take as it is.
+/// In avahi's own format. No record contains a character that XML would not accept as it is.
 fn service_file(announcement: &Announcement, port: u16) -> String {
     let mut records = String::new();
     for record in announcement.records() {

@@ -61,7 +61,7 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str, has_pa
     code.unwrap_or_default() + &out
 }
 
-/// A QR code for a console, whose ground is dark. In capitals it is smaller, and the same address.
+/// A QR code for a console with a dark background. Upper case makes it smaller, and is the same address.
 fn picture(address: &str) -> Option<String> {
     let code = QrCode::with_error_correction_level(address.to_ascii_uppercase(), EcLevel::L).ok()?;
     let (dark, light) = (Dense1x2::Light, Dense1x2::Dark);
@@ -170,7 +170,7 @@ mod tests {
         let evil =
             Finding::new(Code::NameInvalid, "\\d \\S{x} \u{1b}[2J \n\\4").remedy(Remedy::new("write \\e"));
         let banner = shown(vec![evil], "a\\nb", Some("c\\t"));
-        // With the doubled ones gone, only the two of our own are left.
+        // Without the doubled backslashes, only the two of our own remain.
         let left = banner.replace(r"\\", "");
         assert_eq!(left.matches('\\').count(), 2, "{banner}");
         assert!(left.contains("\\4  \\6\n") && !banner.contains('\u{1b}'), "{banner}");

@@ -1,11 +1,8 @@
-//! The page on the boot partition, where a laptop reads it: `NODE-STATUS.txt`
-//! and, for programs, `node-status.json`.
+//! The page on the boot partition, where a laptop reads it: `NODE-STATUS.txt` and, for programs, `node-status.json`.
 //!
-//! Guarantees: written only where a file system is mounted there (else the files
-//! would lie below the mount point, on the root), only when the page's essence
-//! has changed, at most [`ledger::A_DAY`](super::ledger::A_DAY) times in a day,
-//! each file whole or not at all. Nothing here ends the caller: what cannot be
-//! written is said, with the reason.
+//! Guarantees: written only where a file system is mounted there (else the files would be below the mount point, on the
+//! root), only when the page's essence has changed, at most [`ledger::A_DAY`](super::ledger::A_DAY) times in a day,
+//! each file whole or not at all. Nothing here ends the caller: what cannot be written is reported, with the reason.
 
 use std::path::PathBuf;
 
@@ -21,16 +18,16 @@ use super::{
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 pub const TEXT: &str = "NODE-STATUS.txt";
-/// For a program; written last, so that it vouches for both.
+/// For a program; written last, so that its presence means that both are complete.
 pub const JSON: &str = "node-status.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Publication {
     /// It was written now.
     Written,
-    /// It says the same already.
+    /// The card shows the same already.
     Current,
-    /// It says something older, because it was written often enough.
+    /// The card shows an older page, because it was written often enough.
     Deferred(Timestamp),
     /// It cannot be written, and was not tried: the reason, and what to do.
     Unwritable(String),
@@ -209,7 +206,7 @@ mod tests {
     #[test]
     fn a_partition_that_refuses_is_named_with_the_systems_reason() {
         let mut case = Case::new(RW);
-        // A directory that is not empty in the file's place: root may not replace it either.
+        // A non-empty directory at the file's path: root cannot replace it either.
         fs::create_dir_all(case.path(TEXT).join("x")).unwrap();
         let Publication::Failed(why) = case.show("r", "a", 0) else { panic!("written") };
         assert!(why.contains("/boot/firmware/NODE-STATUS.txt: ") && why.contains("os error"), "{why}");

@@ -1,8 +1,8 @@
 //! The card's page: the same state for a browser. Pure.
 //!
-//! Guarantees: bounded in size; text from elsewhere is escaped (maud does it) and its control characters are
-//! shown; there is neither a script nor a style nor a form in it. It says how soon its program's script looks
-//! for a newer one: sooner while the node is not yet there.
+//! Guarantees: bounded in size; text from elsewhere is escaped (maud does it) and its control characters are shown;
+//! there is neither a script nor a style nor a form in it. It has the interval at which its program's script looks for
+//! a newer one: shorter while the node is not ready.
 
 use std::cmp::Reverse;
 
@@ -20,17 +20,17 @@ use crate::node_report::Gate;
 
 /// Where it is, for the program that shows it: anyone may read it.
 pub const FILE: &str = "/run/weaver-page.html";
-/// Next to it, the state in a word.
+/// The state in a word, next to the page.
 pub const STATE_FILE: &str = "/run/weaver-page.state";
 /// Bytes, at most.
 pub const LIMIT: usize = 512 * 1024;
-/// Port of the page; its socket says the same.
+/// Port of the page; its socket unit has the same.
 pub const PORT: u16 = 9480;
 
 /// Seconds until a browser looks again: while something changes, and afterwards.
 const SOON: u8 = 5;
 const LATER: u8 = 30;
-/// Bytes for all findings together; the rest of the page is far smaller than what is left.
+/// Bytes for all findings together; the rest of the page is far smaller than the remaining space.
 const FINDINGS: usize = LIMIT - 64 * 1024;
 /// What is shown of a finding, at most.
 const COMMANDS: usize = 10;
@@ -46,7 +46,7 @@ pub fn address(host_name: &str) -> Option<String> {
     on_the_network(host_name).map(|host| format!("http://{host}:{PORT}/"))
 }
 
-/// What others of the network call this host; `None` where its name is none, or each machine's own.
+/// The name of this host in the network; `None` where it has none, or the same as every machine.
 fn on_the_network(host_name: &str) -> Option<String> {
     // A name of one label is found by mDNS.
     let domain = if host_name.contains('.') { "" } else { ".local" };
@@ -54,7 +54,7 @@ fn on_the_network(host_name: &str) -> Option<String> {
     is_name.then(|| format!("{host_name}{domain}"))
 }
 
-/// What is shown while no agent speaks for the node: before its first check has finished, and after it has ended.
+/// What is shown while no agent reports for the node: before its first check has finished, and after it has ended.
 #[must_use]
 pub fn starting() -> String {
     let content = html! {
@@ -120,7 +120,7 @@ impl Page<'_> {
         html! { time datetime=(second) { (second) } @if !self.synchronised { " (clock not synchronised)" } }
     }
 
-    /// How to reach the node.
+    /// How to connect to the node.
     fn ways_in(&self, host: &str) -> Markup {
         let (names, name) = (self.proven_names(), self.best_name());
         let reached = on_the_network(host).unwrap_or_else(|| "NODE".to_owned());
@@ -148,7 +148,7 @@ impl Page<'_> {
         }
     }
 
-    /// Of the proven names one that every machine knows, rather than one that needs a server of names.
+    /// Of the proven names one that every machine can resolve, rather than one that needs a name server.
     pub(super) fn best_name(&self) -> Option<&str> {
         let names = self.proven_names();
         names.iter().find(|name| name.contains('.')).or(names.first()).copied()
@@ -160,7 +160,7 @@ impl Page<'_> {
     }
 }
 
-/// Whether it is a part of a command and nothing else, as every name of a host is.
+/// Whether it is a single plain word of a command, as every name of a host is.
 fn is_word(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c))
 }
@@ -194,8 +194,8 @@ fn shown(finding: &Finding) -> Markup {
     }
 }
 
-/// Whether what was seen may be shown to the network. Of files and logs it may be anything; that of a k3s
-/// which does not answer is a code with its title.
+/// Whether the evidence may be shown to the network. From files and logs it may be anything; that of a k3s which does
+/// not answer is a code with its title.
 fn is_public(finding: &Finding) -> bool {
     finding.code == Code::K3sNotAnswering
 }
@@ -210,7 +210,7 @@ fn code_block(text: &str) -> Markup {
     html! { pre.command tabindex="0" { code { (text) } } }
 }
 
-/// A page that is looked at again after so many `seconds`; or one that does not change.
+/// A page that reloads every `seconds`, or one that does not change.
 #[must_use]
 pub fn whole(title: &str, seconds: Option<u8>, content: &Markup, footer: &Markup) -> Markup {
     html! {

@@ -19,7 +19,7 @@ const DAY: i64 = 86_400;
 #[derive(Debug)]
 pub struct WriteLedger {
     path: PathBuf,
-    /// The same, for when the file cannot be had.
+    /// The same, for when the file is not available.
     kept: Vec<i64>,
 }
 
@@ -30,7 +30,7 @@ impl WriteLedger {
         Self { path, kept: Vec::new() }
     }
 
-    /// Notes one write, before it is made.
+    /// Records one write, before it is made.
     ///
     /// # Errors
     /// There were too many; the next is allowed at this time.
@@ -54,7 +54,7 @@ impl WriteLedger {
         }
         if let Err(error) = durable_file::replace(&self.path, text.as_bytes(), 0o640) {
             warn!("{error}; writes of the boot partition are counted until this program exits");
-            // What it holds would be taken for the truth the next time.
+            // Its content would be used as the truth the next time.
             drop(fs::remove_file(&self.path));
         }
         Ok(())
@@ -71,7 +71,7 @@ fn admit(writes: &[i64], now: i64) -> Result<Vec<i64>, i64> {
         recent.push(now);
         return Ok(recent);
     }
-    // The one whose end leaves fewer than a day's worth.
+    // The entry whose expiry leaves fewer than a day's worth.
     let oldest = recent.len() - A_DAY;
     Err(recent[oldest] + DAY)
 }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn without_a_file_this_process_counts() {
         let dir = tempfile::tempdir().unwrap();
-        // A file in the place of the directory: nothing can be made below it.
+        // A file at the path of the directory: nothing can be made below it.
         fs::write(dir.path().join("state"), "").unwrap();
         let mut ledger = WriteLedger::new(dir.path().join("state/card-writes"));
         for n in 0..24 {

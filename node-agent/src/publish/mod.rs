@@ -1,11 +1,10 @@
-//! Publishes the node's report, for preflight and for the agent alike:
-//! `report.json` and `node-status.txt` in the runtime directory, the console's
-//! banner, the page on the boot partition, the one for a browser where it is shown, and what avahi announces.
+//! Publishes the node's report, for preflight and for the agent alike: `report.json` and `node-status.txt` in the
+//! runtime directory, the console's banner, the page on the boot partition, the one for a browser where it is shown,
+//! and what avahi announces.
 //!
-//! Guarantees: one writer at a time, by a lock file; each file is replaced
-//! whole, and only when it changes; where the boot partition cannot be written
-//! all the rest is, with the reason. No secret goes in: findings hold none.
-//! A failure is the caller's to log and to try again; nothing is judged here.
+//! Guarantees: one writer at a time, by a lock file; each file is replaced whole, and only when it changes; where the
+//! boot partition cannot be written all the rest is, with the reason. No secret is published: findings contain none.
+//! The caller logs a failure and tries again; nothing is judged here.
 
 pub mod announce;
 pub mod banner;
@@ -38,7 +37,7 @@ use crate::{clock_wait, host_root::HostRoot, node_report};
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
-/// The banner's file in the directory of issue(5); its number is its place among others.
+/// The banner's file in the directory of issue(5); its number determines its position among others.
 const BANNER: &str = "/run/issue.d/50-weaver.issue";
 /// Watched by every getty that waits.
 const AGETTY_RELOAD: &str = "/run/agetty.reload";
@@ -69,7 +68,7 @@ pub enum PublishError {
         #[from]
         source: WriteError,
     },
-    /// What is to be announced cannot be written.
+    /// The announcement cannot be written.
     #[error(
         "{source}: {}; if avahi-daemon was installed just now, type: sudo systemctl restart weaver-node-agent",
         cause(source)
@@ -89,7 +88,7 @@ pub struct Publisher {
     runtime_dir: PathBuf,
     root: HostRoot,
     card: BootPartition,
-    /// How it ended with the boot partition the last time.
+    /// The last result for the boot partition.
     card_said: Option<node_report::CardStatus>,
     announcer: Option<Announcer>,
 }
@@ -111,7 +110,7 @@ impl Publisher {
 
     /// Publishes the report; the outcome is that of the boot partition.
     ///
-    /// The boot partition comes last: a dying card can keep a writer waiting.
+    /// The boot partition comes last: a dying card can block a writer.
     ///
     /// # Errors
     /// One of the other files could not be written; those that could, are.
@@ -137,8 +136,7 @@ impl Publisher {
         written.map(|()| outcome)
     }
 
-    /// Everything but the boot partition. Each file on its own: one that fails
-    /// takes none of the others with it.
+    /// Everything but the boot partition. Each file on its own: a failure does not affect the others.
     fn write(&self, page: &Page<'_>) -> Result<(), PublishError> {
         let card = self.card_said.clone();
         let fault = card.as_ref().filter(|card| !card.current).map(|card| card.reason.as_str());
@@ -171,7 +169,7 @@ impl Publisher {
         report.and(text).and(banner).and(browser).and(announced)
     }
 
-    /// Whether a browser of the network may look: not where only some addresses are asked for.
+    /// Whether browsers in the network may see the page: not where only some addresses are configured.
     fn is_seen(&self) -> bool {
         self.shows_page() && !self.root.exists(PAGE_ENVIRONMENT)
     }
@@ -181,7 +179,7 @@ impl Publisher {
     }
 }
 
-/// Has avahi announce that. It reads the file as a user of its own.
+/// Has avahi announce that. avahi reads the file as a user of its own.
 fn announce(root: &HostRoot, wanted: Wanted) -> Result<(), PublishError> {
     let path = root.real(ANNOUNCEMENT);
     match wanted {
@@ -197,7 +195,7 @@ fn announce(root: &HostRoot, wanted: Wanted) -> Result<(), PublishError> {
     }
 }
 
-/// Whether it was written; it is not when the file holds this already.
+/// Returns whether it was written; it is not when the file has this content already.
 fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool, PublishError> {
     if fs::read(path).is_ok_and(|shown| shown == content) {
         return Ok(false);
@@ -217,7 +215,7 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {
     outcome.map_err(|source| PublishError::Place { path: path.to_owned(), source })
 }
 
-/// Held until the file is closed, by the kernel's hand if need be.
+/// Locked until the file is closed, by the kernel if the process dies.
 fn lock(path: &Path) -> Result<File, PublishError> {
     let failed = |source| PublishError::Place { path: path.to_owned(), source };
     let file = File::create(path).map_err(failed)?;

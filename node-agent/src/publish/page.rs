@@ -57,7 +57,7 @@ pub struct NodeStatus<'a> {
     pub gate: Gate,
     /// Why the gate is open or shut, as a sentence.
     pub reason: String,
-    /// Whether k3s is kept from being started; null where no one says.
+    /// Whether k3s is kept from being started; null if unknown.
     pub k3s_blocked: Option<bool>,
     /// How many findings did not fit.
     pub findings_left_off: usize,
@@ -118,8 +118,7 @@ impl Page<'_> {
         if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
     }
 
-    /// For a user. The findings come last, the worst at the end; what does not
-    /// fit is left off at their beginning.
+    /// For a user. The findings come last, the worst at the end; what does not fit is cut at their beginning.
     #[must_use]
     pub fn text(&self) -> String {
         let mut head = format!(
@@ -156,7 +155,7 @@ impl Page<'_> {
         for finding in &sorted {
             #[expect(clippy::expect_used, reason = "a finding is made of texts and numbers")]
             let text = serde_json::to_string_pretty(finding).expect("a finding can be written as JSON");
-            // In the page each of its lines stands two levels deeper.
+            // In the page each of its lines is two levels deeper.
             let size = text.len() + text.lines().count() * 4 + 2;
             let Some(left) = bytes_left.checked_sub(size) else { break };
             bytes_left = left;
@@ -180,8 +179,7 @@ impl Page<'_> {
     }
 }
 
-/// The end of a text, from the start of a line, with a note where something is
-/// left off.
+/// The end of a text, from the start of a line, with a note where something was cut.
 fn tail(text: &str, longest: usize) -> String {
     let Some(mut from) = text.len().checked_sub(longest).filter(|from| *from > 0) else {
         return text.to_owned();
@@ -194,8 +192,8 @@ fn tail(text: &str, longest: usize) -> String {
     format!("(the beginning is cut off; `weaver-node-agent check` prints everything)\n\n{rest}")
 }
 
-/// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and
-/// of a name that is not served, where it says why. Elsewhere it may be a time or a counter.
+/// Whether changed evidence makes another finding: for weaver.toml, where another fault may be in another line; and for
+/// a name that is not served, where it contains the reason. Elsewhere it may be a time or a counter.
 #[must_use]
 pub fn evidence_counts(code: Code) -> bool {
     code.row().category == Category::WeaverToml || code == Code::NameNotServed

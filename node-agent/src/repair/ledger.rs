@@ -1,6 +1,6 @@
-//! Which repairs were made: what `--undo` goes by.
+//! The repairs that were made, for `--undo`.
 //!
-//! A repair is noted before its first file is changed, with each file's whole text before and after.
+//! A repair is recorded before its first file is changed, with each file's whole text before and after.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +25,7 @@ pub struct LedgerEntry {
     pub changes: Vec<FileChange>,
 }
 
-/// The ledger, with no one else at work.
+/// The ledger, locked against other repairs.
 pub struct RepairLedger {
     path: PathBuf,
     _lock: File,
@@ -52,13 +52,13 @@ impl RepairLedger {
         Ok(self.entries()?.pop())
     }
 
-    /// Notes a repair.
+    /// Records a repair.
     ///
     /// # Errors
     /// The ledger cannot be read or written.
     pub fn note(&self, time: Timestamp, codes: &str, changes: &[&FileChange]) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
-        // What is left of one that was cut off is that one.
+        // The record of an interrupted repair is this repair's own.
         if entries.last().is_some_and(|last| changes.iter().all(|change| last.changes.contains(change))) {
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! `repair`: makes the changes that a finding shows, and takes them back.
+//! `repair`: makes the changes that a finding shows, and undoes them.
 //!
-//! What to change is decided with the finding; here it is only done. Guarantees: a file is replaced whole, so
-//! that a cut leaves the old one or the new; the one before lies next to it and in the ledger; a file that is
-//! not as it was when it was judged is left alone; nothing is rebooted. Failure: it is said what was changed
-//! and what was not, and the same command continues where it stopped.
+//! What to change is decided with the finding; it is only done here. Guarantees: a file is replaced whole, so that an
+//! interruption leaves the old one or the new; the old one is kept next to it and in the ledger; a file that has
+//! changed since it was judged is not touched; nothing is rebooted. Failure: it reports what was changed and what was
+//! not, and the same command continues where it stopped.
 
 mod ledger;
 pub mod names;
@@ -35,13 +35,13 @@ use crate::{
 };
 use ledger::RepairLedger;
 
-/// What the file before a repair is called, next to the file.
+/// Suffix of the copy from before a repair, next to the file.
 const BEFORE: &str = "weaver-before";
 
-/// Runs the verb; the exit code of the process.
+/// Runs the verb; returns the exit code of the process.
 ///
 /// # Errors
-/// A change could not be made or taken back.
+/// A change could not be made or undone.
 pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
     let ledger = || RepairLedger::lock(&root.real(&args.state_dir));
@@ -80,7 +80,7 @@ fn needs_reboot(remedy: &Remedy) -> bool {
 
 fn say(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Anyone who reads has read enough; what is under way is done all the same.
+        // The reader has read enough; the work is finished all the same.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.context("cannot write to standard output"),
     }
@@ -122,14 +122,14 @@ fn can_be_replaced(root: &HostRoot, mounts: &Mounts, file: &str) -> anyhow::Resu
         let place = place.display();
         bail!("{file} is on {place}, which is mounted read-only: `sudo mount -o remount,rw {place}`");
     }
-    // Replaced, it would be a file of its own, and what it leads to as before.
+    // Replaced, it would be a file of its own, and the link's target would stay as before.
     if fs::symlink_metadata(root.real(file)).is_ok_and(|about| about.is_symlink()) {
         bail!("{file} is a symbolic link and is left as it is: change the file that it leads to");
     }
     Ok(())
 }
 
-/// Takes back the last repair, as far as no one has changed the files since.
+/// Undoes the last repair, for the files that were not changed since.
 fn undo(root: &HostRoot, ledger: &RepairLedger) -> anyhow::Result<u8> {
     let Some(last) = ledger.last()? else {
         say("There is no repair to revert.\n")?;

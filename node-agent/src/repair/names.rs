@@ -1,10 +1,10 @@
 //! `repair names`: has k3s serve every configured name, or no longer serve one.
 //!
-//! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes
-//! after each step. Guarantees: nothing is stopped that would not start again as far as the host can tell, and
-//! whatever fails in between, k3s is started again; the CA is never touched, so every kubeconfig continues
-//! working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure: it is said how
-//! far it came; once k3s answers, the same command continues.
+//! `weaver_diagnostics::name_repair` decides the next step; here it is done, and verified by handshakes after each
+//! step. Guarantees: nothing is stopped that would not start again as far as the host can tell, and whatever fails in
+//! between, k3s is started again; the CA is never touched, so every kubeconfig continues working; a file is written as
+//! `repair` writes it, and `repair --undo` restores it. Failure: it reports how far it came; once k3s answers, the same
+//! command continues.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,16 +42,16 @@ const K3S: &str = "k3s.service";
 /// Longest time for `k3s certificate rotate`, which unpacks k3s where that was not done yet.
 const ROTATING: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(500);
-/// How often it is said that k3s is waited for; it takes minutes on a board that is busy.
+/// How often the wait for k3s is reported; it takes minutes on a busy board.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// For one answer to whether the API is ready.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How often a name is taken out that is back after the start.
+/// How often a name is removed that is back after the start.
 const ATTEMPTS: usize = 3;
-/// Characters of an explanation, which names what a file holds.
+/// The most characters of an explanation, which quotes the content of a file.
 const LONGEST: usize = 2000;
 
-/// Runs the verb; the exit code of the process.
+/// Runs the verb; returns the exit code of the process.
 ///
 /// # Errors
 /// A step could not be made.
@@ -73,7 +73,7 @@ pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
             future::pending::<()>().await;
         }
         future::select_all(arrivals).await;
-        // No one who closes a terminal may leave k3s down.
+        // A closed terminal must not leave k3s stopped.
         names.k3s_is_down.lock().await
     };
     tokio::select! {
@@ -82,16 +82,16 @@ pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// What is being done, for who waits; the result is on standard output.
+/// Prints what is being done, for a user who waits; the result is on standard output.
 fn progress(doing: &str) {
-    // No one may be there to read it.
+    // The output may be closed.
     let _ = writeln!(io::stderr(), "{doing}");
 }
 
 struct Names {
     host: Host,
     args: RepairNamesArgs,
-    /// Held between the end of k3s and its start.
+    /// Locked between the stop of k3s and its start.
     k3s_is_down: Mutex<()>,
 }
 
@@ -141,7 +141,7 @@ impl Names {
         }
     }
 
-    /// Looks until every name is proven or the time is over; a k3s that has just started is waited for.
+    /// Probes until every name is proven or the time is over; a k3s that has just started gets time to answer.
     async fn look(&self) -> anyhow::Result<NameFacts> {
         let host = self.host.clone();
         let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
@@ -152,7 +152,7 @@ impl Names {
         .await
         .context("judging the host")?;
         let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
-        // What cannot be said is asked again after the next step.
+        // What cannot be answered is asked again after the next step.
         let frozen = match self.client().await {
             Ok(client) => serving_secret::is_frozen(&client).await,
             Err(error) => Err(error),
@@ -176,7 +176,7 @@ impl Names {
         say(&format!("{} was written.\n", change.file))
     }
 
-    /// Stops k3s, has its certificate made again where asked, starts it, and waits until it answers.
+    /// Stops k3s, has its certificate made again on request, starts it, and waits until it answers.
     async fn restart(&self, effective: &Effective, rotate: bool) -> anyhow::Result<()> {
         let systemctl = Systemctl::new(self.args.systemctl.clone());
         let data_dir = self.real(&self.host.data_dir(effective));
@@ -216,8 +216,8 @@ impl Names {
         })
     }
 
-    /// Its port answers long before its API does, and with the old certificate until then. Who cannot ask the
-    /// API takes what there is.
+    /// Its port answers long before its API does, and with the old certificate until then. Without access to the API,
+    /// an answering port is enough.
     async fn is_ready(&self) -> bool {
         let Ok(client) = self.client().await else {
             let check = checks::check(&self.host, Duration::ZERO).await;
@@ -234,7 +234,7 @@ impl Names {
             .args(["certificate", "rotate", "--service", "k3s-server", "--data-dir"])
             .arg(data_dir)
             .stdin(Stdio::null())
-            // Ctrl-C is for who waits, and not for what must be done.
+            // Ctrl-C stops the wait, and not the work in progress.
             .process_group(0)
             .kill_on_drop(true)
             .output();
@@ -251,7 +251,7 @@ impl Names {
         self.host.root.real(path)
     }
 
-    /// Takes names out of the certificate.
+    /// Removes names from the certificate.
     async fn remove(&self) -> anyhow::Result<u8> {
         let mut look = self.look().await?;
         if let Some(bad) = look.preflight.iter().find(|f| f.severity() == Severity::Fail) {
@@ -301,7 +301,7 @@ impl Names {
             let data_dir = self.host.data_dir(&look.effective);
             serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
             self.restart(&look.effective, true).await?;
-            // Where the API does not answer, the look says so.
+            // Where the API does not answer, the next check reports it.
             let listed = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
             back = listed.unwrap_or_default();
             look = self.look().await?;
@@ -318,7 +318,7 @@ impl Names {
     }
 }
 
-/// No one asks for a name, or who is asked for them has shown no certificate.
+/// No name is configured, or the API server has shown no certificate.
 fn nothing_to_prove(look: &NameFacts) -> anyhow::Result<u8> {
     let of_names = |finding: &&Finding| matches!(finding.code.row().category, Category::K3s | Category::Tls);
     let said =
@@ -341,7 +341,7 @@ fn end(step: &RepairStep, progress: RepairProgress, look: &NameFacts) -> anyhow:
         return Ok(exit_code::KNOWN_BAD);
     }
     let names: Vec<_> = look.check.seen.iter().map(|(wanted, _)| wanted.name.to_string()).collect();
-    // What no progress reaches: a name that is none, or that a flag replaces.
+    // What no step can fix: an invalid name, or one that a flag replaces.
     let left =
         look.check.findings.iter().filter(|f| matches!(f.code, Code::NameInvalid | Code::NamesShadowed));
     let left: Vec<_> = left.filter(|finding| finding.severity() > Severity::Ok).cloned().collect();
@@ -378,7 +378,7 @@ fn show(look: &NameFacts) -> anyhow::Result<u8> {
     }
 }
 
-/// What a dry run says of a step.
+/// The message of a dry run for a step.
 fn would(step: &RepairStep) -> String {
     match step {
         RepairStep::Configure(change) => change.diff(),

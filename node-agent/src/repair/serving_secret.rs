@@ -1,6 +1,6 @@
 //! The list of names that k3s keeps next to its serving certificate: in a Secret of the cluster, and in a file.
 //!
-//! Only annotations are asked for and looked at, never the key that lies next to them.
+//! Only annotations are requested and read, never the key next to them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ const STEADY: Duration = Duration::from_secs(3);
 /// How long that may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is looked at of the certificate's file.
+/// The parts of the certificate's file that are read.
 #[derive(Deserialize)]
 struct Stored {
     metadata: Metadata,
@@ -36,7 +36,7 @@ struct Metadata {
     annotations: BTreeMap<String, String>,
 }
 
-/// Whether k3s was told not to change its certificate.
+/// Whether k3s is configured not to change its certificate.
 ///
 /// # Errors
 /// The API server does not say.
@@ -48,11 +48,11 @@ async fn annotations(client: &Client) -> anyhow::Result<BTreeMap<String, String>
     let what = format!("reading the annotations of the Secret kube-system/{SECRET}");
     let api: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
     let secret = timeout(REQUEST, api.get_metadata_opt(SECRET)).await.with_context(|| what.clone())?;
-    // Before k3s has made it there is nothing on it.
+    // Before k3s has made it, it has no annotations.
     Ok(secret.context(what)?.and_then(|secret| secret.metadata.annotations).unwrap_or_default())
 }
 
-/// Takes the names off the list, in the Secret and by that in the file, and waits until they stay away.
+/// Removes the names from the list, in the Secret and through it in the file, and waits until they stay away.
 ///
 /// # Errors
 /// The API server refuses, or they come back again and again.
@@ -87,9 +87,9 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
     Ok(())
 }
 
-/// Which of the names come back to the list within a while after a start, seen by looks that were answered. A
-/// name was seen to be served for good after the first look at a restarted k3s, on a machine under load, had
-/// not found it: what is served at first proves nothing.
+/// Which of the names come back to the list within a while after a start, by reads that were answered. One read is not
+/// enough: on a machine under load, the first read after a restart of k3s once missed a name that was then served for
+/// good.
 ///
 /// # Errors
 /// The API server does not say.
@@ -123,12 +123,12 @@ pub async fn come_back(client: &Client, data_dir: &Path, names: &[String]) -> an
 fn stored(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let what = || format!("cannot read {}", file.display());
     let text = std::fs::read(file).with_context(what)?;
-    // The parser's own words are left out: they repeat what is in the file, a key among it.
+    // The parser's own message is left out: it repeats the content of the file, a key among it.
     let stored = serde_json::from_slice::<Stored>(&text).ok();
     Ok(stored.with_context(|| format!("{}: it is damaged", what()))?.metadata.annotations)
 }
 
-/// The annotations that stand for these names.
+/// The annotations for these names.
 fn listed(annotations: &BTreeMap<String, String>, names: &[String]) -> Vec<String> {
     let is_one = |value: &str| names.iter().any(|name| name.eq_ignore_ascii_case(value));
     let listed = annotations.iter().filter(|(key, value)| key.starts_with(LISTED) && is_one(value));

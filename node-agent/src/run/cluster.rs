@@ -29,12 +29,12 @@ const REQUEST: Duration = Duration::from_secs(15);
 /// A name that each certificate of k3s has.
 const ALWAYS_SERVED: &str = "kubernetes";
 
-/// By which kubeconfig the agent gets into the cluster.
+/// The kubeconfig with which the agent connects to the cluster.
 #[derive(Debug, Clone)]
 pub enum ClusterAccess {
     /// A file of the host.
     File(HostRoot, PathBuf),
-    /// That of a server of k3d, whose API is reached where the engine publishes it.
+    /// That of a server of k3d, whose API is at the address that the engine publishes.
     K3d(Arc<K3d>),
 }
 

@@ -18,14 +18,14 @@ use serde_saphyr::SerializerOptions;
 
 use weaver_host::durable_file::{self, WriteOptions};
 
-/// Group of the operator on a card. The webhook has one of its own, which may not read what lies here.
+/// Group of the operator on a card. The webhook has one of its own, which may not read these files.
 pub const GROUP: &str = "weaver";
-/// Readable by the operator's group, by no one else.
+/// Readable by the operator's group, and by no others.
 const MODE: u32 = 0o640;
 
 pub struct OperatorToken {
     pub secret: SecretString,
-    /// How long it lives from now on, by the API server's word.
+    /// How long it is valid from now on, according to the API server.
     pub lifetime: Duration,
     /// When it expires, by the wall clock.
     pub expires: Timestamp,
@@ -62,8 +62,8 @@ pub fn write(
     Ok(durable_file::replace_as(&kubeconfig_path(runtime_dir), text.as_bytes(), &how)?)
 }
 
-/// The group whose members may read the operator's files where systemd starts
-/// it as a user of its own: `weaver`, else that of the runtime directory.
+/// The group whose members may read the operator's files where systemd starts it as a user of its own: `weaver`, else
+/// that of the runtime directory.
 ///
 /// # Errors
 /// Neither can be looked up.
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn the_operators_group_may_read_both() {
         let dir = tempfile::tempdir().unwrap();
-        // Only root may give files away; anyone else's own group has to do.
+        // Only root can change the owner; other users must use their own group.
         let other = if Gid::effective().as_raw() == 0 { 4711 } else { Gid::effective().as_raw() };
         chown(dir.path(), None, Some(other)).unwrap();
         let group = group(dir.path()).unwrap();

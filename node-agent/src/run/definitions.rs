@@ -1,9 +1,9 @@
 //! Keeps the definitions of our kinds installed and their conversion working.
 //!
-//! Nothing here waits for the gate: stored objects must stay readable while a name is not proven. The
-//! webhook's CA and certificate are made first, so that the webhook can start; the rest is the installer's
-//! order. A definition that someone changes is looked at within seconds, and whatever happens every
-//! [`RunArgs::recheck_seconds`]. What goes wrong is in the report.
+//! Nothing here waits for the gate: stored objects must stay readable while a name is not proven. The webhook's CA and
+//! certificate are made first, so that the webhook can start; the rest is the installer's order. A definition that
+//! someone changes is checked within seconds, and all of them every [`RunArgs::recheck_seconds`] in any case. Failures
+//! are in the report.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -46,10 +46,10 @@ const WEBHOOK_GROUP: &str = "weaver-webhook";
 const NO_GROUP: &str = "the group weaver-webhook does not exist, so only the owner of the webhook's key can \
 read it, and weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, \
 which creates the group; the agent gives it the key within a minute";
-/// Pauses after a failure that may pass by itself: the first, and the longest.
+/// Backoff after a failure that may pass by itself: the first pause, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// The longest pause after one that a user has to cure. Each try to rewrite
-/// what is stored asks the API server for every object.
+/// The longest pause after a failure that a user must fix. Each try to rewrite stored objects requests every object
+/// from the API server.
 const CURED_BY_HAND: Duration = Duration::from_mins(5);
 /// The shortest pause after a round that wrote something; it grows while rounds
 /// continue writing, because then someone else writes too.
@@ -59,15 +59,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest time for one round, all requests together.
 const ROUND: Duration = Duration::from_mins(3);
 
-/// Runs until `stop`; sends `true` once the operator's kind is served, and the
-/// policy on accounts in force or turned off by its owner: without it any account
-/// could be named in what the operator then works on.
+/// Runs until `stop`; sends `true` once the operator's kind is served, and the policy on accounts in force or turned
+/// off by its owner: without it any account could be named in what the operator then works on.
 ///
-/// Nothing else is waited for: an operator that works on what is stored at
-/// v1beta1 is not to be kept from it by a webhook that does not answer, by an
-/// object that cannot be rewritten or by a definition that another program
-/// holds. And only a running operator lets go of objects in a definition that is
-/// being deleted.
+/// Nothing else is waited for: an operator that works on objects stored at v1beta1 must not be blocked by a webhook
+/// that does not answer, by an object that cannot be rewritten or by a definition that another program manages. And
+/// only a running operator removes its finalizer from the objects of a definition that is being deleted.
 pub async fn keep(
     host: Host,
     args: RunArgs,
@@ -141,7 +138,7 @@ fn is_late(failure: &anyhow::Error) -> bool {
         || failure.downcast_ref::<MigrateError>().is_some_and(MigrateError::is_late)
 }
 
-/// One look at everything, and what follows from it; whether a definition was written.
+/// One check of everything, and its consequences; returns whether a definition was written.
 async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<(Client, bool)> {
     let address = host.webhook_address(args.webhook_address);
     let certificates = prepare(args, address, readers).await?;
@@ -184,8 +181,8 @@ async fn prepare(
     Ok(made.await.context("making the webhook's certificate")??)
 }
 
-/// Who reads the webhook's key, from what was found of its group. Where that is missing or cannot be looked up, no one
-/// but the owner: the directory may belong to a group of anyone's.
+/// Who may read the webhook's key, from the lookup of its group. Where that is missing or cannot be looked up, only the
+/// owner: the directory may belong to any group.
 fn readers(group: nix::Result<Option<u32>>) -> Readers {
     match group {
         Ok(Some(group)) => Readers::Group(group),
@@ -210,7 +207,7 @@ async fn serves(host: &Host) -> bool {
 
 fn is_safe(crd: &CustomResourceDefinition, policy_state: &PolicyState) -> bool {
     let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
-    // A definition of an older release has the API server cut off what this release's conversion carries there.
+    // With a definition of an older release the API server drops the round-trip field of this release's conversion.
     let loses = json!(crd).pointer("/spec/versions").and_then(Value::as_array).is_some_and(|versions| {
         let field = format!("/schema/openAPIV3Schema/properties/spec/properties/{ROUND_TRIP_FIELD}");
         let is_old = |version: &&Value| version["name"] != STORED && version["served"] == true;
@@ -222,8 +219,7 @@ fn is_safe(crd: &CustomResourceDefinition, policy_state: &PolicyState) -> bool {
         && matches!(policy_state, PolicyState::InForce | PolicyState::Off(_))
 }
 
-/// Returns when someone has changed or deleted one of our definitions, or the
-/// watch has ended: then it is time to look.
+/// Returns when someone has changed or deleted one of our definitions, or the watch has ended: then a check is due.
 async fn changed(client: Client) {
     let ours: Vec<String> = weaver_api::crds::all().into_iter().filter_map(|crd| crd.metadata.name).collect();
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);

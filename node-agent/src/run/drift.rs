@@ -20,8 +20,8 @@ use tracing::warn;
 
 use crate::publish::card;
 
-/// Writers write more than one file: it is looked when they have been quiet for so long, and after so long whatever
-/// they do.
+/// Writers write more than one file: the check waits until they have been quiet for this time, or until the longest
+/// wait is over.
 const QUIET: Duration = Duration::from_millis(300);
 const LONGEST: Duration = Duration::from_secs(3);
 /// Bytes; one event with the longest of names takes 272.
@@ -33,7 +33,7 @@ pub struct Drift {
     names: HashMap<WatchDescriptor, Option<HashSet<OsString>>>,
     /// A change was seen and not reported yet.
     is_pending: bool,
-    /// It was said that the kernel does not tell of changes.
+    /// The missing change notifications were reported.
     is_deaf: bool,
 }
 
@@ -41,13 +41,14 @@ impl Drift {
     /// Nothing is watched yet.
     ///
     /// # Errors
-    /// The kernel has no more of them to give.
+    /// The kernel has no more inotify instances.
     pub fn new() -> io::Result<Self> {
         let events = Inotify::init()?.into_event_stream(vec![0; BUFFER])?;
         Ok(Self { events, names: HashMap::new(), is_pending: false, is_deaf: false })
     }
 
-    /// Watches these directories and no others; to be called again after each look, since a directory may be a new one.
+    /// Watches these directories and no others; must be called again after each check, since a directory may be a new
+    /// one.
     pub fn watch(&mut self, directories: &[PathBuf]) {
         let mut names: HashMap<WatchDescriptor, Option<HashSet<OsString>>> = HashMap::new();
         for directory in directories {
@@ -81,7 +82,7 @@ impl Drift {
             match self.events.watches().add(place, mask) {
                 Ok(watch) => return Some((watch, missing)),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-                // As where all watches of the user are taken.
+                // For example where all watches of the user are in use.
                 Err(error) => self.deaf(&format!("{}: {error}", place.display())),
             }
             missing = place.file_name().map(OsStr::to_owned);
@@ -95,15 +96,15 @@ impl Drift {
         }
     }
 
-    /// Returns when something has changed, and its writer has been quiet for a moment. Who stops waiting before
-    /// is reported the next time.
+    /// Returns when something has changed, and its writer has been quiet for a moment. A change is not lost when the
+    /// caller stops waiting: the next call reports it.
     pub async fn changed(&mut self) {
         if !self.is_pending {
             self.next().await;
             self.is_pending = true;
         }
         let quiet = async { while timeout(QUIET, self.next()).await.is_ok() {} };
-        // Who never stops writing is looked at now and then.
+        // A writer that never stops is checked now and then.
         let _ = timeout(LONGEST, quiet).await;
         self.is_pending = false;
     }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Whether these steps are a change of what is watched below a directory.
+    /// Whether these steps are reported as a change below a watched directory.
     async fn tells(watched: &[&str], prepare: impl FnOnce(&Path), step: impl FnOnce(&Path)) -> bool {
         let dir = tempfile::tempdir().unwrap();
         prepare(dir.path());

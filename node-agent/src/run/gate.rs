@@ -1,4 +1,4 @@
-//! What one check says about the gate. Pure; what follows from it, [`super::phase`] decides.
+//! The verdict of one check on the gate. Pure; [`super::phase`] decides what follows from it.
 //!
 //! It opens when nothing is known bad and every configured name is proven.
 
@@ -6,18 +6,17 @@ use weaver_diagnostics::finding::{Code, Finding, Severity};
 
 use crate::checks::CheckResult;
 
-/// What a check says about the gate.
+/// The verdict of a check on the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateVerdict {
     /// The names are proven and nothing is known bad.
     Good,
     /// Something is known bad: the reason.
     Bad(String),
-    /// Nothing is known bad and the proof is not there: the reason.
+    /// Nothing is known bad and the proof is missing: the reason.
     Unproven(String),
 }
 
-/// The verdict of a check.
 #[must_use]
 pub fn verdict(check: &CheckResult) -> GateVerdict {
     let failures: Vec<_> = check.failures().map(sentence).collect();

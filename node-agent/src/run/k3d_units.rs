@@ -1,9 +1,9 @@
 //! The units of webhook and operator where the API server runs in a cluster of k3d: the webhook's socket at the gateway
-//! of the cluster's network, where the containers reach this machine, and that network allowed to both.
+//! of the cluster's network, which the containers can connect to, and that network allowed to both.
 //!
-//! By drop-ins in `/run`, which a reboot empties: until the agent knows the gateway again, the socket is
-//! where the unit has it. `IPAddressAllow=` names the network as well as the API server: what Docker
-//! publishes is rewritten on its way.
+//! By drop-ins in `/run`, which a reboot empties: until the agent knows the gateway again, the socket is where the unit
+//! has it. `IPAddressAllow=` names the network as well as the API server: what Docker publishes is rewritten on its
+//! way.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,7 +26,7 @@ const OPERATOR: &str = "weaver-operator.service";
 const FILE: &str = "50-k3d.conf";
 const WHY: &str = "# Made by weaver-node-agent for a cluster of k3d; gone after a reboot.\n";
 
-/// How a cluster and this machine reach each other.
+/// The addresses by which a cluster and this machine connect to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     pub gateway: Gateway,
@@ -44,12 +44,12 @@ pub enum DropInFailure {
     Systemctl(#[from] SystemctlError),
 }
 
-/// The drop-in of each unit; `None` for a unit that is to have none.
+/// The drop-in of each unit; `None` for a unit that needs none.
 fn drop_ins(reach: Option<Reach>) -> [(&'static str, Option<String>); 3] {
     let texts = reach.map(|Reach { gateway: Gateway { ip, prefix }, api, port }| {
         let at = SocketAddr::new(ip, port);
         let mut allowed = format!("{WHY}[Service]\nIPAddressAllow={ip}/{prefix}\n");
-        // FreeBind=: the network's bridge comes and goes with Docker.
+        // FreeBind=: the network's bridge appears and disappears with Docker.
         let socket = format!("{WHY}[Socket]\nListenStream=\nListenStream={at}\nFreeBind=yes\n");
         let webhook = allowed.clone();
         if !api.ip().is_loopback() {
@@ -61,7 +61,7 @@ fn drop_ins(reach: Option<Reach>) -> [(&'static str, Option<String>); 3] {
     [(SOCKET, socket), (WEBHOOK, webhook), (OPERATOR, operator)]
 }
 
-/// The drop-ins, and whether systemd has been told of them.
+/// The drop-ins, and whether systemd has loaded them.
 #[derive(Debug)]
 pub struct K3dUnits {
     directory: PathBuf,
@@ -75,7 +75,7 @@ impl K3dUnits {
         Self { directory, systemctl, is_due: false }
     }
 
-    /// Has the socket where the containers of this cluster reach it; a finding where that fails.
+    /// Puts the socket where the containers of this cluster can connect to it; a finding where that fails.
     pub async fn place(&mut self, reach: Option<Reach>) -> Option<Finding> {
         match self.apply(reach).await {
             Ok(moved) => {
@@ -96,10 +96,11 @@ impl K3dUnits {
         }
     }
 
-    /// Makes the drop-ins those of this cluster, and has the socket listen there; whether anything was to be done.
+    /// Makes the drop-ins those of this cluster, and has the socket listen there; returns whether anything had to be
+    /// done.
     ///
     /// # Errors
-    /// A file could not be written, or systemd does not do as asked; the next call tries again.
+    /// A file could not be written, or systemd refuses; the next call tries again.
     async fn apply(&mut self, reach: Option<Reach>) -> Result<bool, DropInFailure> {
         for (unit, text) in drop_ins(reach) {
             let path = self.directory.join(format!("{unit}.d")).join(FILE);
@@ -158,7 +159,7 @@ mod tests {
         assert!(drop_ins(None).iter().all(|(_, text)| text.is_none()));
     }
 
-    /// A systemd that notes what it is asked, and the drop-ins next to it.
+    /// A systemd that records its calls, and the drop-ins next to it.
     fn fake(dir: &Path, script: &str) -> K3dUnits {
         let program = dir.join("systemctl");
         let text = format!("#!/bin/sh\nshift 2\necho \"$*\" >> {}/asked\n{script}\n", dir.display());

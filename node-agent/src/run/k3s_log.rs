@@ -1,9 +1,9 @@
-//! What k3s last said of itself, where it does not come up: the last line of its journal that the recogniser of
+//! The last known message of k3s, where it does not come up: the last line of its journal that the recogniser of
 //! `weaver explain` knows.
 //!
-//! Guarantees: the journal is read only for a fault that is reported anyway, at most every [`PAUSE`], and a
-//! bounded part of it; no line is passed on, only its code and what the recogniser says of it. Failure:
-//! without an answer in time, or without a line that is known, nothing is added.
+//! Guarantees: the journal is read only for a fault that is reported anyway, at most every [`PAUSE`], and a bounded
+//! part of it; no line is passed on, only its code and the recogniser's explanation. Failure: without an answer in
+//! time, or without a line that is known, nothing is added.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -21,12 +21,12 @@ use weaver_diagnostics::{
 
 use crate::systemctl::DEADLINE;
 
-/// Between two looks: a line stays true for a while, and a look takes a slow board's time.
+/// Between two reads: a line stays true for a while, and a read is slow on a slow board.
 const PAUSE: Duration = Duration::from_secs(30);
-/// Lines that are looked through, and bytes of them.
+/// The most lines that are read, and the most bytes of them.
 const LINES: &str = "300";
 const BYTES: u64 = 1 << 20;
-/// How k3s marks the line with which it ends, and that with which it begins.
+/// The level of the line with which k3s ends, and the line with which it begins.
 const FATAL: &[u8] = b"level=fatal";
 const BEGINS: &[u8] = b"Starting k3s ";
 
@@ -44,7 +44,7 @@ impl K3sLog {
         Self { program, looked: None, said: None }
     }
 
-    /// The fault, with what the unit last said, if that is known.
+    /// The fault, with the unit's last message, if that is known.
     pub async fn explain(&mut self, fault: Finding, unit: &str) -> Finding {
         if self.looked.is_none_or(|at| at.elapsed() >= PAUSE) {
             self.said = self.read(unit).await;
@@ -70,8 +70,8 @@ impl K3sLog {
     }
 }
 
-/// Of the lines that are known, the last one with which k3s ended, or the last one of any kind, of its last start;
-/// where that has none, the one with which an earlier start ended.
+/// The last known line with which k3s ended in its last start, or the last known line of any kind; where there is none,
+/// the one with which an earlier start ended.
 fn last_known(text: &[u8]) -> Option<String> {
     let recogniser = Recogniser::new().ok()?;
     let (mut context, mut last, mut last_fatal, mut earlier) = (LogContext::default(), None, None, None);

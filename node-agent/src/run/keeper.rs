@@ -48,7 +48,7 @@ pub fn longest_silence(args: &RunArgs) -> Duration {
     ROUND + pause * 2 + args.host.probe_patience()
 }
 
-/// Longest pause between two checks while the gate is shut, unless a longer one is asked for.
+/// Longest pause between two checks while the gate is shut, unless a longer one is configured.
 const SHUT: Duration = Duration::from_secs(10);
 
 /// Longest time for opening the gate or renewing, all requests together.
@@ -59,20 +59,20 @@ struct Keeper {
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
-    /// Where the API server reaches the webhook; `None` before the first check.
+    /// The address for the webhook, by which the API server connects to it; `None` before the first check.
     webhook: watch::Sender<Option<SocketAddr>>,
     /// Whether the API server serves what the operator works on.
     served: watch::Receiver<bool>,
     phase: Phase,
     /// What systemd runs, where it does.
     units: Option<Units>,
-    /// What the kernel says, where it is listened to.
+    /// The findings of the kernel's log, where it is read.
     kernel_log: Option<kernel_log::SharedLog>,
     heartbeat: KeeperHeartbeat,
     backoff: Backoff,
-    /// Changes of the host's files, where the kernel tells of them.
+    /// Changes of the host's files, where the kernel reports them.
     drift: Option<Drift>,
-    /// The address and the CA that the operator was given.
+    /// The address and the CA in the operator's kubeconfig.
     given: Option<(SocketAddr, String)>,
 }
 
@@ -122,8 +122,8 @@ pub async fn keep(
         keeper.show_webhook();
         let mut known_bad = false;
         loop {
-            // The first "no" is waited for, since a name appears a moment after
-            // a start. Once known, one look per round is enough.
+            // The first "no" is waited for, since a name appears a moment after a start. Once known, one probe per
+            // round is enough.
             let patience = if known_bad { Duration::ZERO } else { keeper.args.host.probe_patience() };
             let begun = Instant::now();
             keeper.heartbeat.beat();
@@ -147,7 +147,7 @@ pub async fn keep(
     }
 }
 
-/// What a check found, with what the node is busy with where an answer was late, or where `agent_only` says so.
+/// The findings of a check, with the node's load where an answer was late, or where `agent_only` says so.
 fn with_slowness(
     status: &Status,
     check: &CheckResult,
@@ -194,7 +194,7 @@ async fn changed(drift: Option<&mut Drift>, k3d: Option<&K3d>) {
 }
 
 impl Keeper {
-    /// Tells the webhook where the API server will ask for it.
+    /// Publishes the address at which the API server will call the webhook.
     fn show_webhook(&self) {
         let address = Some(self.host.webhook_address(self.args.webhook_address));
         self.webhook.send_if_modified(|known| std::mem::replace(known, address) != address);
@@ -212,7 +212,7 @@ impl Keeper {
         }
     }
 
-    /// k3s first: what holds it back is known without the network.
+    /// k3s first: what blocks it is known without the network.
     async fn guard_k3s(&mut self) -> anyhow::Result<()> {
         let Some(units) = &mut self.units else { return Ok(()) };
         if self.host.k3d().is_some() {
@@ -241,8 +241,8 @@ impl Keeper {
                 let round = Round {
                     gate,
                     good,
-                    // Of a node that joins, only systemd tells whether its k3s comes up; of a cluster of k3d it
-                    // tells nothing.
+                    // On a node that joins, only systemd knows whether its k3s comes up; for a cluster of k3d it knows
+                    // nothing.
                     silent: matches!(runs, Runs::Unit(_))
                         && (matches!(self.phase, Phase::Joined)
                             || is_silent(check)
@@ -262,7 +262,7 @@ impl Keeper {
                 let (clock, booted) = read.await.context("reading the reports of this boot")?;
                 agent_only.extend(clock);
                 agent_only.extend(booted);
-                // It is no cause to hold back k3s or the operator: what it tells has happened.
+                // It is no cause to block k3s or the operator: it is about the past.
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::SharedLog::findings);
                 agent_only.extend(kernel.map(|finding| runs.typed_there(finding)));
                 let joined = matches!(self.phase, Phase::Joined) && units.has_joined().await;
@@ -289,13 +289,13 @@ impl Keeper {
             || self.status.definitions_are_late().is_some();
         match &check.load {
             _ if !is_late => None,
-            // The check has looked already.
+            // The check has read it already.
             Some(load) => Some(load.clone()),
             None => Some(slowness::load(&self.host.root).await),
         }
     }
 
-    /// Gives the operator a token, where the check asks for it.
+    /// Gives the operator a token, where the check requires it.
     async fn attempt(&mut self, check: &CheckResult) {
         let is_another = self.given.as_ref().is_some_and(|(address, ca)| {
             *address != check.api_address || check.server_ca.as_ref().is_some_and(|now| now != ca)
@@ -316,7 +316,7 @@ impl Keeper {
             // The API server of a cluster is there a while after its container.
             Phase::Open(_) if !check.proven && self.host.k3d().is_some() => SHUT,
             Phase::Open(_) => asked(self.args.recheck_seconds),
-            // There is no gate to open: a node that has joined is at rest.
+            // There is no gate to open: nothing is due on a node that has joined.
             Phase::Joined if self.units.as_ref().is_some_and(Units::k3s_runs) => {
                 asked(self.args.recheck_seconds)
             }
@@ -331,7 +331,7 @@ impl Keeper {
                 () = tokio::time::sleep_until(renewal.map_or(next_check, |(at, _)| at)) => {}
                 () = changed(self.drift.as_mut(), k3d.as_deref()) => {
                     self.backoff.reset();
-                    // Each attempt to open the gate costs a token, anyone who writes what.
+                    // Each attempt to open the gate costs one token, for any change of the files.
                     tokio::time::sleep_until(earliest).await;
                     return;
                 }

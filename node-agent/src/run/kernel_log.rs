@@ -1,13 +1,13 @@
 //! Follows the kernel's log: each record of `/dev/kmsg` goes into the state of
 //! [`weaver_diagnostics::host::kernel_log`], whose findings are part of each round's report.
 //!
-//! `/dev/kmsg` and not `journalctl --follow`: it is a file that this process holds open, so that it is read on when the
-//! card no longer gives out a program, and has the records of this start only. A new agent reads what the kernel's
-//! buffer still has, from its beginning.
+//! `/dev/kmsg` and not `journalctl --follow`: it is a file that this process keeps open, so that reading continues when
+//! programs can no longer be loaded from the card, and it has the records of this start only. A new agent reads what
+//! the kernel's buffer still has, from its beginning.
 //!
-//! Guarantees: reading is never in the way of a check, and at a limited rate, however much the kernel writes; records
-//! that were overwritten before they were read are skipped. Where the log cannot be read that is logged once, and no
-//! finding; the agent does its other work.
+//! Guarantees: reading never delays a check, and has a rate limit, however much the kernel writes; records that were
+//! overwritten before they were read are skipped. Where the log cannot be read that is logged once, and no finding; the
+//! agent does its other work.
 
 use std::{
     convert::Infallible,
@@ -36,15 +36,15 @@ use weaver_diagnostics::{
 use super::status::Status;
 use crate::{host_root::HostRoot, node_verdicts::News};
 
-/// More than any record has, which the kernel hands out whole or not at all.
+/// Longer than any record, which the kernel returns whole or not at all.
 const RECORD: usize = 16 * 1024;
 /// Records that are read without a pause, and the pause: some thousands in a second are enough for any start.
 const BATCH: u32 = 256;
 const PAUSE: Duration = Duration::from_millis(50);
-/// By how much the time of the start may differ between two looks, in seconds: a clock is slewed.
+/// By how much the computed start time may differ between two reads, in seconds: a clock is slewed.
 const SLEWED: i64 = 5;
 
-/// What the log says, for those who follow it and those who report.
+/// The findings of the log, shared by the reader and the reporter.
 #[derive(Clone)]
 pub struct SharedLog(Arc<Mutex<LogState>>);
 
@@ -72,7 +72,7 @@ impl SharedLog {
 
     fn findings_at(&self, now: i64, since_start: Duration) -> Vec<Finding> {
         let state = &mut *self.0.lock();
-        // The dates of one record are the same in each round, unless someone has set the clock.
+        // The dates of one record are the same in each round, unless the clock was set.
         let started = now.saturating_sub_unsigned(since_start.as_secs());
         if (started - state.started).abs() > SLEWED {
             state.started = started;
@@ -87,7 +87,7 @@ impl SharedLog {
     }
 }
 
-/// By the clock of the records.
+/// The time since the start, by the clock of the records.
 fn since_start() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default()
 }
@@ -121,7 +121,7 @@ async fn read(root: &HostRoot, shared: &SharedLog, status: &Status) -> io::Resul
     // It is read as a pipe is: a call waits for the next record, and no thread for the call.
     let file = pipe::Receiver::from_file_unchecked(file)?;
     let mut buffer = vec![0; RECORD];
-    // What was there before this agent was, the report tells; an event is of what happens now.
+    // Records from before this agent started are only in the report; an Event is about the present.
     let (mut is_new, mut unpaused) = (false, 0);
     loop {
         file.readable().await?;

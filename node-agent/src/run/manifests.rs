@@ -9,7 +9,7 @@ const RBAC: &str = include_str!("../../../deploy/rbac/operator.yaml");
 /// All objects in the order in which they are applied.
 ///
 /// # Errors
-/// A manifest does not parse; a test keeps that from being built.
+/// A manifest does not parse; a test ensures that all do.
 pub fn all() -> anyhow::Result<Vec<DynamicObject>> {
     serde_saphyr::from_multiple(RBAC).context("a built-in manifest")
 }

@@ -1,4 +1,4 @@
-//! What the agent tells a Prometheus, in the text form of `OpenMetrics`.
+//! The agent's metrics for Prometheus, in the text format of `OpenMetrics`.
 //!
 //! Labels have values from closed sets: codes, severities. No name of this host or of its network is one.
 
@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use crate::node_report::{Gate, Report};
 
-/// What is counted as it happens; the rest is in the report.
+/// Counters of events; the rest is in the report.
 #[derive(Debug, Clone, Default)]
 pub struct Counts(Arc<Numbers>);
 
@@ -76,7 +76,7 @@ impl Counts {
             Unit::Seconds,
             took,
         );
-        // Of what only a server's agent does, nothing is reported elsewhere, and no alert begins.
+        // Metrics that only a server's agent has are left out elsewhere, so that no alert fires.
         if !report.joins {
             registry.register("gate_open", "1 while the operator may run", gauge(report.gate == Gate::Open));
             let installed = gauge(report.definitions.installed);

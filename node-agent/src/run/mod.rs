@@ -58,7 +58,7 @@ use crate::{
 /// see whether an agent runs.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A directory that stays unusable until someone changes it: starting the agent again is of no use.
+/// A directory that stays unusable until a user changes it: restarting the agent does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("a restart of the agent does not help")]
 pub struct NeedsHuman;
@@ -80,7 +80,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let status = Status::new(args.runtime_dir.join("report.json"));
     let by_systemd = args.systemd;
     let host = Host::from(args.host.clone());
-    // No task begins with k3s where the API server runs in a cluster of k3d.
+    // No task starts with k3s where the API server runs in a cluster of k3d.
     host.look_at_k3d().await;
     let kernel_log = args.systemd.then(kernel_log::SharedLog::new).transpose()?;
     let mut tasks = start(host, args, kernel_log, &status, &stop);
@@ -104,7 +104,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         _ = signals.next() => warn!("second signal: not waiting for child processes"),
     }
     drop(tasks);
-    // What systemd runs continues without the agent: what it said last still stands.
+    // The units of systemd continue without the agent: the last report still holds.
     if !by_systemd {
         status.set_gate(Gate::Shut, "the agent has stopped".to_owned());
         if let Err(failure) = status.write() {
@@ -199,8 +199,8 @@ fn operator(args: &RunArgs, status: Status) -> Option<Program> {
     })
 }
 
-/// Keeps the webhook running at the address where the API server asks for it: never gated, for what is stored must
-/// stay readable, and started again elsewhere when a cluster of k3d is created with another network.
+/// Keeps the webhook running at the address at which the API server calls it: never gated, for stored objects must stay
+/// readable, and started again elsewhere when a cluster of k3d is created with another network.
 async fn webhook(
     args: RunArgs,
     mut address: watch::Receiver<Option<SocketAddr>>,

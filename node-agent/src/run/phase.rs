@@ -1,4 +1,4 @@
-//! Where the gate stands, and what a check or an attempt makes of it. Pure: time and answers come in.
+//! The phase of the gate, and how a check or an attempt changes it. Pure: time and answers are passed in.
 //!
 //! ```text
 //! Shut ──all is proven──▶ Opening ──the operator has its token──▶ Open
@@ -21,7 +21,7 @@ use crate::node_report::Gate;
 /// Pauses between two attempts to open the gate once the names are proven: each costs the API server a token.
 const OPEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// Where the gate stands.
+/// The phase of the gate.
 #[derive(Debug)]
 pub enum Phase {
     /// The node joins a server: there is nothing to prove, and no operator.
@@ -46,7 +46,7 @@ pub struct OpeningFailure {
     late_since: Option<Instant>,
 }
 
-/// How the operator is given a token.
+/// How the operator gets its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// What it needs in the cluster is there.
@@ -55,7 +55,7 @@ pub enum Delivery {
     ManifestsAndToken,
 }
 
-/// What the report says of the gate.
+/// The state of the gate for the report.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GateState {
     pub gate: Gate,
@@ -65,7 +65,7 @@ pub struct GateState {
 }
 
 impl Phase {
-    /// Of an agent that starts.
+    /// The phase of an agent that starts.
     #[must_use]
     pub const fn new(joins: bool, was_open: bool) -> Self {
         match (joins, was_open) {
@@ -75,7 +75,7 @@ impl Phase {
         }
     }
 
-    /// A check ended with `verdict`: is the operator to be given a token now? `is_another`: what it has is for another
+    /// A check ended with `verdict`: must the operator get a token now? `is_another`: its present one is for another
     /// API server than the one that was checked, after a new CA or in a cluster that was created again.
     pub fn checked(
         &mut self,
@@ -94,7 +94,7 @@ impl Phase {
                 *self = Self::Shut;
                 None
             }
-            // What is bad now stops neither a running operator nor its token.
+            // A bad state now stops neither a running operator nor its token.
             Self::Inherited(_) => Some(Delivery::Token),
             Self::Open(_) if is_good && is_another => Some(Delivery::ManifestsAndToken),
             Self::Open(renewal) => renewal.is_out_of_time(now, clock).then_some(Delivery::Token),
@@ -114,8 +114,8 @@ impl Phase {
         *self = Self::Open(renewal);
     }
 
-    /// The operator could not be given a token. `true` where it has one, and the reason is a new one.
-    /// `is_late`: there was no answer in time.
+    /// The operator could not be given a token. `true` where it has one, and the reason is a new one. `is_late`: there
+    /// was no answer in time.
     pub fn failed(&mut self, why: String, is_late: bool, now: Instant) -> bool {
         let after =
             |before: Option<&OpeningFailure>, why| OpeningFailure::after(before, why, is_late.then_some(now));
@@ -147,7 +147,7 @@ impl Phase {
         }
     }
 
-    /// What the report says, with the last check's verdict.
+    /// The state for the report, with the last check's verdict.
     #[must_use]
     pub fn gate_state(&self, verdict: GateVerdict) -> GateState {
         match (self, verdict) {

@@ -1,8 +1,7 @@
 //! When the operator's token is renewed, and what a renewal has to do. Pure.
 //!
-//! Two clocks count: the monotonic one paces the renewals, the wall clock is
-//! the one by which the API server judges the token. Where they part, because
-//! the wall clock was set, the token is renewed before its turn.
+//! Two clocks count: the monotonic one schedules the renewals, the wall clock is the one by which the API server
+//! validates the token. Where they diverge, because the wall clock was set, the token is renewed early.
 
 use std::time::Duration;
 
@@ -11,10 +10,9 @@ use tokio::time::Instant;
 
 use super::credentials::OperatorToken;
 
-/// Pause before a renewal is tried again, and the least that the life of a
-/// token may demand.
+/// Pause before a renewal is tried again, and the shortest renewal interval that the lifetime of a token can cause.
 const AGAIN: Duration = Duration::from_secs(10);
-/// How far in the future the API server takes a token's start.
+/// How far in the future the API server accepts a token's start.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 /// The token in use.
@@ -30,7 +28,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Of a token minted now.
+    /// For a token minted now.
     #[must_use]
     pub fn of(token: &OperatorToken, interval: Duration, now: Instant) -> Self {
         Self {
@@ -57,8 +55,8 @@ impl Renewal {
         self.failure.is_some()
     }
 
-    /// Whether the wall clock was set so far that the token is about to be
-    /// refused: little of its life is left, or its life has not begun.
+    /// Whether the wall clock was set so far that the token is about to be refused: little of its lifetime is left, or
+    /// it has not begun.
     #[must_use]
     pub fn is_out_of_time(&self, now: Instant, clock: Timestamp) -> bool {
         if self.failure.is_some() || now < self.minted + AGAIN {
@@ -69,8 +67,8 @@ impl Renewal {
     }
 }
 
-/// At the interval, and never later than at 80 % of the life; a token without
-/// a life to speak of does not make the agent mint without a pause.
+/// At the interval, and never later than at 80 % of the lifetime; a token with almost no lifetime does not make the
+/// agent mint without a pause.
 fn renew_after(lifetime: Duration, interval: Duration) -> Duration {
     interval.min((lifetime * 4 / 5).max(AGAIN))
 }

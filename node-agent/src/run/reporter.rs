@@ -46,7 +46,7 @@ use crate::{
     systemctl::Systemctl,
 };
 
-/// Pause between two looks where nothing has changed here.
+/// Pause between two reads where nothing has changed here.
 const LOOK: Duration = Duration::from_mins(10);
 /// Pauses after a round that wrote something: the first, and the longest where each of them does.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(10));
@@ -54,7 +54,7 @@ const SETTLE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_min
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
 /// Longest time for one round, all requests together.
 const ROUND: Duration = Duration::from_mins(1);
-/// Bytes of an event's note; the API server takes 1,024 with the words that it was cut.
+/// Bytes of an event's note; the API server accepts 1,024 with the note that it was truncated.
 const NOTE: usize = 1_000;
 
 /// News that wait; no more codes can turn bad and good in between.
@@ -65,14 +65,14 @@ const BOARD: &str = "weaver.example.com/board";
 const BOOT_MEDIUM: &str = "weaver.example.com/boot-medium";
 const HEALTH: &str = "weaver.example.com/health";
 
-/// What is carried from round to round.
+/// State that is kept between rounds.
 #[derive(Default)]
 struct ReporterState {
     /// A connection that works.
     client: Option<Client>,
     /// The last round wrote something.
     wrote: bool,
-    /// What Events were written for; `None` until the API was asked what an agent before this one has reported.
+    /// What Events were written for; `None` until the reports of an earlier agent were read from the API.
     reported: Option<BTreeMap<String, node_report::Severity>>,
     /// What still needs an Event.
     news: Vec<News>,
@@ -92,7 +92,7 @@ impl ReporterState {
 /// `systemctl` is there where systemd runs the units.
 ///
 /// # Errors
-/// No one checks any more.
+/// The checks have ended.
 pub async fn keep(
     host: Host,
     status: Status,
@@ -142,7 +142,7 @@ pub async fn keep(
     }
 }
 
-/// Of a kind that it does not serve, the API server says only that there is no such page.
+/// For a kind that it does not serve, the API server only answers that there is no such page.
 fn failure_text(failure: &anyhow::Error) -> String {
     match failure.downcast_ref() {
         Some(kube::Error::Api(refusal))
@@ -154,7 +154,7 @@ fn failure_text(failure: &anyhow::Error) -> String {
     }
 }
 
-/// One look at what the API has, and what follows from it.
+/// One read of the API's state, and the writes that follow from it.
 async fn publish(
     host: &Host,
     status: &Status,
@@ -253,7 +253,7 @@ async fn observed(
     deadline(&what, reports.create(&PostParams::default(), &new)).await
 }
 
-/// Makes the Node the owner of its report, which then goes with it.
+/// Makes the Node the owner of its report, which is then deleted with it.
 async fn own(
     reports: &Api<NodeReport>,
     observed: &NodeReport,
@@ -318,7 +318,7 @@ fn labels(facts: &NodeFacts, health: Severity) -> Value {
     })
 }
 
-/// As much of a text as may be a label's value: `Raspberry Pi 4 Model B` becomes `raspberry-pi-4-model-b`.
+/// As much of a text as a label's value may have: `Raspberry Pi 4 Model B` becomes `raspberry-pi-4-model-b`.
 fn label_value(text: &str) -> Option<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = text.chars().map(plain).collect();
@@ -334,8 +334,8 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
         .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
-/// Those that cannot be sent now stay in the list. A recorder of its own each time: kube's counts what has the
-/// same reason as one event, with the words of the first.
+/// Those that cannot be sent now stay in the list. A recorder of its own each time: kube's counts events with the same
+/// reason as one, with the text of the first.
 async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> anyhow::Result<()> {
     let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
     while let Some(News { reason, is_bad, note }) = news.first() {
@@ -348,7 +348,7 @@ async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> 
         };
         if let Err(failure) = deadline("creating an event", recorder.publish(&event, about)).await {
             match failure.downcast_ref() {
-                // Whatever is done, the API server will not take it: it holds up no other.
+                // The API server will never accept it: it must not block the others.
                 Some(kube::Error::Api(refusal)) if (400..500).contains(&refusal.code) => {
                     debug!("{failure:#}");
                 }

@@ -1,9 +1,8 @@
 //! A child that outlived its agent.
 //!
-//! A killed agent cannot stop its children. The next one does before it starts
-//! another: two operators on one account would work against each other, and two
-//! webhooks cannot have one port. The process is known by its number and its
-//! start time, so that a number used again is never taken for it.
+//! A killed agent cannot stop its children. The next one does before it starts another: two operators on one account
+//! would work against each other, and two webhooks cannot have one port. The process is identified by its number and
+//! its start time, so that a reused number is never mistaken for it.
 
 use std::{
     fs, io,
@@ -22,14 +21,14 @@ use tracing::{info, warn};
 
 use weaver_host::durable_file;
 
-/// How long a child gets to end by itself.
+/// How long a child may take to end by itself.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 fn pid_file(runtime_dir: &Path, name: &str) -> PathBuf {
     runtime_dir.join(name).with_extension("pid")
 }
 
-/// Notes a running child.
+/// Records a running child.
 ///
 /// # Errors
 /// The file cannot be written.

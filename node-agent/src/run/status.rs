@@ -1,5 +1,4 @@
-//! What `run` says about itself: in `report.json`, and under systemd in all the
-//! places of [`publish`](crate::publish).
+//! The state that `run` reports: in `report.json`, and under systemd through [`publish`](crate::publish) everywhere.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -29,7 +28,7 @@ const CARD_AGAIN: Duration = Duration::from_mins(1);
 const CARD_TRIED_AGAIN: Duration = Duration::from_hours(1);
 /// Characters of the line for `systemctl status`.
 const STATUS_LINE: usize = 200;
-/// News besides those of findings that wait until they are sent.
+/// The most news, other than those of findings, that wait until they are sent.
 const MOST_NEWS: usize = 32;
 
 /// The shared report: tasks change it, one task writes it.
@@ -45,7 +44,7 @@ pub struct Status {
     in_cluster: watch::Sender<Option<Finding>>,
     /// The certificate that a round of checks saw.
     serving: watch::Sender<Option<NodeServing>>,
-    /// What is counted besides.
+    /// Other counters.
     pub counts: Counts,
 }
 
@@ -54,7 +53,7 @@ pub struct Status {
 pub struct Checked {
     /// What a check finds.
     pub findings: Vec<Finding>,
-    /// What only this agent can tell.
+    /// What only this agent knows.
     pub agent_only: Vec<Finding>,
     pub k3s_blocked: bool,
     /// Whether this node has joined its server.
@@ -89,7 +88,7 @@ impl Status {
     /// Returns when a round of checks has ended.
     ///
     /// # Errors
-    /// No one checks any more.
+    /// The checks have ended.
     pub async fn checked(&self) -> anyhow::Result<()> {
         self.checked.subscribe().wait_for(|checked| *checked).await.map(drop).context("no agent is checking")
     }
@@ -100,7 +99,7 @@ impl Status {
         self.report.subscribe()
     }
 
-    /// Keeps news until they are taken; where they are too many, the last are left out.
+    /// Keeps news until they are taken; where there are too many, the last are dropped.
     pub fn add_news(&self, added: impl IntoIterator<Item = News>) {
         let mut news = self.news.lock();
         news.extend(added);
@@ -118,19 +117,19 @@ impl Status {
         self.change(|report| report.node = Some(name.to_owned()));
     }
 
-    /// What the cluster shows of this node besides its report; it is there from the next round on.
+    /// What the cluster shows of this node in addition to its report; it is there from the next round on.
     pub fn set_in_cluster(&self, finding: Option<Finding>) {
         self.in_cluster.send_replace(finding);
     }
 
-    /// What the API server shows; what was seen last, if nothing was seen now.
+    /// The certificate that the API server shows; `None` keeps the last one.
     pub fn set_serving(&self, seen: Option<NodeServing>) {
         if seen.is_some() {
             self.serving.send_replace(seen);
         }
     }
 
-    /// What the API server shows; `None` where nothing was seen yet.
+    /// The certificate that the API server shows; `None` where none was seen yet.
     #[must_use]
     pub fn serving(&self) -> Option<NodeServing> {
         self.serving.borrow().clone()
@@ -172,7 +171,7 @@ impl Status {
         self.change(|report| report.webhook = pid.map(|pid| ChildReport { pid }));
     }
 
-    /// How the last look at the definitions ended; a change is logged.
+    /// The result of the last check of the definitions; a change is logged.
     pub fn set_definitions(&self, look: Result<(), Unseen>) {
         self.change(|report| {
             let definitions = Definitions::after(&report.definitions, look);
@@ -198,7 +197,7 @@ impl Status {
         definitions.unanswered.then(|| definitions.reason.clone())
     }
 
-    /// That this node joins a server, whose agent looks after the definitions, and that this is no fault.
+    /// Records that this node joins a server, whose agent manages the definitions, and that this is no fault.
     pub fn joins(&self) {
         let reason = "this node joins a server, whose agent maintains them".to_owned();
         let definitions = Definitions { installed: false, unanswered: false, reason };
@@ -249,8 +248,8 @@ pub async fn write_on_change(status: Status, stop: CancellationToken) -> anyhow:
     }
 }
 
-/// Publishes the report at each change of its content, once a round has ended:
-/// what the last agent or preflight has said stands until then.
+/// Publishes the report at each change of its content, once a round has ended: the last report of the previous agent or
+/// of preflight stays until then.
 pub async fn publish_on_change(
     status: Status,
     publisher: Publisher,

@@ -22,13 +22,13 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 const STEADY: Duration = Duration::from_mins(1);
 
 pub struct Program {
-    /// What it is called in the log, in the report and in its pid file.
+    /// Its name in the log, in the report and in its pid file.
     pub name: &'static str,
     pub path: PathBuf,
     pub arguments: Vec<OsString>,
     /// The directory of its pid file.
     pub runtime_dir: PathBuf,
-    /// Told its process number, or that there is none.
+    /// Called with the process number, or `None` when there is no process.
     pub show: Box<dyn Fn(Option<u32>) + Send + Sync>,
 }
 

@@ -1,9 +1,9 @@
-//! The units that the agent looks after under systemd: k3s, which it blocks and
-//! sets free, and the operator, which it starts when the gate opens.
+//! The units that the agent manages under systemd: k3s, which it blocks and unblocks, and the operator, which it starts
+//! when the gate opens.
 //!
-//! Guarantees: a running k3s is never stopped, and a running operator neither; what cannot be asked blocks
-//! nothing; each request that failed is made again in the next round and is in the report until then. The
-//! decisions are pure, systemd is asked only where a decision needs it.
+//! Guarantees: a running k3s is never stopped, and a running operator neither; a unit whose state is not known is not
+//! blocked; each request that failed is made again in the next round and is in the report until then. The decisions are
+//! pure, systemd is asked only where a decision needs it.
 
 use std::error::Error as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,7 @@ use super::k3s_log::K3sLog;
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
-/// Of k3s as a server.
+/// The unit of k3s as a server.
 const K3S: &str = Role::Server.unit();
 const OPERATOR: &str = "weaver-operator.service";
 /// Pause between two questions about the same unit.
@@ -36,8 +36,8 @@ const STARTING: Duration = Duration::from_secs(90);
 /// it can create anything, minutes on a slow card.
 const OPENING: Duration = Duration::from_mins(5);
 
-/// Where a kubelet says that it is healthy. The agent of k3s starts its kubelet when the server has accepted
-/// the node, and tells systemd so minutes later on a board that is busy.
+/// Where a kubelet reports that it is healthy. The agent of k3s starts its kubelet when the server has accepted the
+/// node, and notifies systemd minutes later on a busy board.
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 /// For a connection on this machine.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -65,23 +65,23 @@ pub struct Units {
     runtime_dir: PathBuf,
     /// The unit of k3s, by the node's role.
     unit: &'static str,
-    /// k3s was blocked, and its start was not asked for since.
+    /// k3s was blocked, and its start was not requested since.
     k3s_is_due: bool,
-    /// The operator is to be started when all is well. At first too: the agent
-    /// may be a new one next to an operator that is gone.
+    /// The operator must be started when all is well. Initially too: the agent may be a new one, and the operator may
+    /// have ended.
     operator_is_due: bool,
     last_look: Option<Instant>,
     /// What k3s did then.
     k3s: Option<UnitState>,
-    /// Since when k3s was seen starting, in every look.
+    /// Since when k3s was starting in every query.
     starting_since: Option<Instant>,
     /// What the last round found about k3s' block.
     block_fault: Option<Finding>,
-    /// What the last look found about k3s' start.
+    /// The last finding about k3s' start.
     start_fault: Option<Finding>,
-    /// Why the webhook is not where a cluster of k3d asks for it.
+    /// Why the webhook is not where a cluster of k3d needs it.
     webhook_fault: Option<Finding>,
-    /// Why k3s does not come up, in its own words.
+    /// Why k3s does not come up, by its own log.
     log: K3sLog,
     kubelet: SocketAddr,
 }
@@ -94,7 +94,7 @@ enum UnitAction {
     Refresh,
     /// Block it if it does not run.
     Block,
-    /// Set it free and start it.
+    /// Unblock it and start it.
     Free,
 }
 
@@ -129,19 +129,19 @@ impl Units {
         }
     }
 
-    /// Whether k3s is kept from being started.
+    /// Whether the start of k3s is blocked.
     #[must_use]
     pub fn k3s_is_blocked(&self) -> bool {
         k3s_block::exists(&self.runtime_dir)
     }
 
-    /// Whether k3s was ready when it was last asked about.
+    /// Whether k3s was ready at the last query.
     #[must_use]
     pub fn k3s_runs(&self) -> bool {
         self.k3s.as_ref().is_some_and(|state| state.active == "active")
     }
 
-    /// Blocks k3s, or sets it free and starts it, after the host was judged.
+    /// Blocks k3s, or unblocks and starts it, after the host was judged.
     pub async fn guard_k3s(&mut self, host: &[Finding]) {
         let causes = k3s_block::causes(host);
         self.block_fault = match step(!causes.is_empty(), self.k3s_is_blocked(), self.k3s_is_due) {
@@ -149,7 +149,7 @@ impl Units {
             UnitAction::Refresh => self.block(&causes),
             UnitAction::Block => match self.look().await {
                 None => self.block_fault.take(),
-                // Without the drop-in the owner starts and stops it as he likes, and the agent only reports.
+                // Without the drop-in the owner controls it, and the agent only reports.
                 Some(Ok(state)) if state.may_run() || !state.is_gated => None,
                 Some(Ok(_)) => {
                     warn!("k3s is not running and stays blocked: a check has failed");
@@ -210,14 +210,13 @@ impl Units {
         None
     }
 
-    /// Has the webhook's socket where the containers of this cluster of k3d reach it; without one, where its
+    /// Puts the webhook's socket where the containers of this cluster of k3d can connect to it; without one, where its
     /// unit has it.
     pub async fn place_webhook(&mut self, reach: Option<Reach>) {
         self.webhook_fault = self.k3d.place(reach).await;
     }
 
-    /// Starts the operator where it is due, looks after a k3s that does not
-    /// answer; returns what is to be reported.
+    /// Starts the operator where it is due, handles a k3s that does not answer; returns the findings.
     pub async fn attend(&mut self, round: Round<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         if round.good && round.gate == Gate::Open {
@@ -239,9 +238,9 @@ impl Units {
             findings.push(opening_fault(active, lasting, failure, is_slow));
         }
         if round.silent {
-            // An API server that proves names and cannot create anything yet is on its way.
+            // An API server that proves names and cannot create anything yet is still starting.
             let patience = if round.opening_failure.is_some() { OPENING } else { STARTING };
-            // Between two looks, what was seen in the last one.
+            // Between two queries, the last result.
             let is_busy = round.load.is_some_and(HostLoad::is_busy);
             self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience, is_busy));
             if self.start_fault.is_some() && self.has_joined().await {
@@ -279,7 +278,7 @@ impl Units {
         }
     }
 
-    /// Asks what k3s does, unless that was asked a moment ago.
+    /// Queries the state of k3s, unless that was done a moment ago.
     async fn look(&mut self) -> Option<Result<UnitState, SystemctlError>> {
         if self.last_look.is_some_and(|last| last.elapsed() < LOOK) {
             return None;
@@ -301,8 +300,8 @@ impl Units {
         } else if self.starting_since.is_none() {
             self.starting_since = Some(Instant::now());
         }
-        // systemd's own word, for a new agent; and ours, for a k3s that starts
-        // again and again, each time again for systemd.
+        // systemd's own time, for a new agent; and ours, for a k3s that restarts again and again, which resets
+        // systemd's.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
         let one_start = lasting(state);
         // One that starts again and again makes the load itself.
@@ -328,7 +327,7 @@ fn start_fault(
             );
             let remedy = Remedy::new("wait: it is at work, and a restart would only make it start over")
                 .command(format!("sudo journalctl -b -u {unit} | tail -n 50"));
-            // One start on a machine that is busy takes long, and comes to its end.
+            // One start on a busy machine takes long, and completes.
             let finding = not_started(&message).milder(Severity::Warn);
             return Some(finding.saw(Place::file(unit), "ActiveState=activating").remedy(remedy));
         }
@@ -347,7 +346,7 @@ fn start_fault(
 fn opening_fault(active: &str, lasting: Duration, why: &str, is_slow: bool) -> Finding {
     if active == "activating" && lasting < OPENING {
         let message = "the names are proven; the operator gets its credentials when k3s has started";
-        // It is on its way.
+        // It is still starting.
         let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Unknown);
         return finding.saw(Place::file(K3S), why);
     }
@@ -371,7 +370,7 @@ fn operator_fault(message: &str, why: &str) -> Finding {
     Finding::new(Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
 }
 
-/// How long the unit has been in its state, by systemd's word.
+/// How long the unit has been in its state, according to systemd.
 fn lasting(state: &UnitState) -> Duration {
     state.since.and_then(|since| age(since, monotonic_now()?)).unwrap_or_default()
 }
@@ -381,7 +380,7 @@ fn age(since: u64, now: u64) -> Option<Duration> {
     now.checked_sub(since).map(Duration::from_micros)
 }
 
-/// The clock by which systemd tells states' ages.
+/// The clock of systemd's timestamps.
 fn monotonic_now() -> Option<u64> {
     match NotifyState::monotonic_usec_now() {
         Ok(NotifyState::MonotonicUsec(now)) => u64::try_from(now).ok(),

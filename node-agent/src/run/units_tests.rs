@@ -2,7 +2,7 @@ use super::*;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use weaver_diagnostics::host::load::Pressure;
 
-/// A systemd that answers as it is told and notes what it is asked.
+/// A systemd with scripted answers that records its calls.
 struct Fake {
     dir: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ impl Fake {
         self.dir.path().join("asked")
     }
 
-    /// What was asked since the last time, without questions.
+    /// The calls since the last time, without queries.
     fn started(&self) -> Vec<String> {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         let _ = fs::remove_file(self.log());
@@ -132,7 +132,7 @@ async fn what_cannot_be_asked_blocks_nothing() {
 #[tokio::test]
 async fn a_cause_that_goes_away_frees_k3s_and_starts_it_once() {
     let fake = Fake::new("inactive");
-    // Of preflight: this agent has not written it.
+    // Written by preflight, and not by this agent.
     k3s_block::write(fake.runtime(), &bad()).unwrap();
     let mut units = fake.units();
     units.guard_k3s(&[]).await;
@@ -203,11 +203,11 @@ async fn a_block_that_cannot_be_removed_is_reported() {
 async fn a_block_that_cannot_be_written_is_reported_until_it_is() {
     let fake = Fake::new("inactive");
     let path = k3s_block::path(fake.runtime());
-    // In the place of the new file: it can neither be removed nor made.
+    // Blocks the path of the new file: it can neither be removed nor made.
     let obstacle = fake.runtime().join("k3s.blocked.new");
     fs::create_dir_all(obstacle.join("x")).unwrap();
     let mut units = fake.units();
-    // Asked again only after a pause: the fault stays in between.
+    // Queried again only after a pause: the fault stays in between.
     for _ in 0..2 {
         units.guard_k3s(&bad()).await;
         let findings = units.attend(SHUT).await;
@@ -322,7 +322,7 @@ async fn a_k3s_that_hangs_while_starting_is_reported_and_forgotten_once_it_answe
     let fake = Fake::new("activating");
     let mut units = fake.units();
     assert!(units.attend(SHUT).await.is_empty(), "it may still come");
-    // Seen starting for long by this agent; asked again only after a pause.
+    // Seen starting for long by this agent; queried again only after a pause.
     units.starting_since = Instant::now().checked_sub(STARTING);
     let findings = units.attend(SHUT).await;
     assert_eq!(findings[0].code, Code::K3sNotAnswering);
@@ -331,7 +331,7 @@ async fn a_k3s_that_hangs_while_starting_is_reported_and_forgotten_once_it_answe
     assert_eq!(asked.lines().count(), 1, "it is not asked all the time: {asked}");
     let unserved = Round { silent: false, ..SHUT };
     assert!(units.attend(unserved).await.is_empty(), "an API server that serves the wrong names does answer");
-    // By systemd's word, for an agent that was restarted.
+    // According to systemd, for an agent that was restarted.
     fake.script("echo ActiveState=activating; echo StateChangeTimestampMonotonic=1");
     let lasting = Duration::from_micros(monotonic_now().unwrap());
     assert_eq!(!fake.units().attend(SHUT).await.is_empty(), lasting >= STARTING);
@@ -359,7 +359,7 @@ async fn a_hanging_k3s_is_reported_on_a_bad_host_too() {
     let fake = Fake::new("activating");
     let mut units = fake.units();
     units.starting_since = Instant::now().checked_sub(STARTING);
-    // This asks first, and leaves the other no question to ask.
+    // This queries first, so the other has no query to make.
     units.guard_k3s(&bad()).await;
     assert_eq!(units.attend(SHUT).await[0].code, Code::K3sNotAnswering);
     assert!(!units.k3s_is_blocked());

@@ -1,9 +1,8 @@
-//! Tells systemd that the agent is ready and alive.
+//! Notifies systemd that the agent is ready and alive.
 //!
-//! What the watchdog proves: the runtime runs, and the keeper of the gate has
-//! begun a round within its bound. A keeper that hangs is restarted by systemd;
-//! what it found bad, or an API server that does not answer, is no hang. The file of the state is touched with each
-//! sign of life, so that the card's page knows what an agent said that has ended since.
+//! What the watchdog proves: the runtime runs, and the keeper of the gate has begun a round within its bound. A keeper
+//! that hangs is restarted by systemd; a bad finding, or an API server that does not answer, is no hang. The file of
+//! the state is touched with each sign of life, so that the card's page can detect that the agent has ended.
 
 use std::{
     fs::File,
@@ -24,7 +23,7 @@ use tracing::warn;
 pub struct KeeperHeartbeat(watch::Sender<Option<Instant>>);
 
 impl KeeperHeartbeat {
-    /// Of a keeper that has not begun.
+    /// The state of a keeper that has not begun.
     #[must_use]
     pub fn new() -> Self {
         Self(watch::Sender::new(None))
@@ -36,9 +35,8 @@ impl KeeperHeartbeat {
     }
 }
 
-/// Says that the agent is ready once the keeper has begun; then feeds the
-/// watchdog, where systemd has one, at half of its time while the keeper was at
-/// work within `bound`.
+/// Notifies systemd that the agent is ready once the keeper has begun; then feeds the watchdog, where systemd has one,
+/// at half of its time while the keeper was at work within `bound`.
 pub async fn tell(
     heartbeat: KeeperHeartbeat,
     bound: Duration,
@@ -63,7 +61,7 @@ pub async fn tell(
     }
 }
 
-/// Where there is none, the host shows no page. It is in memory, so nothing waits for a disk.
+/// Without the file, the host shows no page. It is in memory, so nothing waits for a disk.
 fn touch(state_file: &Path) {
     let _ =
         File::options().write(true).open(state_file).and_then(|file| file.set_modified(SystemTime::now()));

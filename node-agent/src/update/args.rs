@@ -39,7 +39,7 @@ fn interval(text: &str) -> Result<When, &'static str> {
     When::of(text).filter(|when| *when != When::Hourly).ok_or("must be daily or weekly")
 }
 
-/// What is a word of apt's command line, and nothing else there.
+/// Accepts only what is a single word, and no option, on apt's command line.
 fn version(text: &str) -> Result<String, &'static str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ".+~:-".contains(c);
     let is_version = text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_part);

@@ -1,4 +1,4 @@
-//! The steps of an update, and the way back.
+//! The steps of an update, and of its rollback.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::upgrade::carry_out::Stop;
 use crate::upgrade::journal::Journal;
 use crate::upgrade::say::say;
 
-/// An update that is written down.
+/// An update with its record.
 pub struct PackageUpdate<'a> {
     pub host: &'a Host,
     pub journal: &'a Journal<UpdateRecord>,
@@ -21,7 +21,7 @@ pub struct PackageUpdate<'a> {
 }
 
 impl PackageUpdate<'_> {
-    /// To the new packages; back if they are not proven. The exit code.
+    /// Installs the new packages, and restores the old ones if they are not proven. Returns the exit code.
     ///
     /// # Errors
     /// It could not be begun, and nothing was changed.
@@ -33,7 +33,7 @@ impl PackageUpdate<'_> {
         let files = files(&self.packages.new_ones());
         if let Err(refusal) = self.host.programs.install(&files).await? {
             say(&format!("Config Weaver {to} was not installed: {refusal}"));
-            // Where apt was locked or found something missing, it has touched nothing.
+            // Where apt was locked or a file was missing, it has changed nothing.
             if self.record.resume(&self.host.programs.installed().await?) == UpdateResume::Forget {
                 self.note(UpgradePhase::WentBack)?;
                 self.packages.tidy();
@@ -45,7 +45,7 @@ impl PackageUpdate<'_> {
         self.prove_new(&mut stop).await
     }
 
-    /// Proves the new packages; back if they are not. The exit code.
+    /// Proves the new packages, and restores the old ones if they are not proven; returns the exit code.
     async fn prove_new(&mut self, stop: &mut Stop) -> anyhow::Result<u8> {
         let (from, to) = self.record.versions();
         let (from, to) = (from.to_owned(), to.to_owned());
@@ -72,7 +72,7 @@ impl PackageUpdate<'_> {
         Ok(exit_code::FINE)
     }
 
-    /// Back, where there is a way back; the exit code.
+    /// Restores the old packages, where that is possible; returns the exit code.
     async fn failed(&mut self) -> u8 {
         if !self.record.one_way {
             return self.back().await;
@@ -85,11 +85,11 @@ impl PackageUpdate<'_> {
         exit_code::STUCK
     }
 
-    /// Back to the old packages; the exit code.
+    /// Restores the old packages; returns the exit code.
     async fn back(&mut self) -> u8 {
         let from = self.record.versions().0.to_owned();
         say(&format!("Going back to {from}"));
-        // Without it the next run knows less; to go back matters more.
+        // Without it the next run knows less; the rollback matters more.
         if let Err(error) = self.note(UpgradePhase::Back) {
             say(&format!("{error:#}"));
         }
@@ -100,7 +100,7 @@ impl PackageUpdate<'_> {
         }
     }
 
-    /// Proves the old packages; the exit code.
+    /// Proves the old packages; returns the exit code.
     async fn prove_old(&mut self) -> u8 {
         let from = self.record.versions().0.to_owned();
         if let Err(error) = self.proves(&self.record.from).await {
@@ -114,7 +114,7 @@ impl PackageUpdate<'_> {
         exit_code::WENT_BACK
     }
 
-    /// Does what is left of an update that was cut off; the exit code.
+    /// Completes an update that was interrupted; returns the exit code.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -178,7 +178,7 @@ impl PackageUpdate<'_> {
         proven.join("; ")
     }
 
-    /// Says that the way back failed, too.
+    /// Reports that the rollback failed, too.
     fn stuck(&self, why: &str) -> u8 {
         let directory = self.packages.back();
         say(&format!(

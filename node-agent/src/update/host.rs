@@ -79,7 +79,7 @@ impl Host {
         Ok(made.map(|made| made.path))
     }
 
-    /// What stands against any update.
+    /// The reasons against any update.
     ///
     /// # Errors
     /// dpkg does not say what is installed.
@@ -140,7 +140,7 @@ impl Host {
             return Ok(());
         }
         self.systemctl.stop(AGENT).await?;
-        // The one before would prove nothing.
+        // The earlier one would prove nothing.
         let _ = fs::remove_file(self.report());
         Ok(self.systemctl.start(AGENT).await?)
     }

@@ -1,4 +1,4 @@
-//! What is written down of the timer's last update.
+//! The record of the timer's last update.
 
 use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::package_update::schedule::LastUpdate;
@@ -10,11 +10,11 @@ use crate::timer_record;
 
 pub(super) const RECORD: &str = "update-timer.json";
 
-/// A warning where updates are asked for and the last one failed.
+/// A warning where updates are configured and the last one failed.
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     root.read_if_possible(UPDATE)?;
-    // A record that is damaged is written again by the next one.
+    // A damaged record is replaced by the next one.
     let last: LastUpdate = timer_record::read(&root.real(STATE_DIR).join(RECORD)).ok()??;
     last.judge(Place::file(UPDATE))
 }

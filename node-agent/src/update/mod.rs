@@ -1,10 +1,10 @@
 //! `update`: replace the Debian packages of Config Weaver by newer ones and prove them, or restore the old ones.
 //!
-//! `weaver_diagnostics::package_update` decides what prevents an update and what proves it; this module asks
-//! apt and dpkg, and acts. Guarantees: nothing is installed before all checks have passed and the way back
-//! lies ready; each step is recorded before it is taken, so that the next run completes an interrupted one;
-//! what the owner changed in files of `/etc` stays; a version that is not proven in time is replaced by the
-//! old one again. Failure: what apt says, what that means and what to type; which version is installed.
+//! `weaver_diagnostics::package_update` decides what prevents an update and what proves it; this module calls apt and
+//! dpkg, and acts. Guarantees: nothing is installed before all checks have passed and the rollback is prepared; each
+//! step is recorded before it is taken, so that the next run completes an interrupted one; what the owner changed in
+//! files of `/etc` stays; a version that is not proven in time is replaced by the old one again. Failure: apt's
+//! message, its meaning and what to type; which version is installed.
 
 pub mod args;
 mod carry_out;
@@ -36,10 +36,10 @@ impl Recorded for UpdateRecord {
     }
 }
 
-/// Runs `update`; the exit code of the process.
+/// Runs `update`; returns the exit code of the process.
 ///
 /// # Errors
-/// It could not be begun; what it ended with otherwise is in the exit code.
+/// It could not be begun; any other result is in the exit code.
 pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     let host = Host::of(&args);
     ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");

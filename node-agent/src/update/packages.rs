@@ -1,8 +1,8 @@
-//! The files of packages: the new ones, and the old ones that lead back.
+//! The files of packages: the new ones, and the old ones for a rollback.
 //!
-//! The old ones are made again of what is installed, and not taken from apt's cache or the source: neither has to have
-//! them (a package that was installed from a file was never in the cache, and a source may keep its newest only), and
-//! what is made again is what ran here. Guarantees: a set is whole or not there.
+//! The old ones are repacked from what is installed, and not taken from apt's cache or the source: neither must have
+//! them (a package that was installed from a file was never in the cache, and a source may keep its newest only), and a
+//! repacked package is what ran here. Guarantees: a set is whole or not there.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -43,7 +43,7 @@ impl Packages {
         self.directory.join("replaced")
     }
 
-    /// The packages that lead back.
+    /// The packages of the rollback.
     #[must_use]
     pub fn back(&self) -> PathBuf {
         if self.replaced().is_dir() { self.replaced() } else { self.old() }
@@ -55,7 +55,7 @@ impl Packages {
         self.directory.join("new")
     }
 
-    /// Where definitions are looked at.
+    /// Where definitions are unpacked to be read.
     #[must_use]
     pub fn unpacked(&self) -> PathBuf {
         self.directory.join("unpacked")
@@ -78,7 +78,7 @@ impl Packages {
         fs::set_permissions(&self.directory, Permissions::from_mode(0o700)).with_context(what)
     }
 
-    /// Takes these of what was kept as what is installed next.
+    /// Copies these kept packages to where the next installation takes its files from.
     ///
     /// # Errors
     /// One cannot be copied.
@@ -101,7 +101,7 @@ impl Packages {
         there == packages.iter().cloned().collect()
     }
 
-    /// Writes the files to install to the disk: what is written down next relies on them.
+    /// Writes the files to install to the disk: the next record relies on them.
     ///
     /// # Errors
     /// One cannot be written.
@@ -110,7 +110,7 @@ impl Packages {
         to_the_disk(&self.directory)
     }
 
-    /// Makes packages again of what is installed; those that were kept before stay until the update has succeeded.
+    /// Repacks the installed packages; those that were kept before stay until the update has succeeded.
     ///
     /// # Errors
     /// One of them cannot be made.
@@ -126,7 +126,7 @@ impl Packages {
             let what = || format!("cannot keep {name} {version}, which is installed");
             self.empty(&tree)?;
             lay_out(programs, root, name, &tree).await.with_context(what)?;
-            // Of the same content in a second: the owner waits, and it is kept once.
+            // The same content in a second: the owner waits, and there is only one kept set.
             let words = ["--build", "-Zgzip", "-z1", path(&tree)?, path(&next)?];
             programs.answer("dpkg-deb", words).await.with_context(what)?;
         }
@@ -137,11 +137,11 @@ impl Packages {
         to_the_disk(&self.directory)
     }
 
-    /// What was replaced takes the place of what an earlier update kept. Called again after a cut, it ends in the same
-    /// state.
+    /// The replaced packages become the kept ones of an earlier update. Called again after an interruption, it ends in
+    /// the same state.
     ///
     /// # Errors
-    /// They are kept, and not in that place.
+    /// They are kept, and not in that directory.
     pub fn keep_replaced(&self) -> anyhow::Result<()> {
         if self.replaced().is_dir() {
             remove(&self.old())?;
@@ -152,12 +152,12 @@ impl Packages {
 
     /// Removes what only an update under way needs.
     pub fn tidy(&self) {
-        // What stays is removed before the next update.
+        // What remains is removed before the next update.
         let _ = [self.new_ones(), self.unpacked(), self.replaced()].map(|directory| remove(&directory));
     }
 }
 
-/// The package that a file is called after.
+/// The package that a file is named after.
 fn named(file: &Path) -> Option<Package> {
     let (name, rest) = file.file_name()?.to_str()?.split_once('_')?;
     Some(Package { name: name.to_owned(), version: rest.rsplit_once('_')?.0.to_owned() })
@@ -187,7 +187,7 @@ async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) 
     fs::set_permissions(&control, Permissions::from_mode(0o755))?;
     let status = programs.answer("dpkg-query", ["--status", name]).await?;
     fs::write(control.join("control"), dpkg::control_file(&status))?;
-    // dpkg keeps the names of conffiles to itself.
+    // dpkg does not keep the list of conffiles as a file.
     if !conffiles.is_empty() {
         fs::write(control.join("conffiles"), conffiles.join("\n") + "\n")?;
     }

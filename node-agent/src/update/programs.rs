@@ -1,7 +1,7 @@
-//! apt and dpkg, called so that they neither ask nor replace what the owner changed.
+//! apt and dpkg, called so that they neither prompt nor replace what the owner changed.
 //!
-//! Failure: what they said, in words that name the cause and what to do. None of them is ended once it has begun to
-//! install: half an installation is worse than a slow one.
+//! Failure: their message, with the cause and what to do. None of them is ended once it has begun to install: half an
+//! installation is worse than a slow one.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use weaver_diagnostics::weaver_toml::plan::UPDATE_SOURCE;
 use crate::host_root::HostRoot;
 use crate::upgrade::say::say;
 
-/// How long another program may install packages before the way back is given up: unattended-upgrades takes minutes.
+/// How long another program may install packages before the rollback is abandoned: unattended-upgrades takes minutes.
 const LOCKED: Duration = Duration::from_mins(30);
 const POLL: Duration = Duration::from_secs(2);
-/// Of each, as of both: nothing asks, files that the owner changed stay, no package is removed.
+/// Options of every call: no prompts, files that the owner changed stay, no package is removed.
 const APT: [&str; 16] = [
     "-q",
     "-y",
@@ -45,11 +45,10 @@ const APT: [&str; 16] = [
     "-o=APT::Get::AutomaticRemove=false",
 ];
 
-/// The programs of this host.
 #[derive(Debug, Clone)]
 pub struct Programs {
     directory: Option<PathBuf>,
-    /// Whether the card's source is there: then that one alone is asked what is new.
+    /// Whether the card's source is there: then only that one is asked for updates.
     has_own_source: bool,
     addresses: Vec<String>,
 }
@@ -66,7 +65,7 @@ impl Programs {
     /// Has apt read its sources.
     ///
     /// # Errors
-    /// What stands against them, in apt's words and ours.
+    /// What prevents that, in apt's words and ours.
     pub async fn refresh(&self) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         let mut words = vec!["update", "-q", "-o", "APT::Update::Error-Mode=any"];
         if self.has_own_source {
@@ -81,7 +80,7 @@ impl Programs {
     /// # Errors
     /// dpkg does not say.
     pub async fn installed(&self) -> anyhow::Result<Vec<Installed>> {
-        // Fails where one is not there, and says of the others all the same.
+        // Fails where one is not installed, and lists the others all the same.
         let format = format!("--showformat={}", dpkg::FORMAT);
         let output = self.run("dpkg-query", ["--show", &format].into_iter().chain(PACKAGES)).await?;
         ensure!(
@@ -93,7 +92,7 @@ impl Programs {
         Ok(dpkg::installed(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// What apt knows of our packages, and not of others' that are called like ours.
+    /// What apt knows of our packages, without others of the same names.
     ///
     /// # Errors
     /// apt does not say.
@@ -163,7 +162,7 @@ impl Programs {
         Ok(self.judged(&self.unlocked(&words(&how, &["--install"], files)).await?))
     }
 
-    /// Has dpkg do it when no other program uses it any more, or fail.
+    /// Runs dpkg, and again while another program has its lock, for at most `LOCKED`.
     async fn unlocked(&self, words: &[OsString]) -> anyhow::Result<Output> {
         let until = Instant::now() + LOCKED;
         let mut has_said = false;
@@ -215,7 +214,7 @@ impl Programs {
         unpack.args(["--extract", "--no-same-owner", "--directory"]).arg(into).arg(format!("./{directory}"));
         let unpacked = unpack.stdin(files).output().await.context("cannot run tar")?;
         let given = tar.wait().await.context("waiting for dpkg-deb")?;
-        // Of a package that has none of them there is nothing to unpack.
+        // A package without them has nothing to unpack.
         let has_none = String::from_utf8_lossy(&unpacked.stderr).contains("Not found in archive");
         if (given.success() && unpacked.status.success()) || has_none {
             return Ok(());
@@ -223,7 +222,7 @@ impl Programs {
         Err(anyhow!("{} cannot be unpacked", package.display()))
     }
 
-    /// Has apt read the card's source alone. Not where it installs: what files depend on is Debian's.
+    /// Makes apt read only the card's source. Not for an installation: dependencies come from Debian.
     fn own_source(&self) -> Vec<String> {
         let list = format!("-o=Dir::Etc::sourcelist={UPDATE_SOURCE}");
         if self.has_own_source { vec![list, "-o=Dir::Etc::sourceparts=-".to_owned()] } else { Vec::new() }
@@ -253,14 +252,14 @@ impl Programs {
             Command::new(self.directory.as_ref().map_or(program.into(), |dir| dir.join(program)));
         command
             .env("LC_ALL", "C.UTF-8")
-            // glibc before 2.39 prefers it to C.UTF-8, and what they say is read.
+            // glibc before 2.39 prefers it to C.UTF-8, and the output is parsed.
             .env_remove("LANGUAGE")
             .env("DEBIAN_FRONTEND", "noninteractive")
             .env("APT_LISTCHANGES_FRONTEND", "none")
             // It would restart services of others in the middle.
             .env("NEEDRESTART_SUSPEND", "1")
             .stdin(Stdio::null())
-            // Ctrl-C is for who waits, and not for what was asked.
+            // Ctrl-C stops the wait, and not the work.
             .process_group(0);
         command
     }
@@ -284,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// A dpkg whose lock another program has for that many calls.
+    /// A dpkg whose lock is taken by another program for that many calls.
     fn locked_for(calls: u32) -> (tempfile::TempDir, Programs) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("dpkg");
@@ -295,14 +294,14 @@ mod tests {
         );
         let script = dir.path().join("script");
         fs::write(&script, text).unwrap();
-        // By another process: none that is started meanwhile has it open to write.
+        // By another process: otherwise a process that is started meanwhile could have it open for writing.
         let installed = std::process::Command::new("install").arg("-m755").args([&script, &program]).status();
         assert!(installed.unwrap().success());
         let programs = Programs::of(Some(dir.path().to_owned()), &HostRoot::new(dir.path().to_owned()));
         (dir, programs)
     }
 
-    /// The clock is one that is over as soon as nothing else is to be done.
+    /// The clock is one that advances as soon as there is nothing else to do.
     #[tokio::test(start_paused = true)]
     async fn the_way_back_waits_for_half_an_hour() {
         let begun = Instant::now();

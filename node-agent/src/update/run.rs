@@ -1,4 +1,4 @@
-//! One update, from the look for what is new to its proof.
+//! One update, from the check for new versions to its proof.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -34,7 +34,7 @@ pub(super) enum UpdateOutcome {
 }
 
 impl UpdateOutcome {
-    /// The exit code; says what stands against it.
+    /// Prints the reasons against it; returns the exit code.
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Ended(code) => *code,
@@ -46,9 +46,9 @@ impl UpdateOutcome {
 
 /// What fetching the new packages has shown.
 struct Staged {
-    /// What apt installs besides.
+    /// What else apt installs.
     also: Vec<String>,
-    /// Whether there is no way back.
+    /// Whether a rollback is impossible.
     one_way: bool,
 }
 
@@ -110,7 +110,7 @@ impl UpdateRun {
         Ok(UpdateOutcome::Ended(update.forward().await?))
     }
 
-    /// Why nothing is installed, where that was not asked for or cannot be asked.
+    /// Why nothing is installed, where that was not requested or cannot be confirmed.
     fn stays_at_a_look(&self) -> Option<&'static str> {
         if self.args.node.dry_run {
             Some("")
@@ -134,7 +134,7 @@ impl UpdateRun {
         };
         match programs.refresh().await? {
             Ok(()) => facts.known = programs.known().await?,
-            // The way back needs no network: what apt knows from before would lead to what cannot be fetched.
+            // A rollback needs no network: apt's older lists would lead to files that cannot be fetched.
             Err(refusal) if needs_no_source(&facts) => {
                 say(&format!(
                     "Using the packages that the last update kept, since the source cannot be used: {refusal}"
@@ -148,7 +148,7 @@ impl UpdateRun {
         Ok(plan(&facts))
     }
 
-    /// Has someone said yes, by a flag or on the terminal?
+    /// Has the user agreed, by a flag or on the terminal?
     fn agreed(&self) -> anyhow::Result<bool> {
         if self.args.yes {
             return Ok(true);
@@ -164,7 +164,7 @@ impl UpdateRun {
         Ok(is_yes)
     }
 
-    /// Fetches the new packages and looks at them.
+    /// Fetches the new packages and checks them.
     async fn stage(&self, changes: &[PackageChange]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
         let (programs, packages) = (&self.host.programs, &self.packages);
         packages.empty(&packages.new_ones())?;
@@ -199,7 +199,7 @@ impl UpdateRun {
         Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(Staged { also, one_way }), Err))
     }
 
-    /// Keeps the installed packages, and writes down what is about to be done.
+    /// Keeps the installed packages, and records what will be done.
     async fn begin<'a>(
         &'a self,
         journal: &'a Journal<UpdateRecord>,
@@ -221,7 +221,7 @@ impl UpdateRun {
         Ok(PackageUpdate { host: &self.host, journal, packages: &self.packages, record })
     }
 
-    /// Finishes an update that was cut off; the exit code if that was all that can be done now.
+    /// Finishes an update that was interrupted; returns the exit code if that was all that can be done now.
     async fn finish(
         &self,
         journal: &Journal<UpdateRecord>,

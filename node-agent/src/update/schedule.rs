@@ -1,4 +1,4 @@
-//! `update --when`: as the timer makes them. What became of the last one is written down, for the node's report.
+//! `update --when`: updates of the timer. The result of the last one is recorded for the node's report.
 
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
@@ -13,13 +13,13 @@ use crate::timer_record;
 use crate::upgrade::journal;
 use crate::upgrade::say::say;
 
-/// The longest failure that is written down, in characters.
+/// The longest failure that is recorded, in characters.
 const LONGEST: usize = 500;
 
-/// Makes one where it is due; the exit code of the process.
+/// Runs one where it is due; returns the exit code of the process.
 ///
 /// # Errors
-/// It could not be begun, or what became of it cannot be written down.
+/// It could not be begun, or its result cannot be recorded.
 pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
     let path = update.host.state_dir.join(RECORD);
     let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();

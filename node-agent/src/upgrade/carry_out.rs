@@ -1,4 +1,4 @@
-//! The steps of an upgrade, and the way back.
+//! The steps of an upgrade, and of its rollback.
 
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,12 +13,11 @@ use super::node::Node;
 use super::program_files::sha256;
 use super::say::say;
 
-/// An upgrade that is written down.
+/// An upgrade with its record.
 pub struct Upgrade<'a> {
     pub node: &'a Node,
     /// Where it is written down.
     pub journal: &'a Journal,
-    /// What the node is.
     pub role: Role,
     pub record: UpgradeRecord,
 }
@@ -33,7 +32,7 @@ impl Upgrade<'_> {
         self.journal.note(&self.record)
     }
 
-    /// To the new program; back if it is not proven. The exit code.
+    /// Installs the new program, and restores the old one if it is not proven. Returns the exit code.
     ///
     /// # Errors
     /// It could not be begun, and nothing was changed.
@@ -68,7 +67,7 @@ impl Upgrade<'_> {
     async fn back(&mut self, steps: &[UpgradeStep]) -> u8 {
         let from = self.record.from.clone();
         say(&format!("Going back to {}", from.version));
-        // Without it the next run knows less; to go back matters more.
+        // Without it the next run knows less; the rollback matters more.
         if let Err(error) = self.note(UpgradePhase::Back) {
             say(&format!("{error:#}"));
         }
@@ -84,13 +83,13 @@ impl Upgrade<'_> {
         exit_code::WENT_BACK
     }
 
-    /// Does what is left of an upgrade that was cut off; the exit code.
+    /// Completes an upgrade that was interrupted; returns the exit code.
     ///
     /// # Errors
     /// The journal cannot be written.
     pub async fn resume(&mut self, resume: UpgradeResume) -> anyhow::Result<u8> {
         let _stop = Stop::listen()?;
-        // What is to be in place has another name by now.
+        // The program that must be installed has another name by now.
         self.node.program.discard();
         match resume {
             UpgradeResume::Nothing => Ok(exit_code::FINE),
@@ -129,7 +128,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// Has the program with this hash in place, where it is not, and the other as the one before.
+    /// Installs the program with this hash, unless it is installed, and keeps the other as the previous one.
     fn exchange(&self, wanted: &str) -> anyhow::Result<()> {
         let program = &self.node.program;
         if sha256(&program.installed)? != wanted {
@@ -150,7 +149,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// Says that the way back failed, too.
+    /// Reports that the rollback failed, too.
     fn stuck(&self, step: UpgradeStep, error: &anyhow::Error) -> u8 {
         let version = &self.record.from.version;
         let program = &self.node.program;
@@ -176,7 +175,7 @@ impl Upgrade<'_> {
     }
 }
 
-/// Who asks for an end while a program is proven has it go back. A terminal that is closed asks for nothing.
+/// A signal to end during the proof causes a rollback. A closed terminal does not.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! On a node of a test's own: programs are scripts, and systemd says what the one in place would be.
+//! On a node of the test's own: programs are scripts, and systemd reports the state that the installed one would have.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,14 +11,14 @@ use super::*;
 use crate::args::{Args, Command};
 use crate::upgrade::journal;
 
-/// A node that has joined another's cluster: its unit is all there is to prove.
+/// A node that has joined another's cluster: only its unit can be proven.
 struct Scene {
     dir: tempfile::TempDir,
     node: Node,
 }
 
 impl Scene {
-    /// k3s `old` runs, and `new` lies next to it. The unit is active while the program in place is not one of `bad`.
+    /// k3s `old` runs, and `new` is next to it. The unit is active while the installed program is not one of `bad`.
     fn new(bad: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name);
@@ -65,7 +65,7 @@ impl Scene {
         self.with(UpgradePhase::Forward, async |upgrade| upgrade.forward(&FORWARD).await).await
     }
 
-    /// The program in place, the one before, what systemd was asked for, and what is written down.
+    /// The installed program, the previous one, the calls of systemd, and the recorded phase.
     #[track_caller]
     fn is(&self, installed: &str, previous: &str, calls: &str, phase: UpgradePhase) {
         let asked = self.read("calls");
@@ -129,7 +129,7 @@ async fn a_systemd_that_refuses_is_a_reason_to_go_back() {
     scene.is("old", "old", "", UpgradePhase::Back);
 }
 
-/// As if the power had gone: what was written down and what lies there is all that is left.
+/// As after a power cut: only the record and the files are left.
 #[tokio::test]
 async fn what_was_cut_off_is_finished_from_wherever_it_was() {
     type Cut = fn(&Scene);
@@ -209,8 +209,8 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
     }
 }
 
-/// Where `old` runs and `new` is the one before, as `rollback` stages it. The only copy of either was thrown away with
-/// what had been staged, and by a way back from what was not proven.
+/// Where `old` runs and `new` is the previous one, as `rollback` stages it. The only copy of either used to be thrown
+/// away with the staged files, and by a rollback from an unproven program.
 fn kept(bad: &[&str]) -> Scene {
     let scene = Scene::new(bad);
     fs::rename(scene.dir.path().join("k3s.new"), scene.dir.path().join("k3s.previous")).unwrap();
@@ -235,7 +235,7 @@ async fn a_rollback_loses_neither_program_however_it_ends() {
     }
 }
 
-/// `sudo weaver node rollback`, typed again, went back to what the first had left, and threw the other away.
+/// `sudo weaver node rollback`, typed again, used to return to the state before the first, and throw the other away.
 #[tokio::test]
 async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
     for (is_replaced, phase, code, installed, previous, calls, ends) in [

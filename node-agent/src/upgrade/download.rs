@@ -1,7 +1,7 @@
-//! Fetches a file of a release, by the TLS that everything here speaks: the card has no curl.
+//! Fetches a file of a release, with the TLS library of this program: the card has no curl.
 //!
-//! Guarantees: never from `https` on to `http`; a silent server ends it. Failure: one line that names the address. What
-//! arrives is worth nothing before its hash is known.
+//! Guarantees: never from `https` on to `http`; a silent server ends it. Failure: one line that names the address. The
+//! content must not be used before its hash was verified.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const REDIRECTIONS: usize = 5;
 /// Bytes of a file that is read as text.
 const TEXT: usize = 64 * 1024;
 
-/// Gives `take` each part of what is at `address`.
+/// Passes each part of the file at `address` to `take`.
 ///
 /// # Errors
 /// It cannot be fetched whole, or taken.
@@ -70,12 +70,12 @@ async fn open(address: &str) -> anyhow::Result<Response<Body>> {
     bail!("too many redirects")
 }
 
-/// kube's client asks any server: with the system's trust anchors where it is told of no other.
+/// kube's client works with any server: with the system's trust anchors unless it is given others.
 async fn ask(uri: &Uri) -> anyhow::Result<Response<Body>> {
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).context("it is not a complete URL")?;
     let mut config = Config::new(format!("{scheme}://{authority}").parse()?);
     (config.connect_timeout, config.read_timeout) = (Some(CONNECT), Some(SILENCE));
-    // Who waits wants an answer of now.
+    // A user who waits wants an immediate answer.
     config.default_retry = false;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let request = Request::get(path).header(header::USER_AGENT, "weaver-node-agent").body(Body::empty())?;

@@ -1,6 +1,8 @@
-//! What was under way: one upgrade at a time, and a record of the last one; of k3s, and of our own packages.
+//! The record of the work in progress: one upgrade at a time, and a record of the last one; of k3s, and of our own
+//! packages.
 //!
-//! Guarantees: it is on its disk before a program is touched, and tells who finds an upgrade cut off what was meant.
+//! Guarantees: it is on its disk before a program is changed, so that the next run knows what an interrupted upgrade
+//! intended.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
@@ -20,7 +22,7 @@ use weaver_host::durable_file;
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 
-/// How long a lock is waited for.
+/// How long to wait for a lock.
 const STARTING: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -28,10 +30,10 @@ const POLL: Duration = Duration::from_millis(20);
 pub trait Recorded: Serialize + DeserializeOwned {
     const NAME: &str;
     const LOCK: &str;
-    /// What is recorded, in words.
+    /// What is recorded, as text.
     const WHAT: &str;
 
-    /// A warning where it was cut off and no process finishes it now; `place` is where it is written.
+    /// A warning where it was interrupted and no process finishes it now; `place` is the file of the record.
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding>;
 }
 
@@ -45,14 +47,14 @@ impl Recorded for UpgradeRecord {
     }
 }
 
-/// The journal, with no one else at work.
+/// The journal, locked against other upgrades.
 pub struct Journal<R = UpgradeRecord> {
     directory: PathBuf,
     _lock: File,
     of: PhantomData<R>,
 }
 
-/// The last upgrade, for who only looks.
+/// The last upgrade, for readers that take no lock.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -72,7 +74,8 @@ pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
     })
 }
 
-/// A warning where an upgrade was cut off and no one finishes it now; what cannot be read is said by the next upgrade.
+/// A warning where an upgrade was interrupted and is not being finished; what cannot be read is reported by the next
+/// upgrade.
 #[must_use]
 pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
@@ -82,7 +85,7 @@ pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     record.judge(is_held, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
 }
 
-/// Writes a record down.
+/// Writes a record.
 ///
 /// # Errors
 /// It cannot be written.
@@ -101,13 +104,13 @@ pub fn lock<R: Recorded>(directory: &Path) -> anyhow::Result<File> {
     hold(&directory.join(R::LOCK), R::WHAT)
 }
 
-/// Holds a lock; who is refused reads that another `what` is running.
+/// Takes a lock; the error says that another `what` is running.
 ///
 /// # Errors
-/// It is held, or cannot be written.
+/// It is taken, or cannot be written.
 pub fn hold(path: &Path, what: &str) -> anyhow::Result<File> {
     let cannot = || format!("cannot write {}: run this as root", path.display());
-    // Who may read it may lock it, too, and keep an upgrade from beginning.
+    // A user who may read it could lock it, too, and keep an upgrade from beginning.
     let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
     let lock = open.with_context(cannot)?;
     lock.set_permissions(Permissions::from_mode(0o600)).with_context(cannot)?;
@@ -132,7 +135,7 @@ impl<R: Recorded> Journal<R> {
         Ok(Self { directory: directory.to_owned(), _lock: lock::<R>(directory)?, of: PhantomData })
     }
 
-    /// Writes down how far an upgrade has come.
+    /// Records the progress of an upgrade.
     ///
     /// # Errors
     /// It cannot be written.
@@ -207,7 +210,7 @@ mod tests {
         assert!(begun.elapsed() >= STARTING, "it did not wait for a process that is just being started");
         drop(journal);
         drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
-        // No one but its owner may lock it, also where an earlier release has made it.
+        // Only its owner may lock it, also where an earlier release has made it.
         let lock = state.join(UpgradeRecord::LOCK);
         let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(), 0o600);

@@ -37,17 +37,17 @@ use say::refused;
 pub(crate) use say::say;
 use source::K3sSource;
 
-/// Runs `upgrade`; the exit code of the process.
+/// Runs `upgrade`; returns the exit code of the process.
 ///
 /// # Errors
-/// It could not be begun; what it ended with otherwise is in the exit code.
+/// It could not be begun; any other result is in the exit code.
 pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
     let source = K3sSource::of(&args)?;
     let upgrade = UpgradeRun::of(&args.node, source, Request::Upgrade)?;
     UpgradeRun { saves_state: !args.no_backup, ..upgrade }.run().await
 }
 
-/// Runs `rollback`; the exit code of the process.
+/// Runs `rollback`; returns the exit code of the process.
 ///
 /// # Errors
 /// As [`upgrade`].
@@ -61,7 +61,7 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     upgrade.run().await
 }
 
-/// What was asked for.
+/// The options of an upgrade.
 struct UpgradeRun {
     node: Node,
     source: K3sSource,
@@ -79,7 +79,7 @@ impl UpgradeRun {
         let node = Node::of(args)?;
         let state_dir = node.host.root.real(&args.state_dir);
         let state_as_known = args.state_dir.clone();
-        // To go back must not fail because the state cannot be saved.
+        // A rollback must not fail because the state cannot be saved.
         let saves_state = false;
         Ok(Self { node, source, request, state_dir, state_as_known, saves_state, dry_run: args.dry_run })
     }
@@ -131,7 +131,7 @@ impl UpgradeRun {
         Ok(())
     }
 
-    /// Writes down what is about to be done.
+    /// Records what will be done.
     fn begin<'a>(
         &'a self,
         journal: &'a Journal,
@@ -159,7 +159,7 @@ impl UpgradeRun {
         Ok(upgrade)
     }
 
-    /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
+    /// Finishes an upgrade that was interrupted; returns the exit code if that was all that can be done now.
     async fn finish(&self, journal: &Journal, last: UpgradeRecord) -> anyhow::Result<Option<u8>> {
         let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
         if resume == UpgradeResume::Nothing {
@@ -217,7 +217,7 @@ impl UpgradeRun {
     }
 }
 
-/// Says why nothing is done, where that is so; the exit code.
+/// Prints why nothing is done, where that is so; returns the exit code.
 fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
     match plan {
         UpgradePlan::Go(..) => None,
@@ -237,9 +237,9 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the upgrade itself is next.
 fn after_finishing(resume: UpgradeResume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
     match (resume, request) {
-        // Nothing was replaced, so no one has gone back either.
+        // Nothing was replaced, so nothing was rolled back either.
         (UpgradeResume::Nothing | UpgradeResume::Forget | UpgradeResume::LeaveAlone, _) => None,
-        // The one before runs, and is proven: what was kept earlier is older still.
+        // The previous one runs, and is proven: what was kept earlier is older still.
         (UpgradeResume::GoBack | UpgradeResume::ProveOld, Request::RollBack)
             if code == exit_code::WENT_BACK && !was_rollback =>
         {
@@ -320,7 +320,8 @@ mod tests {
         }
     }
 
-    /// A rollback that was cut off before it replaced anything said 0 at the next try, and had not gone back.
+    /// A rollback that was interrupted before it replaced anything exited with 0 at the next try, without having rolled
+    /// back.
     #[test]
     fn what_is_forgotten_is_no_way_back_that_was_gone() {
         for resume in [UpgradeResume::Nothing, UpgradeResume::Forget, UpgradeResume::LeaveAlone] {

@@ -1,4 +1,4 @@
-//! The node whose k3s is replaced: what runs there, whether it does all that it did, and its restart.
+//! The node whose k3s is replaced: its workload, whether all of it works as before, and its restart.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -44,7 +44,7 @@ pub struct Node {
     pub patience: Duration,
     /// How long a proof may take.
     pub wait: Duration,
-    /// How long all must hold.
+    /// How long all conditions must stay true.
     pub settle: Duration,
 }
 
@@ -109,7 +109,6 @@ impl Node {
         Ok(bad.map(|finding| format!("{} {}", finding.code, finding.message)))
     }
 
-    /// How much room there is.
     #[must_use]
     pub fn free_space(&self) -> FreeSpace {
         let (program, data) = (self.program.directory(), self.data_dir());
@@ -146,29 +145,29 @@ impl Node {
         ObservedNode { unit, ready: Some(ready), names, version }
     }
 
-    /// Waits until all that is wanted is so, and stays so.
+    /// Waits until all conditions are true, and stay true.
     ///
     /// # Errors
-    /// What is not, when the time is over.
+    /// Those that are not true when the time is over.
     pub async fn prove(&self, wanted: &WantedNode) -> anyhow::Result<()> {
         let look = async || proof::missing(wanted, &self.look(wanted.role, Duration::ZERO).await);
         holds(self.wait, self.settle, look).await
     }
 
-    /// Stops k3s and starts it; pods run on.
+    /// Stops k3s and starts it; pods keep running.
     ///
     /// # Errors
     /// systemd refuses, or k3s does not end.
     pub async fn restart(&self, role: Role) -> anyhow::Result<()> {
         let stopped = self.systemctl.stop(role.unit()).await;
-        // Whatever became of that: no one is left without k3s because a request was lost.
+        // Whatever became of that: a lost request must not leave the node without k3s.
         if self.systemctl.start(role.unit()).await.is_err() {
             self.systemctl.start(role.unit()).await?;
         }
         Ok(stopped?)
     }
 
-    /// The version of the server that this node has joined, where it tells.
+    /// The version of the server that this node has joined, where it is known.
     pub async fn server_version(&self) -> Option<Version> {
         let version = api_version(&self.kubelet().await?.ok()?).await;
         version.ok()?.parse().ok()
@@ -190,7 +189,7 @@ impl Node {
         self.connect(&self.host.admin_kubeconfig).await
     }
 
-    /// Asks with the kubelet's credential, where there is one.
+    /// Connects with the kubelet's credential, where there is one.
     async fn kubelet(&self) -> Option<Result<Client, String>> {
         let path = self.host.k3s_data_dir().join(KUBELET);
         if self.host.root.real(&path).exists() { Some(self.connect(&path).await) } else { None }
@@ -201,7 +200,7 @@ impl Node {
         cluster::connect(&access).await.map_err(|error| short(&format!("{error:#}")))
     }
 
-    /// What the cluster says that this node runs.
+    /// The kubelet's version in the cluster's record of this node.
     async fn kubelet_version(&self) -> Option<Result<String, String>> {
         let (client, name) = (self.kubelet().await?, self.host.node_name()?);
         let asking = async {

@@ -1,8 +1,7 @@
-//! The program in place, and the two next to it: the new one, and the one before.
+//! The installed program, and the two next to it: the new one, and the previous one.
 //!
-//! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is
-//! the old one or the new one; no two writers, since who writes holds the journal's lock. Failure: names the
-//! file, and leaves what is in place.
+//! Guarantees: there is a whole program installed at every moment; after a power cut it is the old one or the new one;
+//! no two writers, since a writer has the journal's lock. Failure: names the file, and leaves the installed program.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
@@ -17,7 +16,6 @@ use weaver_host::durable_file::if_there;
 /// The files, as they really are.
 #[derive(Debug, Clone)]
 pub struct ProgramFiles {
-    /// The program in place.
     pub installed: PathBuf,
 }
 
@@ -40,7 +38,7 @@ impl ProgramFiles {
         self.next_to("new")
     }
 
-    /// Where the one before is kept.
+    /// Where the previous one is kept.
     #[must_use]
     pub fn previous(&self) -> PathBuf {
         self.next_to("previous")
@@ -51,7 +49,7 @@ impl ProgramFiles {
         self.installed.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The file of the new program, empty; what a killed writer left is not used.
+    /// The file of the new program, empty; the remains of a killed writer are not used.
     ///
     /// # Errors
     /// It cannot be written.
@@ -71,10 +69,10 @@ impl ProgramFiles {
         link(&self.previous(), &self.staged())
     }
 
-    /// Keeps the program in place as the one before.
+    /// Keeps the installed program as the previous one.
     ///
     /// # Errors
-    /// It cannot be done; the one that was kept is still there, or the one in place has taken its name.
+    /// It cannot be done; the one that was kept is still there, or the installed one has taken its name.
     pub fn keep(&self) -> anyhow::Result<()> {
         let next_to = self.next_to("kept");
         link(&self.installed, &next_to)?;
@@ -82,16 +80,16 @@ impl ProgramFiles {
         self.to_the_disk()
     }
 
-    /// Puts the new program in place.
+    /// Installs the new program.
     ///
     /// # Errors
-    /// It cannot be done; what was in place is.
+    /// It cannot be done; the old one stays installed.
     pub fn replace(&self) -> anyhow::Result<()> {
         rename(&self.staged(), &self.installed)?;
         self.to_the_disk()
     }
 
-    /// Puts the program before in place again, which stays the one before, too.
+    /// Installs the previous program again, which stays the previous one, too.
     ///
     /// # Errors
     /// It cannot be done.
@@ -100,7 +98,7 @@ impl ProgramFiles {
         self.replace()
     }
 
-    /// Has the program in place and the one before change their places, in one step: no one else has either.
+    /// Exchanges the installed program and the previous one in one step: there is no other copy of either.
     ///
     /// # Errors
     /// It cannot be done; each is where it was.
@@ -112,9 +110,9 @@ impl ProgramFiles {
         self.to_the_disk()
     }
 
-    /// Removes what was written and is not wanted.
+    /// Removes a staged program that is not wanted.
     pub fn discard(&self) {
-        // What stays is removed before the next is written.
+        // What remains is removed before the next is written.
         let _ = remove(&self.staged());
     }
 
@@ -188,7 +186,6 @@ fn remove(path: &Path) -> anyhow::Result<()> {
     if_there(fs::remove_file(path)).with_context(|| format!("cannot remove {}", path.display()))
 }
 
-/// Gives a file a second name.
 fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
     remove(to)?;
     fs::hard_link(from, to).with_context(|| format!("cannot keep {} as {}", from.display(), to.display()))
@@ -196,7 +193,7 @@ fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::rename(from, to).with_context(|| format!("cannot move {} to {}", from.display(), to.display()))?;
-    // Of two names of one file the kernel leaves both.
+    // A rename between two names of one file leaves both.
     remove(from)
 }
 

@@ -6,12 +6,12 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_host::progress::aside;
 
-/// Anyone who listens may be gone; what is under way is finished all the same.
+/// The reader may be gone; the work is finished all the same.
 pub(crate) fn say(line: &str) {
     let _ = aside(|| writeln!(std::io::stdout(), "{line}"));
 }
 
-/// Says what stands against it; the exit code.
+/// Prints the reasons against it; returns the exit code.
 pub(crate) fn refused(refusals: &[UpgradeRefusal]) -> u8 {
     for refusal in refusals {
         say(&format!("refused: {refusal}"));

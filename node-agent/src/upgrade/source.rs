@@ -1,7 +1,7 @@
 //! Where the new program comes from: a file, a release of the project, or the one that was kept.
 //!
-//! Guarantees: what was judged is what is used, since the copy next to the old program is judged; nothing is
-//! run before its hash is right. Failure: names the file or the address, and what to do.
+//! Guarantees: the checked file is the one used, since the copy next to the old program is checked; nothing is run
+//! before its hash is right. Failure: names the file or the address, and what to do.
 
 use std::env::consts::ARCH;
 use std::fs::{self, File};
@@ -49,7 +49,7 @@ pub enum K3sSource {
 }
 
 impl K3sSource {
-    /// What was asked for; a file that is called like a version is `./v1.36.4+k3s1`.
+    /// The source by the options; a file that is called like a version is `./v1.36.4+k3s1`.
     ///
     /// # Errors
     /// The project has no k3s for this machine.
@@ -90,7 +90,7 @@ impl K3sSource {
                     path.display()
                 );
                 let mut candidate = of_file(&path)?;
-                // It lies there already.
+                // It is there already.
                 candidate.size = None;
                 judge(&path, sha256.as_deref(), &mut candidate).await?;
                 candidate
@@ -98,7 +98,7 @@ impl K3sSource {
         })
     }
 
-    /// Judges a file where it lies, for a dry run. One that may not be run does not tell its version.
+    /// Checks a file without copying it, for a dry run. One that may not be run does not report its version.
     ///
     /// # Errors
     /// It cannot be read.
@@ -112,7 +112,7 @@ impl K3sSource {
         Ok(())
     }
 
-    /// Lays it next to the program in place, and judges it there.
+    /// Writes it next to the installed program, and checks it there.
     ///
     /// # Errors
     /// It cannot be fetched, read or written.
@@ -177,7 +177,7 @@ async fn fetch(
     Ok(wanted)
 }
 
-/// The hash that a file should have: the one that was named, else that of the release's list next to it.
+/// The hash that a file should have: the given one, else that of the release's list next to it.
 fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> {
     if let Some(named) = named {
         return Ok(Some(named.to_owned()));
@@ -194,11 +194,11 @@ fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> 
     Ok(release::hash_in(&text, &[own, program]))
 }
 
-/// What its metadata and its first bytes say.
+/// The facts from its metadata and its first bytes.
 fn of_file(path: &Path) -> anyhow::Result<Candidate> {
     let shown = path.display().to_string();
     let what = format!("there is no readable file {shown}");
-    // Looked at before it is opened: opening a pipe would wait for a writer.
+    // Checked before it is opened: opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).with_context(|| what.clone())?;
     let kind = if metadata.is_file() {
         let mut head = Vec::new();
@@ -212,7 +212,7 @@ fn of_file(path: &Path) -> anyhow::Result<Candidate> {
     Ok(Candidate { shown, kind: Some(kind), hash: Hash::Unknown, asked: None, version: None, size })
 }
 
-/// Its hash; and its version, if nothing speaks against running it.
+/// Its hash; and its version, if it may be run.
 async fn judge(path: &Path, wanted: Option<&str>, candidate: &mut Candidate) -> anyhow::Result<()> {
     let reading = path.to_owned();
     let found =

@@ -13,7 +13,7 @@ use crate::support::{
     tls_server::{Ca, TlsServer, closed_port},
 };
 
-/// Names as k3s would serve them besides the configured ones.
+/// Names as k3s would serve them in addition to the configured ones.
 const SERVED: &[&str] = &["kubernetes", "localhost", "raspik3d", "box.example", "127.0.0.1"];
 
 fn host(ca: &Ca, names: &str) -> Host {
@@ -138,7 +138,7 @@ fn a_server_that_does_not_answer_is_unknown_and_not_waited_for() {
 fn a_server_that_is_slow_is_looked_at_again_and_is_no_failure() {
     let ca = Ca::new();
     let leaf = ca.leaf(SERVED);
-    // A busy Pi: longer than the time of a first look.
+    // A busy Pi: longer than the time-out of a first handshake.
     let server = TlsServer::start_with(move |_| {
         std::thread::sleep(Duration::from_secs(6));
         leaf.clone()
@@ -147,7 +147,7 @@ fn a_server_that_is_slow_is_looked_at_again_and_is_no_failure() {
     assert_eq!(verdict.code, 0);
     verdict.finding("T-00").is("ok").says("box.example");
     verdict.finding("F-14").is("warn").says("answers slowly").remedied_by("wait");
-    // This host tells nothing of its load.
+    // This host has no readers for its load.
     verdict.finding("H-19").is("unknown").says("cannot tell");
     assert!(!verdict.has("T-09"));
 }
@@ -164,7 +164,7 @@ fn a_server_that_stays_silent_is_unknown_and_said_to_be_slow_only_by_the_load() 
         .file("/proc/pressure/cpu", pressure("3.00"))
         .file("/proc/pressure/memory", pressure("0.00"))
         .file("/proc/pressure/io", pressure("88.00"));
-    // The kernel accepts the connection, and no one reads from it.
+    // The kernel accepts the connection, and nothing reads from it.
     let verdict = host.check(listener.local_addr().unwrap(), 1);
     assert_eq!(verdict.code, 0);
     verdict.finding("T-09").is("unknown").says("no answer within 30 s");

@@ -1,4 +1,4 @@
-//! `run --systemd` next to a `/dev/kmsg` that is a pipe: what the kernel says is in the report, counted once, and ends
+//! `run --systemd` next to a `/dev/kmsg` that is a pipe: the kernel's messages are in the report, counted once, and end
 //! nothing.
 
 use std::{
@@ -50,7 +50,7 @@ impl Scene {
         self.host.path("/dev/kmsg")
     }
 
-    /// The kernel's end. It is open for reading too, so that no one is kept waiting.
+    /// The kernel's end. It is open for reading too, so that no open blocks.
     fn kernel(&self) -> File {
         mkfifo(&self.kmsg(), Mode::from_bits_truncate(0o600)).unwrap();
         OpenOptions::new().read(true).write(true).open(self.kmsg()).unwrap()
@@ -77,7 +77,7 @@ impl Scene {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// The findings of a code, once one of them says this.
+    /// The findings of a code, once one of them contains this.
     #[track_caller]
     fn wait_for(&self, agent: &mut Agent, code: &str, says: &str) -> Vec<Value> {
         let since = Instant::now();
@@ -170,7 +170,7 @@ fn a_new_agent_counts_what_the_buffer_still_has() {
 #[test]
 fn a_log_that_cannot_be_read_is_said_once_and_is_no_finding() {
     type Make = fn(&Scene);
-    // The kernel refuses to tell when there is more of a directory or of a file: EPERM, as without CAP_SYSLOG.
+    // The kernel refuses to poll a directory or a regular file: EPERM, as without CAP_SYSLOG.
     let cases: [(&str, Make); 3] = [
         ("/dev/kmsg does not exist", |_| {}),
         ("Operation not permitted", |scene| fs::create_dir(scene.kmsg()).unwrap()),

@@ -1,4 +1,4 @@
-//! `weaver-node-agent` as systemd and a user run it, on hosts that are folders.
+//! `weaver-node-agent` as systemd and a user run it, on hosts that are directories.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 

@@ -1,5 +1,5 @@
-//! `preflight --gate --offline-start` on fixture hosts: k3s is given an address where there is no network, the
-//! owner's is kept, and what was made is taken back.
+//! `preflight --gate --offline-start` on fixture hosts: k3s gets an address where there is no network, the owner's is
+//! kept, and the changes are undone.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
@@ -11,7 +11,7 @@ const WIRED: &str = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\
 const ROUTES: &str = "/proc/net/route";
 const OFFLINE: &str = "/run/weaver/k3s-offline.env";
 
-/// With an `ip` that notes what it is asked for and then does `then`.
+/// With an `ip` that records its arguments and then does `then`.
 fn flags(host: &Host, then: &str, wait: &str) -> [String; 4] {
     let program = host.path("/ip");
     let log = host.path("/ip.log");
@@ -57,7 +57,7 @@ fn a_route_that_comes_late_is_no_start_without_a_network() {
     let mut command = host.agent("preflight");
     command.args(["--gate", "-o", "json", "--clock-wait", "0"]).args(flags);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // It looks for a route again and again; by now it has made its decision, or waits.
+    // It checks for a route again and again; by now it has made its decision, or waits.
     std::thread::sleep(Duration::from_secs(1));
     assert!(child.try_wait().unwrap().is_none() && !host.path("/ip.log").exists(), "it waits");
     let host = host.file(ROUTES, format!("{HEAD}{WIRED}"));

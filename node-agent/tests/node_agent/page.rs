@@ -1,4 +1,4 @@
-//! `page` as its socket starts it: what browsers get, and what clients that are none cannot do.
+//! `page` as its socket starts it: what browsers get, and what other clients cannot do.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -85,7 +85,7 @@ impl Drop for Card {
 
 fn rest(mut stream: TcpStream) -> String {
     let mut all = Vec::new();
-    // One that is cut off ends as well.
+    // An aborted connection ends as well.
     let _ = stream.read_to_end(&mut all);
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -192,7 +192,7 @@ fn nothing_can_be_sent_nothing_else_be_read_and_nothing_is_repeated() {
             !answer.contains("set-cookie") && !answer.contains("access-control"),
             "{method} {path}: {answer}"
         );
-        // What is no HTTP is answered before any of ours looks at it.
+        // A request that is not HTTP is answered before our code sees it.
         if !answer.starts_with("HTTP/1.1 400") {
             for header in [
                 "content-security-policy: default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; ",
@@ -255,7 +255,7 @@ fn no_client_keeps_others_out_or_takes_much_memory() {
 #[test]
 fn it_ends_when_no_one_looks_and_the_next_one_is_answered() {
     let mut card = Card::shown(&["--idle-seconds", "1"]);
-    // A browser that keeps its connection and asks nothing is no one who looks.
+    // A browser that keeps its connection and sends no request does not count as a reader.
     let kept = card.connect("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
     assert_eq!(card.ended(), 0);
     assert!(rest(kept).contains(PAGE));

@@ -1,4 +1,4 @@
-//! `preflight` on fixture hosts: the real binary, its exit codes and its words.
+//! `preflight` on fixture hosts: the real binary, its exit codes and its messages.
 
 use std::fs;
 

@@ -92,7 +92,7 @@ fn the_owners_override_lets_k3s_start_and_is_reported() {
     verdict.finding("N-12").is("warn").says("overridden").seen_at("/boot/firmware/weaver-override:2");
     assert!(!is_blocked(&host));
     assert!(host.read(PAGE).contains("N-12  WARN"));
-    // The plain look says the same.
+    // The check without `--gate` reports the same.
     host.preflight().finding("N-12").is("warn");
 }
 
@@ -123,7 +123,7 @@ fn what_is_not_known_never_blocks() {
 
 #[test]
 fn an_error_of_our_own_never_blocks() {
-    // The block cannot be written: a directory that is not empty lies next to it under its new name.
+    // The block cannot be written: a non-empty directory has the name of its new file.
     let host = Host::debian().small().file("/run/weaver/k3s.blocked.new/x", "").file(BLOCK, "old");
     let output = host.agent("preflight").args(["--gate", "--clock-wait", "0"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -257,7 +257,7 @@ fn a_card_that_cannot_be_written_is_named_in_report_and_banner() {
     }
 }
 
-/// On a file system with no room, as a full card is one.
+/// On a full file system, like a full card.
 #[test]
 fn a_full_card_is_named_and_keeps_what_it_has() {
     let host = Host::debian().small().boot_partition("rw");

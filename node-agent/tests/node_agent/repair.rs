@@ -1,4 +1,4 @@
-//! `repair` on fixture hosts: what it changes, what it leaves, and that it can be taken back.
+//! `repair` on fixture hosts: what it changes, what it leaves, and that it can be undone.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ const LEDGER: &str = "/var/lib/weaver/repairs.json";
 const PLAIN: &str = "root=/dev/mmcblk0p2 rootwait\n";
 const MENDED: &str = "root=/dev/mmcblk0p2 rootwait cgroup_enable=memory\n";
 
-/// Runs `repair` with these flags: exit code and what it said.
+/// Runs `repair` with these flags: exit code and messages.
 fn repair(host: &Host, flags: &[&str]) -> (i32, String) {
     reported(&host.agent("repair").args(flags).output().unwrap())
 }
@@ -98,7 +98,7 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
         let verdict = host.preflight();
         assert_eq!(verdict.code, 11, "{file}");
         verdict.finding("N-04");
-        // Again: there is nothing to change, and still a reboot to make.
+        // Again: there is nothing to change, and a reboot is still needed.
         let (code, said) = repair(&host, &[]);
         assert_eq!(code, 11, "{said}");
         assert!(
@@ -133,7 +133,7 @@ fn the_slot_that_is_staged_is_mended_with_the_one_in_force() {
     let (code, said) = repair(&host, &[]);
     assert_eq!(code, 11, "{said}");
     assert_eq!((host.read(CURRENT), host.read(NEW)), (MENDED.to_owned(), MENDED.to_owned()));
-    // Of no use to anyone, and left alone.
+    // It has no effect, and is not touched.
     assert_eq!(host.read(CMDLINE), PLAIN);
     host.preflight().finding("N-04").seen_at("/boot/firmware/new/cmdline.txt:1:30");
     let (code, said) = repair(&host, &["--undo"]);
@@ -197,7 +197,7 @@ fn the_files_of_another_boot_loader_are_named_with_what_to_type_and_left_alone()
         assert!(said.contains(part), "no {part}: {said}");
     }
     assert_eq!((host.read("/boot/grub/grub.cfg"), host.read(CMDLINE)), (cfg.to_owned(), PLAIN.to_owned()));
-    // What is to be typed does it.
+    // The command of the remedy does it.
     let command =
         said.lines().find(|line| line.contains("sed -i")).unwrap().trim().trim_start_matches("$ sudo ");
     let command = command.replace("/etc/default/grub", host.path("/etc/default/grub").to_str().unwrap());
@@ -313,7 +313,7 @@ fn a_damaged_ledger_stops_a_repair_before_it_begins() {
     assert_eq!(host.read(CMDLINE), PLAIN);
 }
 
-/// Killed at each of its writes, one after the other; then it is done again, and taken back.
+/// Killed at each of its writes, one after the other; then it is done again, and undone.
 #[test]
 fn killed_at_any_write_it_leaves_the_old_file_or_the_new_one() {
     let mut kills = 0;

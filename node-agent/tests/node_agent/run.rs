@@ -53,7 +53,7 @@ impl Agent {
         serde_json::from_slice(&fs::read(self.runtime.join("report.json")).ok()?).ok()
     }
 
-    /// Polls the report until it says so.
+    /// Polls the report until `says` is true.
     #[track_caller]
     fn wait_for(&self, what: &str, says: impl Fn(&Value) -> bool) -> Value {
         let since = Instant::now();
@@ -84,7 +84,7 @@ fn reason(report: &Value) -> &str {
     report["reason"].as_str().unwrap_or_default()
 }
 
-/// An operator that leaves a mark if it is ever started.
+/// An operator that leaves a file if it is ever started.
 fn marking_operator(host: &Host) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = host.path("/operator.sh");

@@ -1,4 +1,4 @@
-//! What the agent says to programs is what docs/schema/ says that it is.
+//! The agent's output for programs follows docs/schema/.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> 
             let members = value.as_object().into_iter().flatten();
             let judged = members.flat_map(|(name, value)| match rule.get(name) {
                 Some(rule) => faults(root, rule, value, &format!("{at}.{name}")),
-                // Nothing is said that the schema does not describe.
+                // Every field must be described in the schema.
                 None => vec![format!("{at}.{name}: not described")],
             });
             judged.collect()

@@ -1,5 +1,5 @@
-//! `run --systemd` with a `systemctl` of our own: what it asks systemd for, what
-//! it leaves alone, and that nothing that systemd does ends it.
+//! `run --systemd` with a `systemctl` of our own: its requests to systemd, what it does not touch, and that no answer
+//! of systemd ends it.
 
 use std::{
     fs,
@@ -54,7 +54,7 @@ impl Scene {
         fs::write(real, content).unwrap();
     }
 
-    /// What a file holds, nothing where it is not there yet.
+    /// The content of a file, empty where it does not exist yet.
     fn shown(&self, path: &str) -> String {
         fs::read_to_string(self.host.path(path)).unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl Agent<'_> {
         report(self.scene).unwrap()
     }
 
-    /// Some whole rounds: each of them asks for the names.
+    /// Some whole rounds: each of them probes the names.
     #[track_caller]
     fn wait_for_rounds(&mut self, rounds: usize) {
         let before = self.scene.server.asked().len();
@@ -196,7 +196,7 @@ fn proven_names_open_the_gate_and_the_operators_unit_is_started_once_by_each_age
     assert_eq!(second.stop(), Some(0));
     assert_eq!(scene.systemctl.starts_of(K3S), 0);
     assert_eq!(scene.systemctl.other_calls(), Vec::<String>::new());
-    // What systemd runs continues, and the report says no other.
+    // The units continue, and the report says so.
     assert!(is_open(&report(&scene).unwrap()));
 }
 

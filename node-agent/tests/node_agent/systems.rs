@@ -1,6 +1,6 @@
-//! The systems that people have: what each looks like, what the agent says of it, and which file `repair` changes.
+//! The systems of users: what each looks like, the agent's findings, and which file `repair` changes.
 //!
-//! The texts are of images as they are downloaded, cut down to what is read.
+//! The texts are of images as they are downloaded, reduced to what is read.
 
 use crate::support::host::{CMDLINE, CONTROLLERS, Host};
 

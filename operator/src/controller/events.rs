@@ -21,7 +21,7 @@ use crate::code;
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;
 
-/// Reason: an object that was no one's copy was made one.
+/// Reason: an object that was not a copy was adopted as one.
 pub const ADOPTED: &str = "Adopted";
 /// Reason: a clean-up had to leave a copy behind.
 pub const COPY_LEFT_BEHIND: &str = "CopyLeftBehind";
@@ -32,7 +32,7 @@ pub const REPLACED: &str = "Replaced";
 /// Reason: a copy of someone who is gone has become ours.
 pub const TAKEN_OVER: &str = "TakenOver";
 
-/// Reasons of all events next to those that [`turned`] tells, which are those of `Ready`.
+/// Reasons of all events except those of [`turned`], which are those of `Ready`.
 pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED, TAKEN_OVER];
 
 /// How many events one tenant may cause in other namespaces, each hour.
@@ -53,7 +53,7 @@ impl Events {
         Self { recorder: Recorder::new(client, reporter), abroad }
     }
 
-    /// May one more be told, in another namespace, of what a resource in the namespace `tenant` caused?
+    /// May one more event be sent to another namespace about what a resource in the namespace `tenant` caused?
     #[must_use]
     pub fn may_notify_others(&self, tenant: &str) -> bool {
         self.abroad.lock().take(tenant, Instant::now())
@@ -62,7 +62,7 @@ impl Events {
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
         match call(self.recorder.publish(event, about)).await {
             Ok(()) => {}
-            // The operator's own right is missing, which no one would ever see otherwise.
+            // The operator's own right is missing, which would not be visible otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
                 warn!(
                     code = code::EVENT_REFUSED, error = %status.message, reason = %event.reason,

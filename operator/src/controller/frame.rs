@@ -1,4 +1,4 @@
-//! One reconcile, from its place in the queue to the status that is written: what is the same for each kind.
+//! One reconcile, from the queue to the written status: what is the same for each kind.
 //!
 //! kube's controller calls [`reconcile`] for a resource that has changed or is due, and [`error_policy`] where that
 //! failed. What differs between kinds is in their [`Reconcile`]. The operator's own identity is used here only for the

@@ -1,9 +1,9 @@
 //! A stored object that cannot be read as what it is.
 //!
 //! An older or a newer definition may have let something pass that our types do not know: a list that is a word,
-//! a policy that there is not yet. Such an object blinds no one, since the watches take it for what it is; and its
-//! owner is told, by field and in the parser's words, which hold no secret because our kinds hold none.
-//! Nothing is ever done on what could be guessed from it.
+//! a policy that there is not yet. Such an object breaks no watch, since the watches accept it as it is; and its owner
+//! gets the field and the parser's message, which has no secret because our kinds have none. Nothing is ever done on
+//! what could be guessed from it.
 
 use std::fmt::Write as _;
 
@@ -85,7 +85,7 @@ fn faults<K: ObjectWithStatus>(object: &Value) -> Vec<String> {
     found
 }
 
-/// What the parser says against an object that holds nothing but `value`, in its place; read as the watch reads it.
+/// The parser's error for an object with nothing but `value`, at its path; read as the watch reads it.
 fn refusal<K: ObjectWithStatus>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
     let mut object = path.iter().rev().fold(value.clone(), |inner, step| match step {
         PathPart::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),

@@ -1,12 +1,12 @@
-//! What someone has paused: nothing is written for it, and nothing is looked at. Pure.
+//! Paused resources: nothing is written for them, and nothing is reconciled. Pure.
 //!
-//! A pause is held in the API, as an annotation whose value is the reason, so that every instance sees it and a restart
-//! changes nothing: on a resource it is for that one, on the operator's own namespace for all of them. Watches,
+//! A pause is stored in the API, as an annotation whose value is the reason, so that every instance sees it and a
+//! restart changes nothing: on a resource it pauses that one, on the operator's own namespace all of them. Watches,
 //! webhook, lease and health continue, and of the resource itself the status is written once, to say so.
 //!
-//! A `ConfigMapSync` that is deleted while it alone is paused goes at once and leaves its copies, as with
+//! A `ConfigMapSync` that is deleted while it alone is paused is released at once and leaves its copies, as with
 //! `spec.suspend`; while all are paused, the deletion waits: an administrator who pauses everything will resume and
-//! wants no copies lost. A `ServiceToken` has no finalizer, and goes with its Secret.
+//! wants no copies lost. A `ServiceToken` has no finalizer, and its Secret is deleted with it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::OPERATOR_NAMESPACE;

@@ -71,7 +71,7 @@ impl<S: ReportedStatus> Reported<S> {
 /// Writes the status of the resource with this metadata by a merge `patch`, and logs what it says of `Ready`.
 ///
 /// # Errors
-/// If it is refused; but not where the resource is gone: no one is left to tell.
+/// If it is refused; but not if the resource is gone: there is no status left to write.
 pub async fn write<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
     meta: &ObjectMeta,

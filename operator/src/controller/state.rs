@@ -26,7 +26,7 @@ pub struct StateEntry<T> {
 }
 
 impl<T> StateEntry<T> {
-    /// Counts a failed reconciliation and tells how many there were in a row.
+    /// Counts a failed reconciliation and returns how many there were in a row.
     pub fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }

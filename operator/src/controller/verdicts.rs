@@ -9,7 +9,7 @@ use weaver_api::validate::SpecFault;
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-/// How many places a message names before it counts the rest.
+/// How many object keys a message names before it counts the rest.
 const NAMED: usize = 10;
 
 /// Does the object say all that is needed, and is all that it says used? An object that was written as v1alpha1

@@ -25,7 +25,7 @@ use crate::code;
 use crate::health::{Health, LoopHeartbeat};
 use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 
-/// Why a leader leads no more.
+/// Why leadership ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Ending {
     #[error("{0} has taken over the lease")]
@@ -77,8 +77,8 @@ enum LeaseAttempt {
 }
 
 impl Leases {
-    /// For this process, and what it knows next to itself. `client` passes no fence; the one of all others is
-    /// opened and closed. `health` is told that someone looks after it.
+    /// For this process; its origin recognises other processes of this machine. `client` passes no fence; the fence of
+    /// all other clients is opened and closed. `health` gets the heartbeat of this loop.
     #[must_use]
     pub fn new(
         client: Client,
@@ -92,10 +92,11 @@ impl Leases {
         Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, origin, timing, fence, health }
     }
 
-    /// Waits until this process leads, and tells by `waits_for` whom it waits for, whenever that changes.
+    /// Waits until this process is the leader, and reports by `waits_for` which holder it waits for, whenever that
+    /// changes.
     ///
     /// # Errors
-    /// If the Lease may not be read or written: time does not cure that.
+    /// If the Lease may not be read or written: retrying does not help.
     pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<HeldLease, CallError> {
         let heartbeat = self.health.heartbeat("keeping the lease", self.timing.expiry);
         let (mut candidate, mut reported, mut announced) = (Candidate::default(), None, None);
@@ -174,8 +175,8 @@ impl Leases {
         }
     }
 
-    /// Takes itself off the list of candidates, where it is on it; and gives the Lease back that it was about
-    /// to take, where that request was done although no one waited for its answer.
+    /// Takes itself off the list of candidates, where it is on it; and releases the Lease that it was about to take, if
+    /// that request was done although its answer was not awaited.
     pub async fn withdraw(&self) {
         let withdrawn = timeout(self.timing.deadline, async {
             let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
@@ -196,7 +197,7 @@ impl Leases {
         }
     }
 
-    /// Who is on the list of a Lease that this process holds, and stays there.
+    /// Candidates that stay on the list of a Lease that this process holds.
     fn staying(&self, lease: Option<&Lease>) -> Vec<Candidacy> {
         let listed = lease.map(Record::of).map(|record| record.candidates).unwrap_or_default();
         staying(&listed, &self.me, |holder| self.origin.is_gone(holder))
@@ -221,7 +222,7 @@ impl Leases {
         record.holder.as_ref() == Some(&self.me.name)
     }
 
-    /// Writes this in the place of exactly what it was made from.
+    /// Replaces exactly the version that this was made from.
     async fn replace(&self, lease: &Lease) -> Result<Lease, CallError> {
         call(self.api.replace(NAME, &PostParams::default(), lease)).await
     }
@@ -237,7 +238,7 @@ impl Leases {
         timeout(self.timing.retry, request).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
     }
 
-    /// Writes the Lease as this process', in the place of `before`.
+    /// Writes the Lease with this process as the holder, replacing `before`.
     async fn write(&self, before: Option<&Lease>, candidates: &[Candidacy]) -> Result<Lease, CallError> {
         let lease = held(before, &self.me, candidates, self.timing.expiry, Timestamp::now());
         match before {
@@ -248,7 +249,7 @@ impl Leases {
 }
 
 impl HeldLease {
-    /// Renews for as long as it can; ends when another process leads, or is to lead.
+    /// Renews for as long as it can; ends when another process is the leader, or should be.
     pub async fn keep(&mut self) -> Ending {
         let mut failed = false;
         loop {
@@ -292,7 +293,7 @@ impl HeldLease {
             None
         } else {
             match leases.renewed(Some(&self.lease)).await {
-                // Someone has changed or deleted it; whose it is now is there.
+                // Someone has changed or deleted it; the next read shows the holder.
                 Err(CallError::Conflict(_) | CallError::NotFound(_)) => None,
                 done => Some(done?),
             }

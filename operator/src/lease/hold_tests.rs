@@ -104,7 +104,7 @@ async fn a_leader_keeps_its_lease_while_each_answer_is_slow_and_gets_over_one_th
         panic!("it leads no more: {ending}");
     };
     let watching = async {
-        // Twice the time of the lease: it was renewed all along, and writes were never held up.
+        // Twice the time of the lease: it was renewed all along, and writes were never blocked.
         assert!(!becomes(&fence, false, EXPIRY * 2).await, "it lost its lease by answers that were slow");
         // Done, and the answer was lost: what is known of the Lease is old.
         server.set(|state| state.next_write = Some(EXPIRY));

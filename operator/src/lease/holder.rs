@@ -1,7 +1,7 @@
 //! Who holds the Lease: a process, named so that another one on the same machine can tell whether it is gone.
 //!
 //! `<host>_<machine>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid
-//! namespace the kernel is asked; one of the same host and machine and another boot went with it. So an
+//! namespace the kernel is asked; one of the same host and machine and an earlier boot is gone. So an
 //! operator that was killed, or lost its power, is followed at once by the one that systemd starts, and a
 //! process that is stopped, or runs elsewhere, is never taken for dead.
 
@@ -23,9 +23,9 @@ pub struct Origin {
     namespace: String,
 }
 
-/// The name of this process, and by what others of this machine are known.
+/// The name of this process, and how others of this machine are recognised.
 ///
-/// Where the kernel's files cannot be read the name is a random one, and no one is known.
+/// If the kernel's files cannot be read the name is a random one, and no other process is recognised.
 #[must_use]
 pub fn this_process() -> (String, Origin) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
@@ -79,7 +79,7 @@ impl Origin {
     pub fn is_gone(&self, holder: &str) -> bool {
         let parts: Vec<&str> = holder.split('_').collect();
         let [host, machine, boot, namespace, pid, start] = parts[..] else { return false };
-        // Who does not know its own boot knows of no one else's.
+        // A process that does not know its own boot cannot compare another's.
         if boot.is_empty() || self.boot.is_empty() {
             return false;
         }
@@ -100,7 +100,7 @@ impl Origin {
 struct ProcessState {
     /// In ticks after the boot.
     start: u64,
-    /// It has ended, and no one has asked how.
+    /// It has ended, and its parent has not waited for it (a zombie).
     is_dead: bool,
 }
 

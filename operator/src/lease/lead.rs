@@ -1,4 +1,5 @@
-//! Why this process may write: it holds the lease, or was told that no one else does.
+//! Why this process may write: it holds the lease, or is configured to run without
+//! one.
 
 use tracing::warn;
 use weaver_client::call::CallError;
@@ -14,7 +15,7 @@ pub enum Lead {
 }
 
 impl Lead {
-    /// Waits for the right; `waits_for` is told who has it meanwhile.
+    /// Waits for leadership; `waits_for` gets the current holder.
     ///
     /// # Errors
     /// If the lease may not be read or written.

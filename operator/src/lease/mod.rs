@@ -7,7 +7,7 @@
 //! Guarantees: a process writes only within 55 s after it *sent* a renewal that succeeded, by a clock that counts
 //! suspension; others take over once they have seen no change for 60 s by theirs. No clock of another machine, and no
 //! timestamp, is ever compared. What a stopped process had sent before is made harmless by preconditions; only a
-//! status has none, and is right again with the next reconciliation of who leads.
+//! status has none, and is right again with the leader's next reconciliation.
 
 pub mod fence;
 pub mod hold;

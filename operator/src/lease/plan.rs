@@ -16,7 +16,7 @@ pub struct Timing {
     pub retry: Duration,
     /// A leader that could not renew writes nothing any more after so long.
     pub fence: Duration,
-    /// Longest time for one write: begun at the last moment, no one waits for it any more when others take over.
+    /// Longest time for one write: one that began at the last moment is given up when others take over.
     pub deadline: Duration,
     /// So often a candidate says that it is still there.
     pub announce: Duration,
@@ -44,7 +44,7 @@ pub fn went_back(known: &Record, found: &Record) -> bool {
     known.version.zip(found.version).is_some_and(|(known, found)| found < known)
 }
 
-/// Longest list of candidates: of those that were killed on other machines no one knows that they are gone.
+/// Longest list of candidates: those that were killed on other machines cannot be recognised as gone.
 const LISTED: usize = 16;
 
 /// What a candidate does.
@@ -64,9 +64,9 @@ pub enum TakeoverReason {
     Released,
     /// Its holder was a process of this machine that is gone.
     Gone,
-    /// No one has renewed it for its whole time.
+    /// It was not renewed for its whole duration.
     Expired,
-    /// It is held already: the answer to an attempt was lost.
+    /// This process has it already: the answer to an attempt was lost.
     Mine,
 }
 
@@ -93,8 +93,8 @@ pub fn outranking<'a>(
     higher.filter(|other| !is_gone(&other.holder)).max_by_key(|other| other.priority)
 }
 
-/// Who stays on the list when `me` renews the Lease: not `me`, no one who is gone, and no one who had its turn
-/// and did not take it. One that is there after all puts itself on it again.
+/// Candidates that stay on the list when `me` renews the Lease: not `me`, none that is gone, and none that had its turn
+/// and did not take it. One that is still alive adds itself again.
 #[must_use]
 pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool) -> Vec<Candidacy> {
     let stays = |other: &&Candidacy| {

@@ -13,14 +13,14 @@ use weaver_api::validate::ValidAccount;
 use weaver_client::merge_patch::difference;
 use weaver_copies::metadata::Metadata;
 
-/// What is to be done with the accounts of one resource.
+/// What to do with the accounts of one resource.
 #[derive(Debug, Default, PartialEq)]
 pub struct AccountPlan {
     /// To be made, with this metadata.
     pub make: Vec<ObjectMeta>,
     /// To be changed, by these merge patches, which have the observed state as their precondition.
     pub mark: Vec<(String, Value)>,
-    /// Those that are there and stay, with their uid; those that are to be changed among them.
+    /// Those that exist and stay, with their uid, including those to change.
     pub ready: BTreeMap<String, String>,
     /// Those that are being deleted: they are made again once they are gone.
     pub going: BTreeSet<String>,

@@ -75,7 +75,7 @@ pub struct Done {
     pub keys: Vec<RequestedToken>,
     /// Those that were minted and written.
     pub minted: Vec<(String, MintReason)>,
-    /// What the Secret holds now.
+    /// Current content of the Secret.
     pub known: Option<KnownSecret>,
     /// When something is due next.
     pub next: Option<Timestamp>,
@@ -83,7 +83,7 @@ pub struct Done {
     pub sent: bool,
 }
 
-/// A token that is to be written.
+/// A token to write.
 struct Minted {
     token: SecretString,
     claims: Claims,
@@ -95,7 +95,7 @@ type Minting = BTreeMap<String, Result<Minted, MintError>>;
 enum Round {
     /// Nothing was to be written, and this is there.
     Kept(Option<KnownSecret>),
-    /// It was written, and holds this now.
+    /// It was written, with this content.
     Written(Option<KnownSecret>),
     /// It was another than the one that was judged: look again.
     Again,
@@ -145,7 +145,7 @@ impl Job<'_> {
         Some(Done { sent, ..self.failed(SecretWrite::Failed(text), last.as_ref()) })
     }
 
-    /// What is known of exactly the state that the watch shows, if nothing is to be done about it.
+    /// What is known of exactly the state that the watch shows, if there is nothing to do about it.
     fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<Done> {
         let (meta, known) = shown.zip(known)?;
         let work = self.plan(Some(&known.seen)).ok()?;
@@ -240,7 +240,7 @@ impl Job<'_> {
         }))
     }
 
-    /// Mints what is to be minted, and was not yet for this very Secret.
+    /// Mints what is due, and was not minted yet for this very Secret.
     async fn mint(&self, work: &SecretWork, uid: &str, minting: &mut Minting) {
         let is_bound = |minted: &Minted| minted.claims.secret.as_ref().is_some_and(|bound| bound.uid == uid);
         let wanted: BTreeSet<&String> = work.to_mint().collect();
@@ -353,7 +353,7 @@ impl Job<'_> {
     /// There is no plan: what was `seen` stays.
     fn failed(&self, end: SecretWrite, seen: Option<&SeenSecret>) -> Done {
         let now = self.clock.now();
-        // With a Secret that is on its way out its tokens go, anyone who holds it.
+        // The tokens of a Secret that is being deleted are lost, even if it is not ours.
         let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());

@@ -163,7 +163,7 @@ impl Accounts<'_> {
         )
     }
 
-    /// Removes those that are not wanted any more, but for those that are `held`.
+    /// Removes those that are not wanted any more, except those that are `held`.
     pub async fn remove(&self, surplus: &[ObjectMeta], held: &BTreeSet<&str>) -> Removed {
         let is_held = |meta: &&ObjectMeta| meta.name.as_deref().is_some_and(|name| held.contains(name));
         let (kept, surplus): (Vec<_>, Vec<_>) = surplus.iter().partition(is_held);

@@ -7,7 +7,7 @@
 //! Thin: [`fill`] (mints and writes), [`generate`] (makes and removes accounts), [`work`] (one resource),
 //! [`reconcile`] (what this kind brings to the frame of each).
 //!
-//! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it.
+//! The Secret is read and written as the tenant's own account, and is deleted with its resource, which owns it.
 //! Tokens are minted by the operator, for accounts whose owner has agreed by a label; those of accounts that
 //! the resource itself makes, as the tenant's own account, as which they are made too. All are bound to the
 //! Secret: deleting it revokes them.

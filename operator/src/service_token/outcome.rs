@@ -30,7 +30,7 @@ pub struct TokenWork {
     pub minted: Vec<(String, MintReason)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
     pub missing: Result<BTreeSet<Right>, String>,
-    /// The same of accounts that are to be made.
+    /// The same for accounts to generate.
     pub missing_of_accounts: Result<BTreeSet<AccountRight>, String>,
     /// What became of the accounts that are made, where there are or were such.
     pub generated: Option<Generated>,
@@ -54,7 +54,7 @@ pub struct Generated {
 /// How the reconciliation of the Secret ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SecretWrite {
-    /// It holds what it can.
+    /// It has all tokens that could be minted.
     Written,
     /// It is not written, because of what it is.
     Refused(SecretRefusal),
@@ -74,7 +74,7 @@ pub struct RequestedToken {
     pub account: Account,
     /// Whether the account is one of the resource's own making.
     pub is_generated: bool,
-    /// The valid one that the Secret holds.
+    /// The valid one in the Secret.
     pub present: Option<Claims>,
     /// Why it is not there, or is not renewed.
     pub trouble: Option<Trouble>,

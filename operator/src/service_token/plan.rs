@@ -1,5 +1,5 @@
-//! What is to be done for one `ServiceToken`: which tokens are minted, which stay to the byte, which leave the Secret.
-//! Pure, and without a secret: of what is in the Secret it knows the claims.
+//! What to do for one `ServiceToken`: which tokens are minted, which stay to the byte, which are removed from the
+//! Secret. Pure, and without a secret: of what is in the Secret it knows the claims.
 //!
 //! A token is judged by its claims, by the uid of its account and by that of the Secret that it is bound to; the clock
 //! is that of the API server, which issues and judges them. What cannot be known just now changes nothing.
@@ -43,7 +43,7 @@ pub struct SeenSecret {
     pub is_immutable: bool,
     /// It is on its way out, and nothing can be bound to it any more.
     pub is_terminating: bool,
-    /// What stands under each key.
+    /// The value of each key.
     pub keys: BTreeMap<String, Result<Claims, NotAToken>>,
 }
 
@@ -81,7 +81,7 @@ pub struct TokenFacts<'a> {
     pub now: Timestamp,
 }
 
-/// What is to be done.
+/// What to do with the Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SecretPlan {
     /// Nothing, for this reason.
@@ -107,13 +107,13 @@ pub struct SecretWork {
     pub tokens: Vec<(String, TokenVerdict)>,
     /// Keys that leave the Secret.
     pub removed: BTreeSet<String>,
-    /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at
-    /// again: it is told of no change of an account.
+    /// When something is due next by the clock. What is minted, refused or not known the caller must check again: no
+    /// watch reports changes of an account.
     pub next: Option<Timestamp>,
 }
 
 impl SecretWork {
-    /// Keys whose token is to be minted.
+    /// Keys whose token must be minted.
     pub fn to_mint(&self) -> impl Iterator<Item = &String> {
         self.tokens.iter().filter(|(_, verdict)| matches!(verdict, TokenVerdict::Mint(_))).map(|(key, _)| key)
     }

@@ -85,7 +85,7 @@ impl Reconcile for ServiceToken {
     }
 }
 
-/// Tokens were minted though none was due: anyone who holds the old ones may want to know.
+/// Tokens were minted though none was due: clients that use the old ones may want to know.
 fn minted_again(work: &TokenWork) -> Option<kube::runtime::events::Event> {
     let of_note = work.minted.iter().filter(|(_, why)| *why != MintReason::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();

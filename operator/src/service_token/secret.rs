@@ -1,8 +1,8 @@
 //! What the Secret of a `ServiceToken` looks like. Pure.
 //!
 //! Its data is wholly ours, key by key: one that is not minted now keeps its value to the byte. Its metadata is shared
-//! with other people ([`Metadata`]). It is owned by its resource and goes with it; by that, or by an annotation that
-//! says the same, it is known again.
+//! with other people ([`Metadata`]). It is owned by its resource and deleted with it; it is recognised by that owner
+//! reference, or by an annotation that says the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use super::plan::SeenSecret;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 
-/// The Secret as it is to be, but for its tokens.
+/// The desired Secret, except for its tokens.
 pub struct Desired {
     pub owner: Owner,
     pub object_key: ObjectKey,
@@ -102,7 +102,7 @@ impl Desired {
         Object { type_: found.type_.clone(), immutable: found.immutable, ..object }
     }
 
-    /// With our reference in the place of one to a resource of the same name that is gone.
+    /// With our owner reference replacing one to a resource of the same name that is gone.
     fn with(&self, mut meta: ObjectMeta, data: BTreeMap<String, String>) -> Object {
         let owners = meta.owner_references.get_or_insert_default();
         owners.retain(|owner| !is_reference_to(owner, &self.owner.name));

@@ -1,7 +1,7 @@
 //! Whether the tokens of a spec fit into one Secret, before one is minted. Pure.
 //!
 //! A token of the same API server is as long as the writer's own, but for its names, its audiences and the
-//! Secret that it is bound to. A Secret holds 1 MiB; what this cannot foresee, the API server refuses.
+//! Secret that it is bound to. A Secret may have 1 MiB; what this cannot foresee, the API server refuses.
 
 use weaver_api::validate::{SpecFault, ValidServiceToken, ValidToken};
 use weaver_tenant::TenantClient;

@@ -16,7 +16,7 @@ const PER_SECOND: f64 = 0.1;
 pub struct TokenState {
     /// The watch on its Secret.
     pub watch: Option<Interest>,
-    /// What its Secret was seen to hold.
+    /// Last seen content of its Secret.
     pub known: Option<KnownSecret>,
     pub common: Common<ServiceTokenStatus>,
 }

@@ -1,7 +1,7 @@
 //! A reconciliation as the whole status of its resource. Pure.
 //!
 //! The fold looks at nothing but the reconciliation, the object's generation and the conditions that were there
-//! before, so an unchanged world gives an unchanged status and no write. Of a token it tells when it was
+//! before, so an unchanged world gives an unchanged status and no write. Of a token it reports when it was
 //! issued, when it expires and for which account, and nothing by which it could be used.
 
 use std::collections::BTreeSet;
@@ -194,7 +194,7 @@ impl controller::outcome::Work for TokenWork {
         self.due()
     }
 
-    /// Of accounts no watch tells: whether one was deleted, made again, or its owner has agreed.
+    /// No watch covers accounts: whether one was deleted, created again, or its owner has agreed.
     fn resync(&self, options: &RunOptions) -> Duration {
         self.due().map_or(options.retry, |due| due.min(options.retry))
     }
@@ -289,7 +289,7 @@ impl TokenWork {
         let foreign: BTreeSet<&str> =
             self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
         let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);
-        // Those that are to be removed are no longer generated.
+        // Those to remove are no longer generated.
         let names: BTreeSet<&String> =
             generated.chain(missing.iter().filter_map(|right| right.name.as_ref())).collect();
         let names: Vec<String> =

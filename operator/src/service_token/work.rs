@@ -159,7 +159,7 @@ fn became(owner: &Owner, made: &Made, surplus: &Removed, before: Option<&Generat
     }
 }
 
-/// The accounts whose tokens the Secret holds: each leaves it before the account goes.
+/// The accounts whose tokens are in the Secret: each token is removed before its account.
 fn held(known: Option<&KnownSecret>) -> BTreeSet<&str> {
     let claims = known.into_iter().flat_map(|known| known.seen.keys.values().flatten());
     claims.map(|claims| claims.account.name.as_str()).collect()

@@ -1,4 +1,4 @@
-//! Which accounts are to be asked whether a namespace that changed concerns them ([`super::reactions`]).
+//! Which accounts to check for rights in a namespace that changed ([`super::reactions`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -76,7 +76,7 @@ impl AccessChecks {
             .extend(failed.resources);
     }
 
-    /// Tenants of whom something is to be asked.
+    /// Tenants with a pending check.
     pub(super) fn tenants(&self) -> Vec<String> {
         self.due.lock().keys().cloned().collect()
     }

@@ -2,16 +2,16 @@
 //!
 //! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
 //! be removed is. A refusal (403) is the same whether a right is missing or the whole namespace: it is final after
-//! [`REFUSAL_STANDS`], in both cases, so that the time a deletion takes tells nothing of a namespace. What may be
-//! mended (a missing account, an object that cannot be understood, a policy that refuses the removal) is waited
+//! [`REFUSAL_STANDS`], in both cases, so that the time a deletion takes reveals nothing about a namespace. What may be
+//! fixed (a missing account, an object that cannot be understood, a policy that refuses the removal) is waited
 //! for longer, and a failing API server for as long as it takes; where the resource's own namespace is being
 //! deleted it is released after one pass.
 //!
 //! What stays behind is reported where it is known: where this process wrote it, or the tenant's identity saw our
-//! marks. A place that the spec only names, and where the tenant is refused, holds nothing as far as is known.
-//! What stays keeps its marks, by which it can be found later.
+//! ownership labels. An object key that the spec only names, and where the tenant is refused, counts as empty. What
+//! stays keeps its ownership labels, by which it can be found later.
 //!
-//! A resource that only the upstream operator's finalizer holds never had a copy of ours: it waits for nothing.
+//! A resource with only the upstream operator's finalizer never had a copy of ours: it waits for nothing.
 //! Upstream's copies stay, and are named.
 
 use std::borrow::Cow;
@@ -65,7 +65,7 @@ enum CleanupResult {
     Clean(BTreeSet<ObjectKey>),
     /// Nothing was looked at, because this part of the resource wants the copies to stay.
     NotWanted(&'static str),
-    /// The tenant may not look, or remove, at these places.
+    /// The tenant may not read or delete these objects.
     Refused(String),
     /// Someone can mend it: the account, the object itself, a policy. Why something may be left.
     Hindered(String),
@@ -191,7 +191,7 @@ fn name_upstreams(sync: &ResourceRef, object_keys: &BTreeSet<ObjectKey>) {
 /// What a verdict depends on besides the pass.
 #[derive(Clone, Copy, Debug)]
 struct Circumstances {
-    /// Our finalizer holds the resource, so there may be copies of ours.
+    /// The resource has our finalizer, so there may be copies of ours.
     taken: bool,
     /// The resource's own namespace is being deleted.
     namespace_goes: bool,
@@ -233,8 +233,8 @@ fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> CleanupVerdict
     let Circumstances { taken, namespace_goes, waited } = circumstances;
     match pass {
         CleanupResult::Clean(_) | CleanupResult::NotWanted(_) => CleanupVerdict::Release,
-        // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
-        // the namespace. And what we never held has no copies to wait for.
+        // In a Terminating namespace the account and its rights vanish in any order; waiting would only block the
+        // namespace. And a resource without our finalizer has no copies to wait for.
         CleanupResult::Refused(left) | CleanupResult::Hindered(left) | CleanupResult::Failed(left)
             if namespace_goes || !taken =>
         {
@@ -253,7 +253,7 @@ fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> CleanupVerdict
 }
 
 /// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`.
-/// Not where it wants none: what is there may be a copy that an earlier resource of the same name was told to
+/// Not where it wants none: what is there may be a copy that an earlier resource of the same name should
 /// leave.
 fn named_copies(
     kind: ObjectKind,
@@ -333,7 +333,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     let named = named_copies(kind, &spec, &selected);
     let source = SpecSource::of(kind, &spec.source.unwrap_or_default());
     let known = std::mem::take(&mut state.stale_copies);
-    // A copy that lost its label is found by its place and known by its annotation.
+    // A copy that lost its label is found by its object key and recognised by its annotation.
     let object_keys = known.keys().cloned().chain(named).collect();
     let mut upstream = BTreeSet::new();
     for (key, removal) in
@@ -355,8 +355,8 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     left.pass(upstream)
 }
 
-/// Names of the sources that are selected now, which name copies. Of those that are gone the search tells, where the
-/// account may list.
+/// Names of the sources that are selected now, which name copies. Copies of sources that are gone are found by the
+/// search, if the account may list.
 async fn selected_names(tenant: &TenantClient, spec: &ValidSync, left: &mut Left) -> BTreeSet<String> {
     let listed = sources::list(tenant, spec).await.bounded(spec, spec.targets.len());
     if let Some(why) = listed.unlisted

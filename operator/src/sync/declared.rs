@@ -67,7 +67,7 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// In the form in which it is carried out, where the API server serves its kind as `kind`.
+    /// In the form that the operator executes, where the API server serves its kind as `kind`.
     #[must_use]
     pub fn of(self, kind: ObjectKind) -> ValidSync {
         ValidSync { source_kind: kind, ..self.spec }

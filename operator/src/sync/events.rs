@@ -34,8 +34,8 @@ pub async fn tell_of<K: Declares>(
     }
 }
 
-/// Tells those who answer for the namespaces of these copies that they stay, though their resource goes: in each
-/// copy's own namespace, and no more than its marks say. `keys` are only those that were seen.
+/// Reports, by an event in each copy's own namespace, that these copies stay although their resource is deleted; no
+/// more than their ownership labels say. `keys` are only those that were seen.
 pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, keys: &BTreeSet<ObjectKey>) {
     for key in keys.iter().take_while(|_| events.may_notify_others(&sync.namespace)) {
         let about = ObjectReference {

@@ -30,10 +30,10 @@ const REPLACE: &str = "spec.immutablePolicy: Replace deletes such a copy and mak
 /// How often one reconciliation judges a target that keeps changing under its hands.
 pub(super) const ROUNDS: usize = 4;
 
-/// How far a reconciliation goes.
+/// Whether a reconciliation writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
-    /// It looks: the resource is not held by our finalizer yet.
+    /// Read only: the resource does not have our finalizer yet.
     Look,
     /// It has the API server judge each write, and store none (`spec.dryRun`).
     Try,
@@ -52,9 +52,9 @@ pub enum CopyChange {
 /// How a target ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
-    /// It holds the copy, after this change if one was needed.
+    /// It has the copy, after this change if one was needed.
     Synced(Verified, Option<CopyChange>),
-    /// It would be written, but the resource is not held by our finalizer yet.
+    /// It would be written, but the resource does not have our finalizer yet.
     WithoutFinalizer,
     /// It would be written so; the API server had nothing against it.
     Planned(CopyChange),
@@ -79,14 +79,14 @@ pub enum TargetState {
 }
 
 impl TargetState {
-    /// Does it hold the copy?
+    /// Does it have the copy?
     #[must_use]
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced(..))
     }
 
-    /// Will an event tell when something else is to be done? The namespace's appearance is announced, and so is
-    /// its consent; for one that goes there is no cure, and one that is not served is so until a restart.
+    /// Will a watch event report when there is something else to do? A namespace's creation and its consent are
+    /// watched; one that is being deleted has no remedy, and one that is not served stays so until a restart.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match self {
@@ -105,8 +105,8 @@ impl TargetState {
         }
     }
 
-    /// Is there nothing that could still be taken over from the upstream operator? It holds our copy, or cannot
-    /// hold one of upstream's, or holds what is not ours to take.
+    /// Is there nothing that could still be taken over from the upstream operator? It has our copy, or cannot have one
+    /// of upstream's, or has an object that is not ours to take.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         match self {
@@ -117,7 +117,7 @@ impl TargetState {
         }
     }
 
-    /// Is it left alone for a while before it is tried again? When another's copy goes, a watch tells.
+    /// Is it left alone for a while before it is tried again? When another's copy is deleted, a watch reports it.
     #[must_use]
     pub fn backs_off(&self) -> bool {
         match self {
@@ -128,7 +128,7 @@ impl TargetState {
     }
 }
 
-/// Carries out `step` on the target in `namespace`, and what follows from it, as far as `mode` goes.
+/// Executes `step` on the target in `namespace`, and what follows from it, as far as `mode` allows.
 pub async fn target(
     tenant: &TenantClient,
     desired: &Desired,
@@ -201,7 +201,7 @@ async fn inspect(
     })
 }
 
-/// Objects of any kind that are held whole at once, in all reconciliations: in memory one takes many times its JSON.
+/// Limit on whole objects of any kind in memory at once, in all reconciliations: one takes many times its JSON.
 static WHOLE: Semaphore = Semaphore::const_new(32);
 
 /// Waits until an object of `kind` may be read whole. ConfigMaps and Secrets are not much larger than their JSON.

@@ -65,7 +65,7 @@ impl FakeServer {
         };
     }
 
-    /// A webhook of someone else cannot be reached for objects of this namespace.
+    /// Another program's webhook is unreachable for objects of this namespace.
     pub fn breaks(&self, namespace: &str) {
         self.lock().broken.insert(namespace.into());
     }
@@ -161,7 +161,7 @@ impl FakeServer {
     }
 }
 
-/// Is it asked by POST, or told, although nothing of anyone's is written?
+/// Is it a POST that writes nothing of a tenant's: a question or a report?
 fn is_question(path: &str) -> bool {
     path.contains("/events")
         || ["/token", "/selfsubjectaccessreviews", "/selfsubjectrulesreviews"]
@@ -242,7 +242,7 @@ impl Inner {
             Method::POST if self.broken.iter().any(|namespace| path.contains(&format!("/{namespace}/"))) => {
                 self.version += 1;
                 let port = 40_000 + self.version;
-                // As the API server says it: each time in other words.
+                // As the API server does: with a different message each time.
                 Err((
                     500,
                     format!("failed calling webhook: read tcp 10.0.0.1:{port}: connection reset").leak(),

@@ -26,18 +26,18 @@ use weaver_tenant::TenantClient;
 /// Writes in flight at once, per reconciliation.
 pub(super) const CONCURRENCY: usize = 16;
 
-/// What is to be done at every target.
+/// What to do at every target.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     pub tenant: &'a TenantClient,
     /// Name of the source.
     pub source: &'a str,
     pub source_namespace: &'a str,
-    /// What each is to hold.
+    /// The copy that each should have.
     pub copy: &'a Desired,
     /// What may become ours.
     pub takes: Takes<'a>,
-    /// How far it goes.
+    /// Whether it writes.
     pub mode: Mode,
 }
 
@@ -118,7 +118,7 @@ fn remember(state: &mut SyncState, key: ObjectKey, outcome: &TargetState) {
         TargetState::Synced(verified, _) => drop(state.verified.insert(key, verified.clone())),
         // Not ours, or not there: there is nothing of ours to remember or to remove.
         TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&key)),
-        // Its own watch told that it went, as it does where a whole namespace is deleted.
+        // Its own watch reported the deletion, as it does where a whole namespace is deleted.
         TargetState::Forbidden(_) | TargetState::NamespaceTerminating
             if state.watches.see(&key) == SeenCopy::Nothing =>
         {
@@ -152,9 +152,8 @@ async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> Ta
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
-/// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. That it is
-/// there, or is named in an annotation, is told to those whom it grants a right; all others get the API
-/// server's own answer.
+/// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. Only accounts with a
+/// right there learn that it exists, or is named in an annotation; all others get the API server's own answer.
 async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating};
     match target(job, namespace, CopyStep::Inspect, Mode::Look).await {

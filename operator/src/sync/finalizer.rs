@@ -1,7 +1,6 @@
-//! The finalizers of a sync: ours, by which we hold it, and the upstream operator's, which an upgrade
-//! leaves behind.
+//! The finalizers of a sync: ours, and the upstream operator's, which an upgrade leaves behind.
 //!
-//! They are written as the operator, by a merge patch that carries the resourceVersion of the state that was
+//! They are written as the operator, by a merge patch with the resourceVersion of the state that was
 //! judged: a list is replaced whole, and someone else may have changed it since. Others' finalizers stay.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,8 +29,8 @@ pub async fn set<K: Declares>(
     write(api, meta, &json!({"metadata": metadata(meta, change)})).await
 }
 
-/// Notes the source of a resource that upstream has left behind, before anything is taken over: its marks count
-/// only while the source is that one. `false` where there is nothing to note.
+/// Notes the source of a resource that upstream has left behind, before anything is taken over: its ownership labels
+/// count only while the source is that one. `false` where there is nothing to note.
 ///
 /// # Errors
 /// As [`set`].
@@ -52,7 +51,7 @@ pub async fn pin_upstreams_source<K: Declares>(api: &Api<Guarded<K>>, sync: &K) 
 ///
 /// Where a list is a word, the API server cannot evaluate the rules on it, and then refuses every write of the
 /// object, also one that changes nothing but finalizers. So that the deletion does not hang forever, what it
-/// refuses goes with the finalizers: no one can make use of that spec any more.
+/// refuses is removed with the finalizers: that spec is of no use any more.
 ///
 /// # Errors
 /// As [`set`].
@@ -85,7 +84,7 @@ async fn write<K: Declares>(
 ) -> Result<(), CallError> {
     let name = meta.name.as_deref().unwrap_or_default();
     match call(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await {
-        // Not there any more: so it is deleted, and nothing holds it.
+        // Not there any more: so it is deleted, without any finalizer.
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
         Err(error) => Err(error),
     }

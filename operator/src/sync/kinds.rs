@@ -1,6 +1,6 @@
 //! Which kinds the API server serves, asked as the tenant that wants one copied.
 //!
-//! Every account may ask for it, and an answer holds nothing of any object: what one tenant was answered is used for
+//! Every account may ask for it, and an answer has no content of any object: what one tenant was answered is used for
 //! all, for [`LASTS`]. A kind that is not found is asked for again by each reconcile, so one whose definition is made
 //! later is found without a restart; where a source is not found, [`Kinds::find_again`] asks for its kind again.
 //! Bounded: [`MOST`] answers are kept.

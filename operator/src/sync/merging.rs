@@ -1,4 +1,5 @@
-//! Several sources as one copy, as the tenant: all of them are read, and made into what every target is to hold.
+//! Several sources as one copy, as the tenant: all of them are read, and made into the copy that every target should
+//! have.
 //!
 //! A copy is never made of a part of the sources because another part could not be read.
 
@@ -21,7 +22,7 @@ pub struct Merged {
     /// Each source, without copies of its own.
     pub sources: BTreeMap<String, SourceWork>,
     pub versions: Versions,
-    /// What is to be copied.
+    /// The copy to write.
     ///
     /// # Errors
     /// Why there is nothing to copy.

@@ -1,6 +1,6 @@
 //! What is done for one `ConfigMapSync`, or one resource of another kind that asks for copies ([`declared`]).
 //!
-//! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
+//! What a copy contains and what to do with a target is decided in [`weaver_copies`].
 //!
 //! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation),
 //! [`verdicts`] and [`source_verdicts`] (its work as conditions), [`needed`] (rights), [`status`] (as a whole

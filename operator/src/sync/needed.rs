@@ -12,8 +12,8 @@ use crate::watch::{WatchKey, is_on_sources};
 use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::{EXPLAINED, Right, for_sources, for_target};
 
-/// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in
-/// which it has no right shows by nothing whether it is there.
+/// Does the tenant know of what `key` would watch, so that the status may say that there is no watch? Nothing may show
+/// whether a namespace exists in which the tenant has no right.
 pub fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>, merged: Option<&SourceWork>) -> bool {
     let holds = |namespace: &String| {
         let mut copies = copied(sources, merged).filter_map(|source| source.targets.get(namespace));
@@ -26,8 +26,8 @@ pub fn tells(key: &WatchKey, sources: &BTreeMap<String, SourceWork>, merged: Opt
     }
 }
 
-/// The rights to ask about: where something was refused, all that is needed there; and how many places with a
-/// refusal are not asked about, because they are too many.
+/// The rights to ask about: where something was refused, all that is needed there; and how many namespaces with a
+/// refusal are left out, because they are too many.
 pub fn needed_rights(
     spec: &ValidSync,
     (sources, merged): (&BTreeMap<String, SourceWork>, Option<&SourceWork>),

@@ -39,7 +39,7 @@ pub struct SyncWork {
     pub rights: Rights,
     /// What the watches do not show.
     pub watched: WatchGaps,
-    /// There are copies, and our finalizer does not hold the resource.
+    /// There are copies, and the resource does not have our finalizer.
     pub unheld: bool,
 }
 
@@ -70,7 +70,7 @@ pub enum Unlisted {
     Failed(String),
 }
 
-/// The namespaces that are to hold a copy.
+/// The namespaces that should have a copy.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
@@ -104,9 +104,9 @@ pub struct Rights {
 /// What the watches do not show.
 #[derive(Debug, Default)]
 pub struct WatchGaps {
-    /// Of the source, or of a copy, none tells at present.
+    /// The source, or a copy, is not watched at present.
     pub blind: bool,
-    /// How many places are not watched because the tenant's watches are as many, or keep as much, as they may.
+    /// How many watches are missing because the tenant's watches are at their limit of number or memory.
     pub beyond: usize,
 }
 
@@ -151,7 +151,7 @@ impl SourceState {
 }
 
 impl SyncOutcome {
-    /// Is there something to write that had to wait until the resource is held by our finalizer?
+    /// Is there something to write that had to wait until the resource has our finalizer?
     #[must_use]
     pub fn wants_finalizer(&self) -> bool {
         let unclaimed = |target: &TargetState| *target == TargetState::WithoutFinalizer;
@@ -208,11 +208,11 @@ impl SyncWork {
     pub(super) fn period(&self, options: &RunOptions) -> Duration {
         let mut period = options.resync.unwrap_or(self.spec.resync);
         if self.selection.hidden {
-            // No one tells when the account may know of a selected namespace at last.
+            // No watch reports when the account gets a right in a selected namespace.
             period = period.min(options.watch);
         }
         if self.targets().any(|target| *target == TargetState::NamespaceTerminating) {
-            // Its Roles go before it does, and then its end is no matter of the account's any more.
+            // Its Roles are deleted before it, and then the account can no longer see its end.
             period = period.min(options.retry);
         }
         if self.watched.blind {

@@ -1,5 +1,5 @@
-//! A list in pages, and object by object where a page is too long: anyone who may write there decides how many objects
-//! there are, and how large, and keeps no one from seeing the others.
+//! A list in pages, and object by object where a page is too long: users with write access there decide how many
+//! objects there are, and how large, and must not hide the others.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! Which resources are reconciled when a namespace changes.
 //!
 //! A tenant sees when its resource is reconciled. If every change of a namespace caused that, a tenant could
-//! name a namespace, or select it by a label, and learn that it exists, changes or goes, although its account
+//! name a namespace, or select it by a label, and learn that it exists, changes or is deleted, although its account
 //! has no right there. So the account is asked first, by a review: only if it has a right in the namespace is
 //! the resource reconciled and its backoff reset. Otherwise nothing happens that would not happen without the
 //! namespace, and a right that is granted later is found by the next retry, as before.

@@ -221,7 +221,7 @@ async fn a_dry_run_of_a_change_tells_it_and_leaves_every_copy() {
         sync["spec"]["dryRun"] = true.into();
         sync["spec"]["targets"]["namespaces"] = json!(["foo"]);
     });
-    // Told more than once, it stays the same.
+    // Reported more than once, it stays the same.
     for expected in [vec![format!("PATCH {SYNC}/status")], vec![]] {
         assert_eq!(world.settle().await, expected);
         let plan = "0 of 1 targets hold the copy; foo: would be updated; \

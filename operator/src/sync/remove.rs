@@ -45,7 +45,7 @@ impl Kept {
     }
 }
 
-/// What became of the object at the place of a stale copy.
+/// What became of the object at the key of a stale copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
     /// It was a copy of ours, and is gone; or would be, where it was only tried. One that was adopted is there
@@ -53,11 +53,11 @@ pub enum Removal {
     Removed,
     /// There was none of ours.
     Nothing,
-    /// The upstream operator made it for this resource. It stays: on those marks nothing is deleted.
+    /// The upstream operator made it for this resource. It stays: nothing is deleted because of those ownership labels.
     UpstreamStays,
 }
 
-/// Removes what stands at a place if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
+/// Removes the object at a key if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
 /// that only in [`Mode::Write`].
 ///
 /// # Errors
@@ -105,7 +105,7 @@ pub async fn remove(
     Err(Kept { why: Hindrance::Failed(text), marked })
 }
 
-/// Takes our marks off exactly the state `seen`; its content stays as it is.
+/// Removes our ownership labels and annotations from exactly the state `seen`; its content stays as it is.
 async fn release(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
     let name = seen.name.as_deref().unwrap_or_default();
     let Some(mut object) = lookup(api.get(name)).await? else { return Ok(()) };

@@ -159,7 +159,7 @@ async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_stat
             for mode in [None, Some("suspend"), Some("dryRun")] {
                 let nothing = seen([Hidden::Absent; 3], source, selection, mode, false).await;
                 for shift in 0..ALL.len() {
-                    // Each is at each of the three places.
+                    // Each is at each of the three positions.
                     let hidden = [0, 1, 2].map(|place| ALL[(shift + place * 2) % ALL.len()]);
                     for live in [false, true].into_iter().filter(|live| !live || mode.is_none()) {
                         let there = seen(hidden, source, selection, mode, live).await;
@@ -179,7 +179,7 @@ async fn what_an_account_lacks_is_reported_for_each_named_namespace_or_of_none()
     assert!(seen[0].contains("if the namespace does not exist, the refusal is the same"), "{}", seen[0]);
 }
 
-/// Once it held a copy there; then the namespace went, with the rights in it, or was labelled otherwise.
+/// Once it had a copy there; then the namespace was deleted, with the rights in it, or was labelled otherwise.
 #[tokio::test(start_paused = true)]
 async fn of_a_copy_where_the_account_may_not_look_any_more_no_selection_tells_anything() {
     let [_, by_label, by_pattern] = selections();

@@ -1,4 +1,4 @@
-//! The sources of one resource, as its tenant sees them: which there are, and what their copies are to be.
+//! The sources of one resource, as its tenant sees them: which there are, and what their copies should be.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

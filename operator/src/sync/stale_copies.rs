@@ -106,7 +106,7 @@ async fn object_keys(
 
 /// Does the object itself prove that no stale copy can exist? So it is while our finalizer, which comes
 /// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
-/// copies are to be: whatever was written since was written there.
+/// copies belong: whatever was written since was written there.
 #[must_use]
 pub fn are_none<K: Declares>(sync: &K) -> bool {
     let (meta, status, spec) = (sync.meta(), sync.status(), sync.asked());
@@ -125,7 +125,7 @@ pub fn are_none<K: Declares>(sync: &K) -> bool {
     is_new || settled
 }
 
-/// Looks, once per account and where there may be some, for copies of an earlier life; tells why it failed.
+/// Searches, once per account and where there may be some, for copies of an earlier process; returns why it failed.
 pub async fn search<K: Declares>(
     context: &Context<K>,
     state: &mut SyncState,
@@ -146,7 +146,7 @@ pub async fn search<K: Declares>(
     None
 }
 
-/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it. Ends in
+/// Removes the objects at these keys that are copies of `owner`, and reports what became of each. Ends in
 /// the middle when everything is paused.
 pub async fn remove<K: Declares>(
     context: &Context<K>,
@@ -228,8 +228,8 @@ pub async fn sweep<K: Declares>(
 }
 
 /// Would the tenant learn from it that a namespace is gone, or not labelled as before, of which it may know nothing?
-/// Where a selector or a pattern that matches decides and the account may not look, it is not told whether a copy is
-/// wanted there.
+/// Where a selector or a pattern that matches decides and the account may not look, the status does not say whether a
+/// copy is wanted there.
 fn is_secret(spec: &ValidSync, namespace: &str, kept: &Kept) -> bool {
     let refused = matches!(kept.why, Hindrance::Forbidden(_)) && !kept.marked;
     let is_selected = spec.selector.is_some() || spec.matches(namespace);

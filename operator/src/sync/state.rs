@@ -13,13 +13,13 @@ use crate::controller::rate_limit::RateLimit;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Verified;
 
-/// Whether stale copies of an earlier life have been looked for.
+/// Whether stale copies of an earlier process have been searched for.
 #[derive(Debug, Default, PartialEq)]
 pub enum Search {
     /// Not yet, and the resource itself may show that there are none.
     #[default]
     Open,
-    /// They are to be, whatever it shows.
+    /// The search is due, whatever the resource shows.
     Due,
     /// They have been, as the account with this uid.
     Done(String),

@@ -63,7 +63,7 @@ pub fn status(
 #[must_use]
 pub fn patch(status: &ConfigMapSyncStatus) -> Value {
     let ConfigMapSyncStatus { observed_generation, conditions, counts, sources, targets, truncated } = status;
-    // A merge goes into an object: what is not to be there any more is to be named.
+    // A merge goes into an object: fields to remove must be named.
     let counts = counts.map(|counts| {
         let mut written = json!(counts);
         written["sources"] = json!(counts.sources);

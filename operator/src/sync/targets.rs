@@ -23,7 +23,7 @@ pub enum Reaction {
     ReconcileIfAllowed(Account, ObjectKind),
 }
 
-/// What this change of a namespace causes for `sync`: the namespace may be to hold a copy, or be the resource's own.
+/// What this change of a namespace causes for `sync`: the namespace may be a target, or the resource's own.
 #[must_use]
 pub fn reaction<K: Declares>(sync: &K, kinds: &Kinds, change: NamespaceChange<'_>) -> Reaction {
     let own = sync.meta().namespace.clone().unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn reaction<K: Declares>(sync: &K, kinds: &Kinds, change: NamespaceChange<'_
     let spec = sync.asked();
     let source = spec.as_ref().and_then(|spec| spec.source.as_ref()?.namespace.as_deref());
     let offers_otherwise = source == Some(change.name) && offer(change.before) != offer(change.now);
-    // Most changes concern no one; a list of a thousand names is not judged for each.
+    // Most changes concern no resource; a list of a thousand names is not judged for each.
     let targets = spec.as_ref().and_then(|spec| spec.targets.as_ref());
     let may_concern = |targets: &Targets| {
         targets.has_selection() || targets.namespaces.iter().any(|name| name == change.name)
@@ -137,7 +137,7 @@ mod tests {
             let change = NamespaceChange { name, before, now };
             let mut sync = sync(targets);
             assert_eq!(reaction(&sync, &Kinds::default(), change), expected, "{targets} {change:?}");
-            // Suspended, it is told of its own namespace alone.
+            // Suspended, it reacts to its own namespace alone.
             sync.spec.spec.as_mut().unwrap().suspend = true;
             let expected = if expected == Reconcile { Reconcile } else { Nothing };
             assert_eq!(reaction(&sync, &Kinds::default(), change), expected, "{targets} {change:?}");

@@ -11,7 +11,8 @@ use weaver_api::ownership::{
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};
 
-/// Marks as the upstream operator writes them, on copies and sources alike.
+/// Ownership labels and annotations as the upstream operator writes them, on copies and sources
+/// alike.
 fn upstreams() -> Value {
     json!({
         "annotations": {UPSTREAM_NAME_ANNOTATION: "sync", UPSTREAM_NAMESPACE_ANNOTATION: "team-a"},

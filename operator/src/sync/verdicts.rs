@@ -1,7 +1,7 @@
 //! A reconcile as conditions, where there was work. Pure.
 //!
 //! The fold looks at nothing but that, so two equal outcomes give equal conditions and the second writes no
-//! status. Messages are for people: they name places and remedies, and hold nothing of any object's content.
+//! status. Messages are for people: they name objects and remedies, and have nothing of any object's content.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -169,7 +169,7 @@ impl SyncWork {
         message
     }
 
-    /// What stands in the way: of copies, of sources, of stale copies, of the search for namespaces.
+    /// What fails: with copies, sources, stale copies, the search for namespaces.
     fn troubles(&self) -> Vec<String> {
         let of_copies = self.copies().filter_map(|(source, namespace, state)| {
             let text = self.trouble(state)?;
@@ -195,7 +195,7 @@ impl SyncWork {
         troubles
     }
 
-    /// Why a target does not hold the copy, where that is a fault.
+    /// Why a target does not have the copy, if that is a fault.
     fn trouble<'a>(&self, state: &'a TargetState) -> Option<Cow<'a, str>> {
         Some(match state {
             TargetState::Synced(..)
@@ -261,7 +261,7 @@ fn at_limit(account: &Account, unwatched: usize) -> String {
     )
 }
 
-/// What is said of an object that stands where a copy is to be.
+/// The message about an object at the key where a copy should be.
 pub(super) fn untouched(spec: &ValidSync, namespace: &str, name: &str, foreign: &Foreign) -> String {
     format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace, name))
 }

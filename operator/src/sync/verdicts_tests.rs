@@ -55,7 +55,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
     assert!(message.ends_with("set conflictPolicy: Adopt to take it over"), "{message}");
     assert_eq!(verdict(&reconciled, READY).1, "Conflict");
-    // A copy of another resource is adopted by no one.
+    // A copy of another resource is never adopted.
     let other = TargetState::Conflict(Foreign::Other {
         holder: "ConfigMapSync team-b/other".into(),
         uid: "u2".into(),
@@ -186,7 +186,7 @@ fn where_no_source_is_selected_or_too_many_or_they_may_not_be_listed_it_is_said(
         assert_eq!((verdict(&reconciled, READY).1, reconciled.wants_retry()), (reason, retries));
         assert!(!reconciled.ends_upgrade());
     }
-    // One that may not be read stands for all.
+    // One that may not be read counts for all.
     let unread = selected(&[
         ("a", SourceState::Found, &[("foo", synced())]),
         ("b", SourceState::Forbidden("may not get".into()), &[]),

@@ -42,7 +42,7 @@ pub struct Joined {
     pub refused: Vec<WatchKey>,
     /// Not watched: the tenant has as many watches, or keeps as much, as one may.
     pub beyond: Vec<WatchKey>,
-    /// Of something no watch tells at present, be it refused or not.
+    /// Something is not watched at present, be it refused or not.
     pub blind: bool,
 }
 
@@ -85,7 +85,7 @@ impl Watches {
             let wanted: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
-                // Whether it is there or not: of one that is refused the status tells, so it must not depend on what
+                // Whether it is there or not: the status reports a refused one, so it must not depend on what
                 // only the operator knows.
                 let served = targets.iter().filter(|target| namespaces.serves(target));
                 served.cloned().map(Some).collect()

@@ -41,8 +41,8 @@ use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::rights::Right;
 use weaver_copies::sources::Wanted;
 
-/// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
-/// changed in the middle: what is left of the work is not worth doing any more.
+/// Works on `sync` once; read-only, unless it has our finalizer. `None`, if the source or the spec changed in the
+/// middle: what is left of the work is not worth doing any more.
 pub async fn work<K: Declares>(
     context: &Context<K>,
     entry: &StateEntry<SyncState>,

@@ -47,7 +47,7 @@ pub struct World {
     /// What the watch on resources has seen.
     seen: Mutex<Writer<Guarded>>,
     context: Arc<Context>,
-    /// Which resources are to be reconciled.
+    /// Which resources to reconcile.
     triggers: Triggers,
 }
 
@@ -132,7 +132,7 @@ impl World {
                 }
             });
             follow.await;
-            // It never ends; with a clock that stands still, this is until nothing is left to do.
+            // It never ends; with a paused clock, this is until nothing is left to do.
             let checks = reactions::run(&self.context);
             assert!(timeout(Duration::from_mins(10), checks).await.is_err());
             reconciled |= due.next().now_or_never().is_some();
@@ -146,7 +146,7 @@ impl World {
         self.context.states.entry(&sync.uid().unwrap_or_default(), &ResourceRef::of(&sync)).forgiven()
     }
 
-    /// Someone writes a `ConfigMap` that holds `value`.
+    /// Someone writes a `ConfigMap` with `value`.
     pub fn put(&self, namespace: &str, name: &str, value: &str, metadata: &Value) {
         let data = json!({"a": value});
         let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});

@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt as _};
 /// Objects by name; those of a part are of one namespace, or namespaces themselves.
 type PartObjects<K> = BTreeMap<String, K>;
 
-/// The events of all `parts`. One that fails before it has shown anything holds up the first list, unless `is_final`.
+/// The events of all `parts`. One that fails before it has shown anything delays the first list, unless `is_final`.
 pub fn merged<K, S>(
     parts: Vec<S>,
     is_final: fn(&Error) -> bool,

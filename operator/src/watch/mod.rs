@@ -1,7 +1,7 @@
 //! What wakes the controller, besides the resources themselves.
 //!
 //! Metadata-only watches on sources and copies, opened *as the tenant*, shared by all resources that use the
-//! same account, and closed when the last of them goes; and one watch on namespaces with the operator's own
+//! same account, and closed when the last of them is gone; and one watch on namespaces with the operator's own
 //! identity, which is never shown to a tenant.
 
 mod held;

@@ -1,8 +1,8 @@
 //! Which namespaces exist, what they are labelled with and which are going: the operator's own watch, metadata only.
 //!
 //! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a
-//! right there, are reconciled), it tells which namespaces a selector selects, where a watch is worth
-//! opening, where stale copies are looked for, and whether a deleted resource goes with its namespace. What
+//! right there, are reconciled), it says which namespaces a selector selects, where a watch is worth
+//! opening, where stale copies are looked for, and whether a resource is deleted with its namespace. What
 //! it knows reaches no status by itself: a tenant learns of a namespace only from answers to its own
 //! requests.
 
@@ -65,13 +65,13 @@ impl Namespaces {
         Self { scope, known: Mutex::default(), synced: watch::Sender::new(false) }
     }
 
-    /// May it hold copies, as far as this operator is concerned?
+    /// May it have copies, as far as this operator is concerned?
     #[must_use]
     pub fn serves(&self, name: &str) -> bool {
         self.scope.serves(name)
     }
 
-    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished;
+    /// Follows `events` until they end; `changed` gets each namespace that appeared, changed or vanished;
     /// those of the first list before [`Namespaces::is_synced`].
     pub async fn follow<S>(&self, events: S, changed: impl Fn(NamespaceChange<'_>))
     where

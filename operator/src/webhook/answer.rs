@@ -1,12 +1,12 @@
 //! One request, one answer: `POST /convert` and `GET /healthz`.
 //!
 //! Every request is answered, also one that is too large, not JSON, of an unknown kind or too slow: with a
-//! `Status` of Kubernetes, which the API server shows to anyone who asked it. No log line repeats what a request
-//! holds, and a refusal no more than its kind and path.
+//! `Status` of Kubernetes, which the API server shows to anyone who asked it. No log line repeats the content of a
+//! request, and a refusal no more than its kind and path.
 //!
 //! Memory has a bound: all bodies together have [`MEMORY`], whole or not ([`super::arrival`]), and of the whole ones
-//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also where no one waits for that
-//! work any more.
+//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also if the client no longer waits
+//! for it.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ async fn convert(shared: WebhookState, request: Request) -> Result<Response, Con
         error!(code = code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
         ConversionRefusal::Failed
     })??;
-    // As the API server does, and as others could: it decides who goes last, and nothing else.
+    // As the API server does, and as others could: it decides who is evicted last, and nothing else.
     if let Some(caller) = head.extensions.get::<Caller>() {
         caller.mark_known();
     }
@@ -109,7 +109,7 @@ fn announced(headers: &HeaderMap) -> Result<(), ConversionRefusal> {
     Ok(())
 }
 
-/// A review that holds a request.
+/// A review with a request.
 fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
     /// First, since what another kind has in its fields would only confuse.
     #[derive(Deserialize)]
@@ -130,7 +130,7 @@ fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
     if review.request.is_none() { Err(ConversionRefusal::NoRequest) } else { Ok(review) }
 }
 
-/// The parser's own words may hold a piece of the request.
+/// The parser's own message may contain a piece of the request.
 fn malformed(error: &serde_json::Error) -> ConversionRefusal {
     use serde_json::error::Category;
     let what = match error.classify() {

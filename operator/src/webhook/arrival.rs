@@ -1,7 +1,7 @@
 //! Bodies as they arrive, and the memory that they have together.
 //!
-//! A body takes memory as it grows, and a converter only when it is whole: who sends slowly keeps no one from being
-//! converted. Where the memory is short, the body that has been arriving longest is given up, if it has had its time
+//! A body takes memory as it grows, and a converter only when it is whole: a slow sender does not delay the conversion
+//! of others. Where the memory is short, the body that has been arriving longest is given up, if it has had its time
 //! ([`PATIENT`]); a client that is not slow has sent all in less.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::refusal::{ARRIVAL, ConversionRefusal, LARGEST, PATIENCE, PATIENT, QUEUE};
 
-/// Between two looks at who holds the memory.
+/// Poll interval of the memory in use.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The memory of all bodies that arrive, wait or are converted.

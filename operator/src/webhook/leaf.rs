@@ -1,7 +1,7 @@
 //! The certificate that the webhook shows: read when it is there, and again whenever it is replaced.
 //!
 //! Connections that are open keep the one they began with; new ones get the new one. A file that cannot be used
-//! changes nothing: what was good continues serving. Each change is logged once, and never what a file holds.
+//! changes nothing: what was good continues serving. Each change is logged once, and never the content of a file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -74,7 +74,7 @@ impl CertificateFile {
         Self { path, seen: None }
     }
 
-    /// Keeps `slot` filled with what the file holds; calls `ready` when it is filled for the first time. Never
+    /// Keeps `slot` filled with the content of the file; calls `ready` when it is filled for the first time. Never
     /// ends.
     pub async fn follow(mut self, slot: &Slot, ready: impl FnOnce()) {
         let mut ready = Some(ready);

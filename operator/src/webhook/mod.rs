@@ -1,8 +1,8 @@
 //! `weaver-operator webhook`: converts our objects between their versions, for the API server.
 //!
-//! A process of its own that holds no credential, asks no one and waits for no one: a gate that is shut, an
-//! operator that stands still or a lost lease never stop conversion, without which the API server can neither
-//! list nor write objects at the other version. What it needs is one file, which the installer writes.
+//! A process of its own that has no credential, calls no server and waits for none: a closed fence, a stopped operator
+//! or a lost lease never stop conversion, without which the API server can neither list nor write objects at the other
+//! version. What it needs is one file, which the installer writes.
 //!
 //! - [`answer`] has the two paths and says why a request is refused.
 //! - [`leaf`] has the certificate, read again when it is replaced.
@@ -91,7 +91,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     };
     info!(code = code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
 
-    // Without a certificate every handshake fails at once, which tells a client more than silence would.
+    // Without a certificate every handshake fails at once, which is clearer to a client than silence.
     let slot = Arc::new(Slot::default());
     let tls = serve::tls(slot.clone())?;
     let stop = CancellationToken::new();

@@ -48,7 +48,7 @@ pub enum ConversionRefusal {
         /// `kind` as it was given, or empty.
         kind: String,
     },
-    /// A review that holds an answer, or nothing.
+    /// A review with a response, or with nothing.
     #[error("the ConversionReview has no request")]
     NoRequest,
     /// All memory or all converters are taken, and stay so.

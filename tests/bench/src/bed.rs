@@ -137,7 +137,7 @@ impl Bed {
         at_once(made).await
     }
 
-    /// `count` `ConfigMap`s of 16 KiB that are no one's concern.
+    /// `count` `ConfigMap`s of 16 KiB that no sync uses.
     pub async fn ballast(&self, count: usize) {
         let (namespace, value) = (self.world.namespace("ballast").await, "x".repeat(16 * 1_024));
         let made = (0..count).map(|number| {

@@ -1,4 +1,4 @@
-//! How long until a change is where it is to be, and what it costs on the way.
+//! How long until a change is at its targets, and what it costs.
 
 use std::collections::BTreeMap;
 

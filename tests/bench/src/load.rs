@@ -122,7 +122,7 @@ fn written(before: &Metrics, after: &Metrics) -> f64 {
     count(copies) + of(&between(before, after), &["patch"])
 }
 
-/// Someone edits a `ConfigMap` that is no one's source.
+/// Someone edits a `ConfigMap` that is no sync's source.
 pub async fn unrelated(bed: &Bed, operator: &Operator, edits: usize) -> Result<Figure> {
     let namespace = &bed.pool[0];
     bed.world.config_map(namespace, "unrelated", &[("a", "first")]).await;

@@ -14,7 +14,7 @@ use weaver_tests::metrics::Metrics;
 use crate::figures::count;
 use crate::processor;
 
-/// No request for so long: the work is done. A reconciliation that waits for its pace asks sooner.
+/// No request for so long: the work is done. A reconciliation that waits for its rate limit sends one sooner.
 const QUIET: Duration = Duration::from_secs(1);
 /// Longest wait for anything.
 pub const PATIENCE: Duration = Duration::from_mins(3);
@@ -53,7 +53,7 @@ impl Operator {
         Metrics::scrape(&self.log).await
     }
 
-    /// Waits until `done`, and tells when.
+    /// Waits until `done`, and returns when.
     pub async fn until(&self, what: &str, done: impl Fn(&Metrics) -> bool) -> Result<Instant> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -145,7 +145,7 @@ pub fn calls(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     requests
 }
 
-/// What was asked between two looks, by method, watches apart.
+/// Requests between two readings, by method, watches counted separately.
 pub fn between(before: &Metrics, after: &Metrics) -> BTreeMap<String, u64> {
     let before = before.requests();
     let mut calls = calls(after.requests());

@@ -27,8 +27,8 @@ pub fn written(pid: u32) -> Result<f64> {
     Ok(bytes.context("no write_bytes")?.trim().parse()?)
 }
 
-/// The most memory in MiB that a program took until it ended: asked by a process that has no other children, of which
-/// the kernel tells the largest.
+/// The most memory in MiB that a program took until it ended: measured by a process that has no other children, of
+/// which the kernel reports the largest.
 pub fn peak_of(command: &[OsString]) -> Result<f64> {
     let own = std::env::current_exe().context("this program")?;
     let output = Command::new(own).arg("--peak-of").args(command).output().context("starting it")?;

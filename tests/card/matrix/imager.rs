@@ -1,6 +1,6 @@
 //! A card that Raspberry Pi Imager prepared, with a user, a password, a key and a hidden Wi-Fi: what
 //! cloud-init, netplan and `wpa_supplicant` make of it. No radio is emulated; the kernel's own simulation of
-//! one is in, and no one is there to be joined.
+//! one is used, and there is no network to join.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ fn the_wifi_is_configured(run: &impl Fn(&str) -> String) {
     }
 }
 
-/// The kernel's simulation of a radio, in place of the Pi's.
+/// The kernel's simulation of a radio, instead of the Pi's.
 fn a_radio_is_taken_into_service(run: &impl Fn(&str) -> String) {
     run("sudo -n modprobe mac80211_hwsim radios=1");
     until("wlan0", || Ok(Ok(run("test -d /sys/class/net/wlan0 && echo there || echo none") == "there")));
@@ -197,7 +197,7 @@ fn the_radio_is_there_at_the_next_start(run: &impl Fn(&str) -> String) {
     }
 }
 
-/// netplan's generator runs before boot-config has made room in the other file.
+/// netplan's generator runs before boot-config has changed the other file.
 fn it_is_joined_by_itself_where_two_files_name_it(run: &impl Fn(&str) -> String) {
     let both = "sudo -n grep -l attic /etc/netplan/50-cloud-init.yaml /etc/netplan/90-weaver.yaml | wc -l";
     assert_eq!(run(both), "2", "each names it");

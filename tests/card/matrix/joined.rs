@@ -1,6 +1,6 @@
 //! Two cards of one image: one is a server, the other joins it. The testbed has no agents: with it all before
 //! the join is seen, and the join itself where the image has a real k3s (`K3S=FILE make image-matrix`). Each
-//! guest has a network of its own; the second reaches the first by the port that this machine forwards, under
+//! guest has a network of its own; the second connects to the first by the port that this machine forwards, under
 //! an address that the first does not serve yet.
 
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
     let hash = server.run("sha256sum /var/lib/rancher/k3s/server/tls/server-ca.crt | cut -c1-64").unwrap();
     let token = format!("K10{}::server:hunter2-of-the-server", hash.trim());
     let card = Arc::new(joining(server.ports().api, &token));
-    // No time server answers: the clocks of both machines are told to agree.
+    // No time server answers: the clocks of both machines are set to agree.
     let clock = Clock::At(server.run("date -u +%Y-%m-%dT%H:%M:%S").unwrap().trim().to_owned());
     let setup = Setup { hardware: Hardware { clock, ..Hardware::default() }, ..Setup::default() };
     let mut worker = Machine::start(&card, &setup).unwrap();

@@ -1,5 +1,5 @@
 //! The fault matrix of the card: each fault induced as it happens to a board in a cupboard, what is expected of the
-//! units, the codes and the card held against what is seen, the printed remedy typed, and all well again. Each test
+//! units, the codes and the card compared with what is seen, the printed remedy typed, and all well again. Each test
 //! leaves its row for docs/tutorials/faults.md from its begin on, failed ones too.
 
 mod boot_partition;

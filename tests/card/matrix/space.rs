@@ -1,4 +1,4 @@
-//! No room on the card.
+//! No space on the card.
 
 use weaver_image::booted::machine;
 

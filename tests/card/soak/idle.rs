@@ -1,4 +1,4 @@
-//! Ten minutes in which no one asks for anything.
+//! Ten minutes without requests.
 
 use std::time::{Duration, Instant};
 

@@ -23,7 +23,7 @@ impl Measured {
         Self { name, rows: Vec::new() }
     }
 
-    /// A figure of which no one has said what it may be.
+    /// A figure without a limit.
     pub fn row(&mut self, what: &str, measured: &str) {
         self.rows.push(Row { what: what.to_owned(), measured: measured.to_owned(), budget: None });
     }
@@ -34,7 +34,7 @@ impl Measured {
         self.rows.last_mut().unwrap().budget = Some(budget);
     }
 
-    /// Keeps the rows, in place of those of the same name.
+    /// Keeps the rows, replacing those of the same name.
     pub fn keep(&self) {
         budgets::keep(&self.rows, &dir(), self.name).unwrap();
     }

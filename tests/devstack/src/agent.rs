@@ -135,7 +135,7 @@ pub enum Gated {
     KnownBad(String),
 }
 
-/// The agent's program with the places of one stack.
+/// The agent's program with the paths of one stack.
 pub struct Agent<'a> {
     programs: &'a Programs,
     layout: &'a Layout,

@@ -1,4 +1,4 @@
-//! Operators next to the one that the node agent runs: `make up REPLICAS=2` shows one that leads and one that waits.
+//! Operators next to the one that the node agent runs: `make up REPLICAS=2` shows a leader and a candidate that waits.
 //!
 //! They use the operator's own kubeconfig, which the agent renews. Failure: one that ends, or that is not on
 //! the list of candidates in time, is named with the last lines of its log.
@@ -26,7 +26,7 @@ pub const MOST: i64 = 5;
 /// A candidate looks at the lease each ten seconds.
 const LISTED: Duration = Duration::from_secs(40);
 
-/// Sees to it that `count` of them run, and that each is on the list of candidates or leads.
+/// Sees to it that `count` of them run, and that each is on the list of candidates or is the leader.
 ///
 /// # Errors
 /// When one cannot be started, ends, or is not listed in time.
@@ -95,7 +95,7 @@ fn start(layout: &Layout, programs: &Programs, name: &'static str) -> Result<Pro
 fn wait_until_listed(layout: &Layout, kubectl: &Kubectl, process: Process, name: &str) -> Result<()> {
     let begun = Instant::now();
     loop {
-        // There is none before one of them leads.
+        // There is none before one of them is the leader.
         let lease = kubectl.json(&["-n", "config-weaver", "get", "lease", "weaver-operator"]);
         if lease.is_ok_and(|lease| is_named(&lease, process.pid)) {
             return Ok(());
@@ -111,7 +111,7 @@ fn wait_until_listed(layout: &Layout, kubectl: &Kubectl, process: Process, name:
     }
 }
 
-/// Is the process the holder of the lease, or on its list? Their names hold the pid as the last but one part.
+/// Is the process the holder of the lease, or on its list? Their names have the pid as the last but one part.
 fn is_named(lease: &Value, pid: i32) -> bool {
     let of_pid = |name: &str| name.split('_').nth_back(1) == Some(pid.to_string().as_str());
     let listed = lease["metadata"]["annotations"]["weaver.example.com/candidates"].as_str();

@@ -3,14 +3,14 @@
 use serde_json::Value;
 use weaver_host::table;
 
-/// Marks a copy with the uid of its ConfigMapSync.
+/// Label on a copy: the uid of its ConfigMapSync.
 pub const UID_LABEL: &str = "weaver.example.com/sync-uid";
 const SYNC: &str = "weaver.example.com/sync";
 const SOURCE: &str = "weaver.example.com/source";
 
 /// Namespaces that a sync of `wanted` names and that have no equal copy in
 /// `copies` yet. Both are lists as `kubectl get -o json` prints them; `wanted`
-/// holds the ConfigMapSyncs and their sources.
+/// has the ConfigMapSyncs and their sources.
 ///
 /// A sync without a uid or a source that is not in `wanted` has nothing to compare.
 #[must_use]

@@ -148,7 +148,7 @@ impl Cache {
     }
 
     /// The program, if it is there; checked again, since a disk or a user may
-    /// have changed it since it was stored. What is not the pinned one goes.
+    /// have changed it since it was stored. What is not the pinned one is removed.
     ///
     /// # Errors
     /// When it cannot be read, or the wrong one cannot be removed.

@@ -95,7 +95,7 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
     Ok(stat.blocks_available() * stat.fragment_size())
 }
 
-/// Where what a test writes and drops lies: in memory where there is room and programs may run, since the
+/// Where what a test writes and drops lies: in memory where there is space and programs may run, since the
 /// commits of a dozen databases keep a disk busier than the tests keep the processors.
 #[must_use]
 pub fn scratch() -> &'static Path {

@@ -123,7 +123,7 @@ mod tests {
                 .env("WEAVER_STACK", stack);
             String::from_utf8(shell.output().unwrap().stdout).unwrap()
         };
-        // Someone's own kubeconfig never leads a stack's kubectl to another cluster.
+        // A user's own kubeconfig never points a stack's kubectl to another cluster.
         assert_eq!(asked(""), "/a b/config|kubectl get pods\n");
         assert_eq!(asked("/another stack"), "/a b/config|kubectl get pods\n");
         assert_eq!(asked("/a b"), "/mine|kubectl get pods\n");

@@ -1,7 +1,7 @@
 //! Starting one process of a stack.
 //!
 //! Guarantees: it has its own session (Ctrl-C in the terminal is not for it),
-//! its log, and the stack's mark in its environment; its pid file stands
+//! its log, and the stack's mark in its environment; its pid file exists
 //! before the call returns. Bound to its starter, it gets SIGTERM when the
 //! starter ends in any way, SIGKILL included.
 //! Failure: names the program that could not be started.
@@ -83,7 +83,7 @@ impl Launch<'_> {
         Ok(started)
     }
 
-    /// Wrappers of util-linux that execute the next program in their own place,
+    /// Wrappers of util-linux that replace themselves by the next program (exec),
     /// so that pid and start time are those of the program itself.
     fn command(self) -> io::Result<Command> {
         let mut words: Vec<OsString> = Vec::new();

@@ -132,7 +132,7 @@ impl Layout {
     /// The lock is the kernel's: it ends with the process, however that ends.
     ///
     /// # Errors
-    /// When another command holds the lock for longer than `patience`.
+    /// When another command has the lock for longer than `patience`.
     pub fn lock(&self, patience: Duration) -> Result<File> {
         let path = self.dir.join("lock");
         let file = File::create(&path).map_err(|error| files::explained(&path, error))?;

@@ -1,7 +1,7 @@
-//! Which port to listen on, and who holds one that is taken.
+//! Which port to listen on, and which process has one that is taken.
 //!
 //! Guarantee: a port is called free only after it could be bound on loopback.
-//! Failure: who holds a port is said where `/proc` tells, else nothing.
+//! Failure: the process on a port is named if `/proc` shows it.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -31,7 +31,7 @@ pub fn first_free(first: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
 }
 
 /// A free port for a disposable server, and the next one, where the API server behind k3s' own listens. Different
-/// processes begin to look at different places, so that two at once rarely meet.
+/// processes begin at different ports, so that two at once rarely collide.
 ///
 /// # Errors
 /// When not one port of the range is free.
@@ -50,7 +50,7 @@ fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Who listens on the port: `name (pid N)`, where `/proc` tells.
+/// Who listens on the port: `name (pid N)`, if `/proc` shows it.
 #[must_use]
 pub fn holder(port: u16) -> Option<String> {
     let inodes: Vec<u64> = ["/proc/net/tcp", "/proc/net/tcp6"]

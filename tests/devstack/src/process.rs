@@ -43,7 +43,7 @@ impl Process {
         (!matches!(state, 'Z' | 'X')).then_some(process)
     }
 
-    /// A child that no one has waited for yet, be it a zombie.
+    /// A child that was not waited for yet, be it a zombie.
     #[must_use]
     pub fn child(pid: i32) -> Option<Self> {
         Self::seen(pid).map(|(_, process)| process)
@@ -177,8 +177,8 @@ pub fn poll(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// State and start time. The name in brackets may itself hold brackets and
-/// spaces, so the fields are counted from the last closing one.
+/// State and start time. The name in brackets may itself contain brackets and spaces, so the fields are counted from
+/// the last closing one.
 fn parse_stat(stat: &str) -> Option<(char, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;

@@ -13,7 +13,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Programs lie next to this one unless told otherwise.
+    /// Programs are next to this one unless `bin_dir` is given.
     ///
     /// # Errors
     /// When a directory is not there.

@@ -281,8 +281,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.options.lifetime == Lifetime::Bound {
-            // A test has no one to tell. The testbed keeps what it has acknowledged even so, and each of kine's watches
-            // takes 10 ms of a processor to end: a second of it for every server of a test.
+            // A test has no user to inform. The testbed keeps what it has acknowledged even so, and each of kine's
+            // watches takes 10 ms of a processor to end: a second of it for every server of a test.
             let _ = match self.binary.origin {
                 Origin::Testbed => self.started.kill(),
                 _ => self.started.stop(),

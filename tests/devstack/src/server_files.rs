@@ -17,7 +17,7 @@ const INSTALLER: &str = "system:serviceaccount:config-weaver:weaver-installer";
 /// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
 #[must_use]
 pub fn config(names: &[String]) -> String {
-    // JSON's quoting is valid YAML, whatever the name holds.
+    // JSON's quoting is valid YAML, whatever the name contains.
     let settings = json!({ "disable-agent": true, "node-name": "devstack", "tls-san": names });
     format!(
         "# Written by weaver-devstack at each start of the API server. Your own settings\n\

@@ -35,8 +35,8 @@ impl ServerRecord {
         files::replace(&layout.server_record(), &serde_json::to_vec(self)?, 0o644)
     }
 
-    /// The program that shall run in place of this one's. Without `K3S_BIN` what
-    /// runs is good: choosing again might download or build.
+    /// The program that should run instead of this one's. Without `K3S_BIN` what runs is good:
+    /// choosing again might download or build.
     #[must_use]
     pub fn replaced_by<'a>(&self, given: Option<&'a ServerBinary>) -> Option<&'a Path> {
         given.map(|given| given.path.as_path()).filter(|path| *path != self.binary.path)

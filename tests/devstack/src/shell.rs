@@ -1,7 +1,7 @@
 //! The commands of a Pi, for this stack: after `. .run/env` what the documentation and the findings print can
-//! be typed as it stands, and means this stack instead of the machine.
+//! be typed unchanged, and means this stack instead of the machine.
 //!
-//! Small scripts in the stack's `bin/`: `weaver`, `kubectl`, `k3s` and `weaver-node-agent` with the places of
+//! Small scripts in the stack's `bin/`: `weaver`, `kubectl`, `k3s` and `weaver-node-agent` with the paths of
 //! this stack, a `systemctl` that knows its four services, and a `sudo` that needs none.
 
 use std::path::Path;

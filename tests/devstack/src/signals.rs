@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT while a command runs inside a disposable stack.
 //!
-//! Guarantee: the command is told, ends, and the stack is taken down in order;
-//! a second signal, or one before the command runs, ends everything at once.
+//! Guarantee: the command gets the signal, ends, and the stack is taken down in order; a second signal, or one before
+//! the command runs, ends everything at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,7 +13,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 
-/// The command that is to be told.
+/// The command that gets the signals.
 pub struct Signals {
     command: Arc<Mutex<Option<Pid>>>,
     received: Arc<AtomicI32>,
@@ -39,7 +39,7 @@ impl Signals {
                 let command: Option<Pid> = *target.lock();
                 match (command, earlier) {
                     (Some(command), 0) => {
-                        // Ctrl-C in a terminal (sent by the kernel) has reached the command already.
+                        // The command has already got the Ctrl-C of a terminal (sent by the kernel).
                         if signal.ssi_code <= 0 {
                             let _ = Signal::try_from(number).and_then(|signal| kill(command, signal));
                         }
@@ -52,7 +52,7 @@ impl Signals {
         Ok(Self { command, received })
     }
 
-    /// From now on this process is told.
+    /// From now on the process `command` gets the signals.
     pub fn tell(&self, command: Option<u32>) {
         let pid = command.and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
         *self.command.lock() = pid;

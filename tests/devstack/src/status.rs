@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::server_record::ServerRecord;
 use crate::steps::say;
 
-/// Something of the stack does not run, as systemctl says it.
+/// Exit code for a stack that does not run fully, as of systemctl.
 const NOT_RUNNING: u8 = 3;
 
 /// Prints the state of the stack in `dir`.

@@ -25,7 +25,7 @@ impl Steps {
     }
 }
 
-/// Prints a line. That no one reads it (`make up | head`) is no reason to stop.
+/// Prints a line. A closed pipe (`make up | head`) is no reason to stop.
 pub fn say(text: impl Display) {
     let _ = aside(|| writeln!(std::io::stdout(), "{text}"));
 }

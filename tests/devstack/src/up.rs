@@ -28,7 +28,7 @@ use crate::server_record::ServerRecord;
 use crate::steps::{Steps, say};
 use crate::{candidates, files, logs, ports, shell};
 
-/// Known bad, as the agent's own `check` says it.
+/// Exit code for known bad, as of the agent's own `check`.
 pub const KNOWN_BAD: u8 = 10;
 
 const COPY_LIMIT: Duration = Duration::from_mins(1);

@@ -2,8 +2,7 @@
 //!
 //! Guarantees: a directory and a port of its own, the audit log on, no sample
 //! applied; the command's exit code is passed on; nothing is left running,
-//! however this program ends. Failure: the logs are kept and their place is said;
-//! the database is not.
+//! however this program ends. Failure: the logs are kept and their path is printed; the database is not.
 
 use std::ffi::OsString;
 use std::fs;
@@ -112,7 +111,7 @@ fn stop(agent: &mut Started, server: &mut Server) -> Result<()> {
     server.stop().and(agent)
 }
 
-/// The command's own code; as a shell says it where a signal was the end.
+/// The command's own code; as in a shell if a signal ended it.
 fn code(status: ExitStatus, received: Option<i32>) -> u8 {
     let code = match (status.code(), received.or(status.signal())) {
         (Some(0) | None, Some(signal)) => 128 + signal,

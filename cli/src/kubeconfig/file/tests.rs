@@ -69,7 +69,7 @@ const fn unix(mode: u32) -> Option<u32> {
     if cfg!(unix) { Some(mode) } else { None }
 }
 
-/// The merge is refused, the words are these, and nothing has changed.
+/// The merge is refused with this message, and nothing has changed.
 fn refused(path: &Path, want: &str) {
     let (before, listed) = (fs::read(path).ok(), names(directory_of(path)));
     let error = merged(path, true).unwrap_err().to_string();
@@ -81,7 +81,7 @@ fn refused(path: &Path, want: &str) {
 #[test]
 fn a_merge_keeps_all_else_and_the_old_file() {
     let (dir, path) = file(THEIRS, 0o644);
-    // Only root can give it away; whose it is must not change either way.
+    // Only root can change the owner; it must stay the same either way.
     #[cfg(unix)]
     let _ = chown(&path, Some(65534), Some(65534));
     let before = platform::owner(&fs::metadata(&path).unwrap());
@@ -125,7 +125,7 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
     let uses = THEIRS.replace("cluster: work,", "cluster: pi,");
     let (dir, path) = file(&uses, 0o600);
     refused(&path, "context `work` uses cluster or user `pi`");
-    // kubectl takes an entry from the first file that has it.
+    // kubectl uses the first file that has an entry.
     let first = dir.path().join("first");
     let next_to = [path, dir.path().join("none")];
     for there in [false, true] {
@@ -248,7 +248,7 @@ fn an_unwritable_place_is_named_with_a_way_out() {
 #[test]
 fn a_failed_step_leaves_the_old_file_and_no_copy() {
     let (dir, path) = file(THEIRS, 0o600);
-    // In the way of the new file, and not to be removed as one.
+    // Blocks the path of the new file, and cannot be removed as a file.
     fs::create_dir(dir.path().join("config.weaver-new")).unwrap();
     refused(&path, "the file is as it was");
 }
@@ -264,7 +264,7 @@ fn what_a_killed_run_left_is_neither_used_nor_kept() {
     assert!(fs::read_to_string(&path).unwrap().contains("hunter3"));
 }
 
-/// On Windows a reader may be in the way for a moment: [`durable_file`] tries again.
+/// On Windows a reader may block the rename for a moment: [`durable_file`] tries again.
 #[cfg(unix)]
 #[test]
 fn a_reader_sees_the_old_file_or_the_new() {

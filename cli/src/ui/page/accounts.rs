@@ -1,4 +1,4 @@
-//! Who copies from where to where: accounts and namespaces as a table, and one account between what it reads
+//! Which account copies from where to where: accounts and namespaces as a table, and one account between what it reads
 //! and where it writes.
 
 use maud::{Markup, html};
@@ -12,7 +12,7 @@ use super::syncs::{mark, parts, unnamed};
 use super::{Frame, Tab, badge, code_block, counted, encoded, health_class};
 use crate::connection;
 
-/// Of one account: sources, syncs, and target namespaces.
+/// For one account: sources, syncs, and target namespaces.
 const SHOWN: usize = 100;
 const TARGETS: usize = 500;
 
@@ -121,10 +121,10 @@ fn legend() -> Markup {
     }
 }
 
-/// What the API server says of an account's rights in one namespace.
+/// The API server's answer about an account's rights in one namespace.
 pub struct Reviewed {
     pub namespace: String,
-    /// Each right that a sync of this account needs there, and whether the account holds it; or why it is not known.
+    /// Each right that a sync of this account needs there, and whether the account has it; or why it is not known.
     pub rights: Result<Vec<(String, bool)>, String>,
 }
 
@@ -182,7 +182,7 @@ fn picture(account: &AccountView<'_>) -> Markup {
     }
 }
 
-/// What is known of its rights in a namespace, and how to ask.
+/// What is known of its rights in a namespace, and a link that requests a review.
 fn rights(frame: &Frame<'_>, account: &AccountView<'_>, reviewed: Option<&Reviewed>) -> Markup {
     let asked = reviewed.map(|reviewed| reviewed.namespace.as_str());
     html! {

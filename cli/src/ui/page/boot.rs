@@ -8,7 +8,7 @@ use super::super::view::node::NodeView;
 use super::super::view::time::{amount, exact};
 use super::{Frame, Tab, badge, code_block, lines, trouble};
 
-/// What says each step on the node itself.
+/// The command that shows each step on the node itself.
 const STEPS: &str =
     "journalctl -b -o short-monotonic -u weaver-boot-config -u weaver-preflight -u weaver-node-agent -u k3s";
 
@@ -84,7 +84,7 @@ fn picture(boot: &Boot) -> Markup {
     }
 }
 
-/// What is worse is taller: a colour alone says nothing.
+/// A worse event is taller: colour alone is not enough.
 fn top(how: Level) -> u32 {
     match how {
         Level::Fine => 12,

@@ -1,4 +1,4 @@
-//! What an error means that someone else printed. Nothing of it leaves this machine.
+//! The meaning of another program's error. Nothing of it leaves this machine.
 
 use maud::{Markup, html};
 use weaver_diagnostics::finding::Finding;

@@ -10,12 +10,12 @@ use super::{badge, code_block};
 const MESSAGE: usize = 8_192;
 const EVIDENCE: usize = 400;
 
-/// `more` stands below the message.
+/// `more` goes below the message.
 pub fn finding(finding: &Finding, more: &Markup) -> Markup {
     article(finding, more, false)
 }
 
-/// The same for someone who asks what it is: the cause is open.
+/// The same for a user who asks for its meaning: the cause is open.
 pub fn explained(finding: &Finding) -> Markup {
     article(finding, &html! {}, true)
 }

@@ -1,4 +1,4 @@
-//! To grant what an account lacks: what is offered, what would be made, and what was.
+//! Grants what an account lacks: the offer, the objects, and the result.
 
 use maud::{Markup, html};
 
@@ -19,7 +19,7 @@ pub enum Offer {
     Unknown(String),
 }
 
-/// What a user is asked to confirm, or why there is nothing to.
+/// What a user is asked to confirm, or why there is nothing to confirm.
 pub enum Proposal {
     /// This account lacks nothing.
     Nothing(String),
@@ -27,7 +27,7 @@ pub enum Proposal {
         account: String,
         /// Each object, and what it grants.
         lines: Vec<String>,
-        /// All of them, as `kubectl apply` takes them.
+        /// All of them, as YAML for `kubectl apply`.
         manifest: String,
         token: String,
     },
@@ -36,17 +36,17 @@ pub enum Proposal {
     Failed(String),
 }
 
-/// What became of what was confirmed.
+/// The result of what was confirmed.
 pub enum Granted {
     /// All is there, and the operator was asked to retry.
     Retried,
-    /// All is there, and the operator could not be asked. Why.
+    /// All is there, and the operator could not be asked to retry. Why.
     NotRetried(String),
     /// Why there is no more of it.
     InPart(String),
 }
 
-/// The way to the confirmation, or why there is none.
+/// The link to the confirmation, or why there is none.
 pub fn offer(path: &str, offer: &Offer) -> Markup {
     html! {
         @match offer {
@@ -68,7 +68,7 @@ fn not_allowed(lacking: &[String]) -> Markup {
     }
 }
 
-/// `told` is what was said on the way.
+/// `reported` is what the comparison found on the way.
 pub fn confirmation(
     frame: &Frame<'_>,
     (namespace, name): (&str, &str),
@@ -138,7 +138,7 @@ pub fn granted(
     frame.page(Tab::Syncs, title, false, &content)
 }
 
-/// The way back, to a page that follows the operator by itself where scripts run.
+/// The link back, to a page that follows the operator by itself where scripts run.
 pub fn now(path: &str) -> Markup {
     html! {
         p { a.button href=(path) { "Show the current state" } }

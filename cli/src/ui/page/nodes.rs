@@ -56,7 +56,7 @@ fn one(frame: &Frame<'_>, node: &NodeView) -> Markup {
     }
 }
 
-/// The names of the API server: asked for, served, and the one that this page uses.
+/// The names of the API server: requested, served, and the one that this page uses.
 fn serving(frame: &Frame<'_>, serving: &ServingView) -> Markup {
     let used = frame.server_name();
     html! {

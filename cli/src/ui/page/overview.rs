@@ -1,4 +1,4 @@
-//! What is red, since when, whose fault it is and what to do.
+//! What is red, since when, who is responsible and what to do.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use super::super::view::overview::{About, FindingView, Overview, Since, Tally};
 use super::finding::{class, finding};
 use super::{Frame, Tab};
 
-/// Of what could not be listed, or not yet: its own page says why.
+/// For what could not be listed, or not yet: its own page says why.
 const UNKNOWN: &str = "not known";
 
 /// `at` is when doctor looked; without it nothing is known yet.

@@ -1,4 +1,4 @@
-//! What the next reconciliation would change, copy by copy: the names of keys, and nothing that they hold.
+//! What the next reconciliation would change, copy by copy: the names of keys, never their values.
 
 use maud::{Markup, html};
 use weaver_api::kind::ObjectKind;
@@ -12,7 +12,7 @@ use crate::sync::planned::{MAX_DIFFERENCES, PlannedCopy, PlannedStep};
 const CHANGED: usize = 200;
 const KEPT: usize = 200;
 
-/// Why nothing is written for now, if so.
+/// Why nothing is written now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Held {
     No,

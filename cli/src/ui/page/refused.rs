@@ -1,8 +1,8 @@
-//! What is answered instead of a page.
+//! The answer instead of a page.
 
 use maud::{DOCTYPE, Markup, html};
 
-/// Without anything that tells what these pages are about.
+/// It reveals nothing about these pages.
 pub fn refused(why: &str) -> Markup {
     bare(
         "Not allowed",
@@ -13,9 +13,9 @@ pub fn refused(why: &str) -> Markup {
     )
 }
 
-/// To the first request: it has the cookie now, and leads to the page without the token in its address. A
-/// redirect would not do: it belongs to the page that began it, and the browser sends the cookie only to what
-/// these pages begin.
+/// The answer to the first request: it sets the cookie, and leads to the page without the token in its address. A
+/// redirect would not do: it counts as a request of the page that began it, and the browser sends the cookie only for
+/// requests of these pages.
 pub fn entered(prefix: &str) -> Markup {
     html! {
         (DOCTYPE)
@@ -24,7 +24,7 @@ pub fn entered(prefix: &str) -> Markup {
                 meta charset="utf-8";
                 meta http-equiv="refresh" content=(format!("0; url={prefix}"));
                 title { "Config Weaver" }
-                // Else the browser asks for one where it has no cookie.
+                // Without this the browser requests one, without the cookie.
                 link rel="icon" type="image/svg+xml" href={ (prefix) "icon.svg" };
             }
             body { p { a href=(prefix) { "Continue" } } }

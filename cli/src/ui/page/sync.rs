@@ -1,5 +1,5 @@
-//! One ConfigMapSync or ResourceSync: from where to where, as whom, how it is and why; and what is found of it with the
-//! person's rights.
+//! One ConfigMapSync or ResourceSync: from where to where, by which account, its state and the reason; and what the
+//! user's rights show of it.
 
 use maud::{Markup, html};
 use weaver_diagnostics::shell::quoted;
@@ -17,7 +17,7 @@ use crate::sync::planned::PlannedCopy;
 /// Sources of a selector that are shown with a reason.
 const SOURCES: usize = 128;
 
-/// `events` is why they are not known, if so; `error` what else is not.
+/// `events` is an error where they are not known; `error` is what else is not known.
 pub fn sync(frame: &Frame<'_>, sync: &SyncView, events: &Result<History, String>, error: &Markup) -> Markup {
     let summary = &sync.summary;
     let path = frame.path_of(sync);
@@ -141,7 +141,7 @@ fn said(frame: &Frame<'_>, event: &EventView) -> Markup {
     }
 }
 
-/// What `weaver sync explain` says: lines, each copy, and the Role that grants what is missing.
+/// The output of `weaver sync explain`: lines, each copy, and the Role that grants what is missing.
 pub struct Comparison {
     pub lines: Vec<String>,
     pub copies: Vec<PlannedCopy>,

@@ -1,4 +1,4 @@
-//! All ConfigMapSyncs and ResourceSyncs, and how each copy is.
+//! All ConfigMapSyncs and ResourceSyncs, with the state of each copy.
 
 use maud::{Markup, html};
 
@@ -86,7 +86,7 @@ fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
     }
 }
 
-/// A sign for the eye, and the word for everyone else.
+/// A symbol, and its text for screen readers.
 pub fn mark(target: &TargetView) -> Markup {
     let title = if target.reason.is_empty() {
         target.state.label().to_owned()
@@ -101,7 +101,7 @@ pub fn mark(target: &TargetView) -> Markup {
     }
 }
 
-/// That a full status does not name the namespace.
+/// A note that a full status does not name the namespace.
 pub fn unnamed(what: Unnamed) -> Markup {
     let sign = match what {
         Unnamed::SyncedOrNone => "·",
@@ -133,7 +133,7 @@ pub fn state_class(state: CopyState) -> &'static str {
     }
 }
 
-/// Where in a long list, and the way to its other pages, which are at these addresses.
+/// The position in a long list, and links to its other pages, which are at these addresses.
 pub fn parts(what: &str, part: PageRange, of: impl Fn(usize) -> String) -> Markup {
     let link = |page: usize, label: &str| html! { a href=(of(page)) { (label) } };
     html! {

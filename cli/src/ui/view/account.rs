@@ -1,5 +1,5 @@
-//! Who copies from where to where: the syncs by the account whose rights they use, and the ServiceTokens by the
-//! account that writes their Secret, as a table of accounts and namespaces, of which one part is shown at a time.
+//! Which account copies from where to where: the syncs by the account whose rights they use, and the ServiceTokens by
+//! the account that writes their Secret, as a table of accounts and namespaces, of which one part is shown at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::matrix::{COLUMNS, PageRange, ROWS, holds};
 use super::sync::{SyncView, TargetView, Unnamed};
 use super::token::TokenView;
 
-/// Which accounts are asked for, and which part of the table; pages count from 0.
+/// Which accounts are requested, and which part of the table; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Search {
-    /// In the name of an account, of a source or of a target namespace.
+    /// Part of the name of an account, of a source or of a target namespace.
     pub q: String,
     pub row: usize,
     pub column: usize,
@@ -29,7 +29,7 @@ pub struct AccountView<'a> {
     pub name: &'a str,
     pub sources: BTreeSet<&'a str>,
     pub source_namespaces: BTreeSet<&'a str>,
-    /// Where it writes, and how the worst of its copies there is; by namespace.
+    /// Where it writes, and the worst state of its copies there; by namespace.
     pub targets: BTreeMap<&'a str, &'a TargetView>,
     /// What is known of a target that no status names, if there is one.
     pub unnamed: Option<Unnamed>,
@@ -45,7 +45,7 @@ impl<'a> AccountView<'a> {
             || self.keeps().is_some_and(|health| health == Health::Bad)
     }
 
-    /// How the worst of its ServiceTokens is.
+    /// The worst state of its ServiceTokens.
     pub fn keeps(&self) -> Option<Health> {
         self.tokens.iter().map(|token| token.summary.health).min()
     }

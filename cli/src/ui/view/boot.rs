@@ -1,5 +1,5 @@
-//! The boot of a node as a time line: when it started, its steps, what changed since then, and what was said of it. From
-//! its NodeReport and the Events about it.
+//! The boot of a node as a time line: when it started, its steps, what changed since then, and its Events. From its
+//! NodeReport and the Events about it.
 
 use jiff::Timestamp;
 
@@ -38,11 +38,11 @@ pub struct Boot {
     pub left_off: usize,
     /// Conditions that have been as they are since before it started.
     pub unchanged: Vec<ConditionView>,
-    /// Does anyone vouch for the clock by which these times are?
+    /// Was the clock of these times synchronised?
     pub has_clock: bool,
 }
 
-/// `None` where the node does not say when it started.
+/// `None` where the report does not say when the node started.
 pub fn boot(node: &NodeView, events: &[EventView]) -> Option<Boot> {
     let started = node.booted?;
     let is_since = |at: Timestamp| at.as_second() >= started.as_second() - MINUTE;

@@ -1,4 +1,4 @@
-//! What the operator has said of a resource: Kubernetes' Events.
+//! The operator's Events about a resource.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -30,7 +30,7 @@ pub struct History {
 }
 
 impl History {
-    /// Takes over some more; the earliest give way.
+    /// Adds some more; the earliest are dropped.
     pub fn extend(&mut self, events: &[Event]) {
         self.events.extend(events.iter().map(view));
         self.events.sort_by_key(|event| std::cmp::Reverse(event.at));
@@ -51,7 +51,7 @@ fn view(event: &Event) -> EventView {
     }
 }
 
-/// With its lines, such as those of a Role.
+/// Keeps its lines, such as those of a Role.
 fn message(text: &str) -> String {
     let text = text.trim_end();
     let end = text.char_indices().nth(MESSAGE).map_or(text.len(), |(end, _)| end);

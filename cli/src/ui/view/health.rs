@@ -1,11 +1,11 @@
-//! How a resource of ours is, by its conditions.
+//! The health of a resource, by its conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use weaver_api::conditions::{PAUSED, READY};
 use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
-/// Characters of a reason, and of the first line of a message: anyone who may write a status decides what it says.
+/// Characters of a reason, and of the first line of a message: anyone who may write a status controls its content.
 const REASON: usize = 128;
 const MESSAGE: usize = 512;
 
@@ -41,7 +41,7 @@ pub struct ConditionView {
     pub since: Timestamp,
 }
 
-/// What every page says of a resource.
+/// What every page shows of a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Summary {
     pub namespace: String,
@@ -59,7 +59,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of an object with this status.
+    /// The summary of an object with this status.
     pub fn of(metadata: &ObjectMeta, observed: Option<i64>, conditions: &[Condition]) -> Self {
         let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
         let (ready, is_paused) = (find(READY), find(PAUSED).is_some_and(|paused| paused.status == "True"));
@@ -85,7 +85,7 @@ impl Summary {
         }
     }
 
-    /// Of an object that this version cannot read, and why.
+    /// The summary of an object that this version cannot read, and why.
     pub fn unreadable(metadata: &ObjectMeta, why: &str) -> Self {
         Self {
             reason: "NotUnderstood".into(),

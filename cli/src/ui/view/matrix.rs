@@ -12,13 +12,13 @@ pub const ROWS: usize = 50;
 /// Namespaces of a page.
 pub const COLUMNS: usize = 25;
 
-/// Which part is asked for; pages count from 0.
+/// The requested part; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Selection {
     /// In namespace, name, source or reason of a sync.
     pub q: String,
-    /// In the name of a target namespace.
+    /// Part of the name of a target namespace.
     pub to: String,
     /// Only those with a problem, if it is not empty.
     pub problems: String,
@@ -26,7 +26,7 @@ pub struct Selection {
     pub column: usize,
 }
 
-/// Of a long list, the part on a page.
+/// The part of a long list that a page shows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PageRange {
     pub page: usize,
@@ -35,7 +35,7 @@ pub struct PageRange {
 }
 
 impl PageRange {
-    /// The page that was asked for, or the last one.
+    /// The requested page, or the last one.
     pub fn of(asked: usize, all: usize, size: usize) -> Self {
         let pages = all.div_ceil(size).max(1);
         Self { page: asked.min(pages - 1), pages, all }
@@ -57,10 +57,10 @@ pub struct MatrixRow {
     pub cells: Vec<Cell>,
 }
 
-/// How a sync's copy in a namespace is.
+/// The state of a sync's copy in a namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Cell {
-    /// There is to be none.
+    /// None is wanted.
     None,
     Named(TargetView),
     /// The status is full, and does not name the namespace.
@@ -114,7 +114,7 @@ fn is_selected(sync: &SyncView, selection: &Selection) -> bool {
     is_named && leads_there && (selection.problems.is_empty() || sync.has_problem())
 }
 
-/// Does a text hold a part, whatever the case?
+/// Does a text contain a part, ignoring case?
 pub fn holds(text: &str, part: &str) -> bool {
     let part = part.trim();
     part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())

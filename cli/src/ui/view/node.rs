@@ -1,5 +1,5 @@
-//! A node on a page, as its agent reports it in the cluster. What its report says is text of that machine;
-//! title, cause and remedy of a finding are those of our own catalogue, as in `weaver doctor`.
+//! A node on a page, as its agent reports it in the cluster. The texts in its report are that machine's; title, cause
+//! and remedy of a finding are those of our own catalogue, as in `weaver doctor`.
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -45,7 +45,7 @@ pub struct NodeView {
     pub steps: Vec<(String, u64)>,
     pub serving: ServingView,
     pub conditions: Vec<ConditionView>,
-    /// What is known bad or worth a look, the worst first.
+    /// What is bad or worth a look, the worst first.
     pub findings: Vec<Finding>,
 }
 

@@ -1,5 +1,5 @@
-//! What is red, since when, whose fault it is and what to do: the findings of `weaver doctor`, and how many
-//! resources are ready.
+//! What is red, since when, who is responsible and what to do: the findings of `weaver doctor`, and how many resources
+//! are ready.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use super::sync::{SyncKind, SyncView};
 use super::token::TokenView;
 use crate::doctor::seen::LocatedFinding;
 
-/// A finding on the page.
 #[derive(Clone, Debug)]
 pub struct FindingView {
     pub seen: LocatedFinding,
@@ -37,16 +36,16 @@ pub enum About {
 /// Since when it is so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Since {
-    /// By the resource itself.
+    /// According to the resource itself.
     Changed(Timestamp),
     /// These pages have seen it since then; it may be older.
     FirstSeen(Timestamp),
 }
 
-/// When this program saw each finding first, by what stays equal while it lasts.
+/// When this program saw each finding first, by a key that stays the same while it lasts.
 pub type FirstSeen = BTreeMap<String, Timestamp>;
 
-/// Takes over the findings of a look: new ones are seen first now, and what is gone is forgotten.
+/// Records the findings of a run: new ones are first seen now, and those that are gone are dropped.
 pub fn remember(before: &FirstSeen, seen: &[LocatedFinding], now: Timestamp) -> FirstSeen {
     let keys = seen.iter().map(|seen| identity(&seen.finding));
     keys.map(|key| {
@@ -56,7 +55,7 @@ pub fn remember(before: &FirstSeen, seen: &[LocatedFinding], now: Timestamp) -> 
     .collect()
 }
 
-/// The message of a finding may have a number in it that changes with each look.
+/// The message of a finding may contain a number that changes with each run.
 fn identity(finding: &Finding) -> String {
     let place = finding.evidence.first().map(|evidence| evidence.place.to_string());
     format!("{} {}", finding.code.id(), place.unwrap_or_default())
@@ -80,7 +79,7 @@ pub struct Tally {
 pub struct Overview {
     pub verdict: String,
     pub worst: Severity,
-    /// What someone should look at, the failures first, in the order in which they were found.
+    /// What needs attention, the failures first, in the order in which they were found.
     pub open: Vec<FindingView>,
     pub fine: Vec<Finding>,
     /// `None` where they are not known.
@@ -90,7 +89,7 @@ pub struct Overview {
     pub nodes: Option<(usize, usize)>,
 }
 
-/// The page, from what a look has found.
+/// The page, from the result of a run.
 pub fn overview(
     seen: &[LocatedFinding],
     first_seen: &FirstSeen,
@@ -132,7 +131,7 @@ fn verdict(open: &[FindingView]) -> String {
     }
 }
 
-/// Of a resource that is not ready: no program failed, and what it asks for is not done all the same.
+/// About a resource that is not ready: no program failed, but its request is not carried out.
 fn is_about_readiness(finding: &Finding) -> bool {
     finding.code == Code::SyncNotReady
 }

@@ -28,8 +28,7 @@ impl<T> Default for Snapshot<T> {
 }
 
 impl<T> Snapshot<T> {
-    /// Takes over an event of a watch, of whose objects only what `view` says of them is kept. Is there anything new to
-    /// show?
+    /// Applies an event of a watch; of its objects only the result of `view` is kept. Is there anything new to show?
     pub fn take<K: Resource>(&mut self, event: Event<K>, view: impl Fn(&K) -> T) -> bool {
         match event {
             Event::Init => {
@@ -52,7 +51,7 @@ impl<T> Snapshot<T> {
         true
     }
 
-    /// Takes over that the watch failed. Is that new?
+    /// Records that the watch failed. Is that new?
     pub fn fail(&mut self, why: String) -> bool {
         let is_new = self.error.as_ref() != Some(&why);
         self.error = Some(why);

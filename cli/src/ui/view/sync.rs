@@ -10,10 +10,9 @@ use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{Health, Summary};
 
-/// Characters of a reason, which anyone who may write the status decides.
+/// Characters of a reason: anyone who may write the status controls it.
 const REASON: usize = 64;
 
-/// The kind of a sync.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SyncKind {
     ConfigMap,
@@ -52,7 +51,7 @@ pub struct SyncView {
     pub copies: Option<(ObjectKind, Option<String>)>,
     pub account: String,
     pub counts: Counts,
-    /// Of a selector: those with a problem first, as the status has them.
+    /// For a selector: those with a problem first, as the status has them.
     pub sources: Vec<SourceView>,
     /// Those with a problem first, as the status has them.
     pub targets: Vec<TargetView>,
@@ -211,7 +210,6 @@ impl SyncView {
         (&self.summary.namespace, &self.summary.name)
     }
 
-    /// Is there something to look at?
     pub fn has_problem(&self) -> bool {
         !matches!(self.summary.health, Health::Ready | Health::Paused)
             || self.targets.iter().any(|target| target.state.is_problem())

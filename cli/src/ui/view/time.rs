@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// How far `then` is from `now`, in the largest unit that says enough.
+/// How far `then` is from `now`, in the largest unit that is precise enough.
 pub fn distance(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - then.as_second();
     let amount = match seconds.unsigned_abs() {
@@ -12,13 +12,13 @@ pub fn distance(then: Timestamp, now: Timestamp) -> String {
     if seconds > 0 { format!("{amount} ago") } else { format!("in {amount}") }
 }
 
-/// How long something has been so. A clock that is ahead of ours makes that no time.
+/// How long something has been so; 0 where a clock is ahead of ours.
 pub fn duration(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - since.as_second();
     amount(seconds.max(0).unsigned_abs())
 }
 
-/// A number of seconds in the largest unit that says enough.
+/// A number of seconds in the largest unit that is precise enough.
 pub fn amount(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

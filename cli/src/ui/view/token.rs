@@ -49,7 +49,7 @@ pub struct TokenKey {
     pub message: String,
 }
 
-/// From when until when a token is valid.
+/// The period in which a token is valid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Life {
     pub issued: Timestamp,
@@ -58,7 +58,7 @@ pub struct Life {
     pub expires: Timestamp,
 }
 
-/// How a token is at a moment.
+/// The state of a token at a moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Freshness {
     Missing,
@@ -129,7 +129,7 @@ fn writer(spec: &ServiceTokenSpec) -> Option<&str> {
     spec.writer.as_ref()?.service_account.as_ref()?.name.as_deref()
 }
 
-/// What is asked for, or is still there of what was.
+/// What is requested, or remains of an earlier request.
 fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Option<Generated> {
     if asked.is_none() && status.is_none_or(|status| status.accounts == 0 && status.problems.is_empty()) {
         return None;
@@ -148,7 +148,7 @@ fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Opti
     Some(Generated { name, count, seen })
 }
 
-/// The tokens that are asked for, and those that the status has besides.
+/// The requested tokens, and those that only the status has.
 fn keys(spec: &ServiceTokenSpec, known: &[TokenStatus]) -> Vec<TokenKey> {
     let asked = spec.tokens.iter().map(|token| {
         let account = token.service_account.as_ref().and_then(|account| account.name.as_deref());

@@ -3,7 +3,7 @@
 use super::*;
 
 const SIGNED: &str = include_str!("../../../tests/fixtures/release/SHA256SUMS");
-/// Two key files, whose secret keys are gone.
+/// Two key files, whose secret keys were deleted.
 const KEY_FILE: &str = include_str!("../../../tests/fixtures/owner.pub");
 const OTHER_KEY: &str = include_str!("../../../tests/fixtures/other.pub");
 /// By the first key, by the second, and by the first with `-l`.
@@ -23,7 +23,7 @@ fn a_signature_by_the_key_says_what_was_signed_with_it() {
     let read = key(KEY_FILE).unwrap();
     assert_eq!(read.id, "5816789DAE322018", "as minisign prints it");
     assert_eq!(check(&read, GOOD, SIGNED.as_bytes()).unwrap(), COMMENT);
-    // Which line breaks a signature itself has decides nothing.
+    // The line breaks of the signature itself do not matter.
     assert_eq!(check(&read, &GOOD.replace('\n', "\r\n"), SIGNED.as_bytes()).unwrap(), COMMENT);
     assert!(check(&key(OTHER_KEY).unwrap(), BY_ANOTHER, SIGNED.as_bytes()).is_ok());
 }

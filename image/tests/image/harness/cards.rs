@@ -17,7 +17,7 @@ use weaver_image::boot::qemu::Hardware;
 pub const MIB: u64 = 1 << 20;
 pub const LIMIT: Duration = Duration::from_mins(1);
 
-/// What the kernel does after its word.
+/// What the kernel does after it has printed its word.
 #[derive(Clone, Copy)]
 pub enum Then {
     PowerOff,
@@ -66,7 +66,7 @@ pub fn kernel(word: &str, then: Then) -> Vec<u8> {
 pub const CONFIG: &str = "arm_64bit=1\nupstream_kernel=1\nkernel=vmlinuz\ninitramfs initrd followkernel\n";
 pub const CMDLINE: &str = "root=LABEL=weaver-root rw\n";
 
-/// A card image: an MBR, a FAT partition of 8 MiB at 1 MiB, and 1 MiB of nothing.
+/// A card image: an MBR, a FAT partition of 8 MiB at 1 MiB, and 1 MiB unused.
 pub struct Image {
     pub dir: tempfile::TempDir,
 }

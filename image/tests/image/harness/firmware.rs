@@ -1,4 +1,4 @@
-//! What the firmware takes from a card, and which cards it refuses.
+//! What the firmware loads from a card, and which cards it refuses.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! The harness on cards of its own making: a small FAT partition with a kernel
-//! of a few instructions, which says a word on the console and does one thing.
+//! The harness on cards of its own making: a small FAT partition with a kernel of a few instructions, which prints a
+//! word on the console and does one thing.
 
 mod boot;
 mod card;

@@ -1,4 +1,4 @@
-//! What systemd itself says about the units.
+//! The verdict of systemd itself on the units.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the units, drop-ins and settings in `systemd/` and `packaging/card/` promise each other (docs of the boot
+//! What the units, drop-ins and settings in `systemd/` and `packaging/card/` rely on in each other (docs of the boot
 //! order: systemd/README.md). Each assertion says what would break on a Pi without it.
 //!
 //! `systemd-analyze` runs here where the machine has it; the version that counts, Debian 13's, runs it inside the
@@ -19,7 +19,7 @@ use unit_file::{Unit, card, names, repository, systemd, units, units_and_drop_in
 const DAEMONS: [&str; 3] = ["weaver-node-agent.service", "weaver-webhook.service", "weaver-operator.service"];
 /// k3s itself: its upstream's settings, its own slice.
 const K3S: [&str; 2] = ["k3s.service", "k3s-agent.service"];
-/// Keys that every service of ours sets, whatever it needs besides.
+/// Keys that every service of ours sets, whatever else it needs.
 const SANDBOX: [&str; 13] = [
     "CapabilityBoundingSet",
     "LockPersonality",
@@ -36,7 +36,7 @@ const SANDBOX: [&str; 13] = [
     "SystemCallArchitectures",
 ];
 
-/// Whose children set up whatever a package brings.
+/// Units whose children set up whatever a package contains.
 const UNCONFINED: [&str; 2] = ["weaver-update.service", "weaver-update-resume.service"];
 
 /// Services of ours, without k3s.
@@ -246,7 +246,7 @@ fn k3s_has_the_settings_of_its_installer() {
     ] {
         let unit = &units[name];
         for (key, value) in [
-            // An agent says that it is ready when it has joined.
+            // An agent reports that it is ready when it has joined.
             ("Type", "notify"),
             ("Restart", "always"),
             ("RestartSec", "5s"),
@@ -435,6 +435,6 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         assert!(protects.is_none_or(|value| value == "yes"), "{name}: ProtectKernelLogs={protects:?}");
         assert!(!unit.has("Service", "CapabilityBoundingSet", "CAP_SYSLOG"), "{name}");
     }
-    // On a node that joins it asks the server; J-01 would be there forever.
+    // On a node that joins, it connects to the server; without that J-01 would be reported forever.
     assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);
 }

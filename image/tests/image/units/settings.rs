@@ -167,7 +167,7 @@ fn the_card_lets_no_one_in_by_password_and_mounts_the_card() {
     for line in [
         "datasource_list: [NoCloud, None]",
         "    seedfrom: file:///boot/firmware/",
-        // Else a USB stick with a file system called `cidata` would be root.
+        // Otherwise a USB stick with a file system called `cidata` would get root.
         "    fs_label: null",
         "    renderers: [netplan]",
         "users: []",

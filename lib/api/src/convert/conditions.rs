@@ -1,8 +1,8 @@
 //! Conditions that v1alpha1 shows and v1beta1 does not store: those that clients of the upstream operator wait for.
 //!
-//! Each is made from a condition of v1beta1, and goes again where it comes back as it was made. A condition of such a
-//! name that is stored, as the upstream operator writes it, is shown as it is; only one that equals what would be made
-//! is not kept.
+//! Each is derived from a condition of v1beta1, and is dropped when it comes back unchanged. A stored condition of such
+//! a name, as the upstream operator writes it, is shown as it is; only one that equals the derived condition is not
+//! stored.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Fields of a spec by their path: told from their default, copied out and put back.
+//! Fields of a spec by their path: compared with their default, copied out and put back.
 
 use serde_json::{Map, Value};
 

@@ -90,7 +90,7 @@ fn filled(mut stored: Value, left: usize) -> Value {
     stored
 }
 
-/// Bytes of the annotation with which all that `object` hides has room, and some more: from there on nothing changes.
+/// Size of the annotation, in bytes, that fits all that `object` hides, and some more: a larger one changes nothing.
 fn enough(object: &Value) -> usize {
     to("v1alpha1", object)["metadata"]["annotations"][ANNOTATION].as_str().unwrap().len() + 64
 }

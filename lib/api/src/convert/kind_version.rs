@@ -19,11 +19,11 @@ pub(super) struct KindVersion {
     pub split: fn(&Spec) -> Split,
     /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
     pub put: fn(&mut Spec, Spec) -> Spec,
-    /// May a carried exact form are in this field?
+    /// May a round-trip annotation restore this exact form in this field?
     pub form: fn(&str, &Value) -> bool,
     /// Fills in the defaults of this version's schema that [`KindVersion::split`] could see.
     pub fill: fn(&mut Spec),
-    /// Fields of a status that the other version does not have and that no one could compute again; all are text.
+    /// Fields of a status that the other version does not have and that cannot be computed again; all are strings.
     pub status: &'static [&'static str],
     /// Conditions that only this version shows.
     pub conditions: &'static [Derived],

@@ -3,7 +3,7 @@
 //! Conversion is total: whatever the API server has stored comes out at the other version, values of a wrong
 //! type included, because one object that cannot be converted makes every list of its kind fail. Fields that
 //! both versions have are moved; the others, and the exact form of the moved ones where it would not come back
-//! by itself, travel in one annotation, and at v1alpha1 in `spec.roundTrip` where that has no room ([`round_trip`]).
+//! by itself, travel in one annotation, and at v1alpha1 in `spec.roundTrip` if the annotation is full ([`round_trip`]).
 //! Nothing is guessed: what is missing stays missing, and the operator says so.
 //!
 //! Conversion to v1alpha1 is injective: different stored objects, status counts excepted, differ there too, and what is
@@ -122,8 +122,8 @@ fn faults_in(meta: &ObjectMeta, old: &KindVersion) -> Vec<String> {
 }
 
 /// With an older release, a write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was
-/// too long to be carried. Until it is filled in again nothing may be concluded from what is missing: it may be
-/// a restriction.
+/// too long for the round-trip annotation. Until it is filled in again nothing may be concluded from what is missing:
+/// it may be a restriction.
 #[must_use]
 pub fn lost(meta: &ObjectMeta) -> Option<SpecFault> {
     let text = meta.annotations.as_ref()?.get(ANNOTATION)?;

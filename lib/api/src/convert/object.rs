@@ -1,9 +1,9 @@
-//! One object from one version to the other: what holds for every kind and both directions.
+//! One object from one version to the other: the rules for every kind and both directions.
 //!
 //! A kind says, for each of its versions, how a spec is split into what the other version can show and what
 //! it cannot ([`KindVersion`]). The rest follows from two questions. *Would this come back as it was?* If not, its exact
-//! form is carried. *Does a carried form still mean what is visible now?* If not, someone has edited the visible
-//! fields since, and they win.
+//! form goes into the round-trip annotation. *Does the annotated form still mean what is visible now?* If not, someone
+//! has edited the visible fields since, and they win.
 
 use serde_json::Value;
 
@@ -48,12 +48,12 @@ fn to_old(mut stored: Value, new: &KindVersion, old: &KindVersion) -> Value {
             return object;
         }
     }
-    // There has to be a spec to hold it.
+    // The field needs a spec to be in.
     found.without_spec = false;
     shown(&stored, &found, Some(&text), new, old).0
 }
 
-/// An object at v1alpha1, and whether there was a place for all that it carries.
+/// An object at v1alpha1, and whether all round-trip data fits.
 fn shown(
     stored: &Value,
     found: &RoundTrip,
@@ -98,7 +98,7 @@ fn shows(stored: &Value, annotation: &str, shown: &Value, new: &KindVersion, old
     ["spec", "status"].iter().all(|part| again.get(*part) == shown.get(*part))
 }
 
-/// An object without its annotation at the other version, and what has to be carried then. `found` is what was.
+/// An object without its annotation at the other version, and the round-trip data it then needs. `found` is what was.
 fn translate(
     mut object: Value,
     found: &RoundTrip,

@@ -1,5 +1,5 @@
 //! Properties of conversion: there and back is the identity, with the defaults of the stored version filled in
-//! between, and no text in the annotation reaches a visible field.
+//! between, and no text in the annotation gets into a visible field.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

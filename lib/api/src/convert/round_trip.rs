@@ -18,7 +18,7 @@ pub const ANNOTATION: &str = "weaver.example.com/converted";
 /// with more, and with it every list that the object is in.
 const MOST: usize = 256 * 1024;
 
-/// What the annotation holds for the way back: the fields that the other version cannot show.
+/// Content of the round-trip annotation: the fields that the other version cannot show.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RoundTrip {
@@ -66,8 +66,9 @@ impl RoundTrip {
         })
     }
 
-    /// What an object at v1alpha1 carries. The field wins over the annotation, because the API server lets no one
-    /// change it. The other of the two is kept as text under `ignored`, and so is a field that is not of this form.
+    /// Round-trip data of an object at v1alpha1. The field wins over the annotation, because the API server does not
+    /// let anyone change it. The other of the two is kept as text under `ignored`, and so is a field that is not of
+    /// this form.
     pub fn of_v1alpha1(field: Option<Value>, annotation: Option<&str>) -> Self {
         let mut of_annotation =
             annotation.map_or_else(|| Self::nothing(NEW), |annotation| Self::parse(annotation, NEW));
@@ -86,7 +87,7 @@ impl RoundTrip {
         Self { version: version.into(), ..Self::default() }
     }
 
-    /// The text, where there is nothing else, and where it would not be taken for something that is carried here.
+    /// The text, where there is nothing else, and where it would not be read as round-trip data of ours.
     fn unread_whole(&self) -> Option<&String> {
         self.unread.as_ref().filter(|text| Self::parse(text, &self.version) == *self)
     }
@@ -105,10 +106,10 @@ impl RoundTrip {
         serde_json::to_string(self).expect("what is carried can be written as JSON")
     }
 
-    /// The text for the annotation at v1beta1, within `room` bytes. What has no effect there goes: how something was
-    /// written at v1alpha1, and its fields `testNum` and `status.test`. If that is not enough the annotation stays as
-    /// it was `found`, which nothing at v1beta1 takes for its own. The rest is never shed: text that is too long is
-    /// refused by the API server, and with it the write.
+    /// The text for the annotation at v1beta1, within `space_left` bytes. What has no effect there is dropped: how
+    /// something was written at v1alpha1, and its fields `testNum` and `status.test`. If that is not enough the
+    /// annotation stays as it was `found`, which nothing at v1beta1 takes for its own. The rest is never shed: text
+    /// that is too long is refused by the API server, and with it the write.
     fn within(mut self, space_left: usize, found: Option<String>) -> Option<String> {
         let sheds: [fn(&mut Self); 4] = [
             |round_trip| round_trip.exact = Map::new(),

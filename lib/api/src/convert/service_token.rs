@@ -106,7 +106,7 @@ fn put_new(new: &mut Spec, mut hidden: Spec) -> Spec {
     ignored
 }
 
-/// The list of tokens: what was hidden of it, with what v1alpha1 shows of its own in its place.
+/// The list of tokens: the hidden entries, with the fields that v1alpha1 shows replaced by its own.
 fn joined(shown: Option<&Value>, hidden: &Value) -> Option<Value> {
     let shown = shown.and_then(|list| list.get(0)).and_then(Value::as_object);
     let mut list = hidden.clone();

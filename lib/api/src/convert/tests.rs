@@ -152,7 +152,7 @@ fn a_hand_edited_annotation_is_input_like_any_other() {
     for path in ["resyncSeconds", "targets.name", "source.kind", "serviceAccount", "odd", "targets"] {
         assert!(found.iter().any(|fault| fault.contains(&format!("spec.{path}"))), "{path}: {found:?}");
     }
-    // It is kept, reported and not used, however often it goes to and fro.
+    // It is kept, reported and not used, however often it is converted back and forth.
     let again = round(&stored, "v1alpha1");
     assert_eq!((&again["spec"], faults(&again)), (&stored["spec"], found));
 }
@@ -238,7 +238,7 @@ fn text_that_is_no_carried_content_comes_back_to_the_byte() {
         let meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
         assert_eq!(round_trip_faults(&meta).len(), 1, "{text}");
         assert_eq!(round(&read, "v1beta1"), read, "{text}");
-        // Next to something that has to be carried it still comes back.
+        // Next to other round-trip data it still comes back.
         read["spec"]["testNum"] = json!(1);
         assert_eq!(round(&read, "v1beta1"), read, "{text}");
     }

@@ -1,6 +1,6 @@
-//! Whether a carried value has the type that a field of v1beta1 has.
+//! Whether a value of the round-trip annotation has the type of its field at v1beta1.
 //!
-//! Only types: a value that breaks a rule goes back to where it was, and [`crate::validate`] says so. A value of
+//! Only types: a value that breaks a rule is put back where it was, and [`crate::validate`] says so. A value of
 //! another type would make the stored object unreadable for every client that knows the types.
 
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ static SPECS: LazyLock<Value> = LazyLock::new(|| {
     specs
 });
 
-/// May `value`, as far as its type goes, stand at `path` of a spec of `kind` at v1beta1?
+/// Does the type of `value` fit the field at `path` of a spec of `kind` at v1beta1?
 pub(super) fn fits(kind: &str, path: &[&str], value: &Value) -> bool {
     let schema = path.iter().try_fold(&SPECS[kind][STORED], |schema, field| schema["properties"].get(*field));
     schema.is_some_and(|schema| has_type(schema, value))

@@ -44,7 +44,7 @@ fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, fields: &mut Vec
         rules: rules.iter().map(with_message).collect(),
         path: path.to_owned(),
     };
-    // Of items and values the type stands with the list or map; often there is no more to say.
+    // The type of items and values is shown with the list or map; often there is no more to say.
     let is_inner = path.ends_with("[]") || path.ends_with("{}");
     if !is_inner || !this.limits.is_empty() || !this.description.is_empty() || this.default.is_some() {
         fields.push(this);

@@ -114,7 +114,7 @@ impl Default for ServiceTokenSpec {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["serviceAccount"]))]
 pub struct Writer {
-    /// The ServiceAccount whose rights are used to write the Secret.
+    /// The ServiceAccount that writes the Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 }

@@ -33,7 +33,7 @@ const MAX_QUERY: usize = 8_192;
 const RESYNC: [i32; 2] = [60, 86_400];
 const RESYNC_STEP: i32 = 10;
 
-/// A spec that keeps all rules, in the form in which it is carried out.
+/// A spec that keeps all rules, in the form that the operator executes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidSync {
     /// `ServiceAccount` of the resource's own namespace.
@@ -77,9 +77,9 @@ pub struct ValidSync {
     pub deletion_policy: DeletionPolicy,
     /// Time after which everything is compared again: 60 s to a day, in steps of 10 s.
     pub resync: Duration,
-    /// Nothing is to be written.
+    /// Nothing is written.
     pub suspend: bool,
-    /// Nothing is to be written, only said.
+    /// Nothing is written, only reported.
     pub dry_run: bool,
 }
 

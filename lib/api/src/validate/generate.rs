@@ -17,7 +17,7 @@ const COUNT: [i32; 2] = [1, MAX_GENERATED];
 /// Most labels, and most annotations.
 const MAX_ENTRIES: usize = 16;
 
-/// Accounts that are to be made.
+/// Accounts to generate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidGenerate {
     /// Number of accounts, 1 to [`MAX_GENERATED`].
@@ -36,7 +36,7 @@ pub struct ValidGenerate {
     pub lifetime: Duration,
 }
 
-/// One account that is to be made.
+/// One account to generate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidAccount {
     /// Name of the `ServiceAccount`.

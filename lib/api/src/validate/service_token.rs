@@ -11,17 +11,17 @@ use crate::v1beta1::ServiceTokenSpec;
 
 /// Most tokens of one Secret.
 const MAX_TOKENS: usize = 16;
-/// A spec that keeps all rules, in the form in which it is carried out.
+/// A spec that keeps all rules, in the form that the operator executes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidServiceToken {
     /// `ServiceAccount` of the resource's own namespace whose rights write the Secret.
     pub writer: String,
-    /// Name of the Secret; `None` stands for the resource's own name.
+    /// Name of the Secret; `None` means the resource's own name.
     pub secret_name: Option<String>,
     /// The tokens that are listed, at most 16, each under a key of its own, in the order of the spec; and the
     /// generated ones, where [`Self::with_generated`] has added them.
     pub tokens: Vec<ValidToken>,
-    /// Accounts that are to be made, each with a token. There are none without tokens that are listed.
+    /// Accounts to generate, each with a token. There are none without listed tokens.
     pub generate: Option<ValidGenerate>,
     /// Share of a token's lifetime after which it is renewed, in percent: 1 to 99.
     pub renew_at_percent: u8,
@@ -105,7 +105,7 @@ pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceTok
 }
 
 /// Checks that a changed spec names the Secret as the one before did, or leaves the name out as that one did:
-/// else anyone who uses the Secret would continue with a token that no one renews.
+/// else clients of the Secret would continue with a token that is not renewed.
 ///
 /// # Errors
 /// If `spec.secretName` was changed, added or removed.

@@ -14,18 +14,18 @@ const MAX_AUDIENCES: usize = 16;
 /// Seconds that a token may live.
 const LIFETIME: [i64; 2] = [600, 86_400];
 
-/// One token that is asked for. It holds no secret.
+/// One requested token. It contains no secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValidToken {
     /// Key of the Secret.
     pub key: String,
     /// `ServiceAccount` of the resource's own namespace whose token it is.
     pub account: String,
-    /// For whom it is meant, each once; empty stands for the API server's own audience.
+    /// Its audiences, each once; empty means the API server's own audience.
     pub audiences: Vec<String>,
     /// How long it lives: 600 s to a day.
     pub lifetime: Duration,
-    /// It is not minted before this time. Narrower than the API server, which also takes what is no point in
+    /// It is not minted before this time. Narrower than the API server, which also accepts what is no point in
     /// time (an offset of 99 hours, any character for the decimal point, anything behind a second `T`) and
     /// more than nine decimal places.
     pub not_before: Option<Timestamp>,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::names::{LABEL_MAX, SUBDOMAIN_MAX, dns_label, dns_subdomain};
 use crate::template::sample;
 
-/// A rule: `Err` holds what is wrong and what would be right.
+/// A rule: `Err` says what is wrong and what would be right.
 pub(super) type Rule = fn(&str) -> Result<(), String>;
 
 /// Most characters of a label's value, and of the part of a key behind its `/`.
@@ -26,7 +26,7 @@ pub(super) fn name_pattern(pattern: &str) -> Result<(), String> {
     if dns_label(pattern).is_ok() {
         return Err("has no `*` or `?`: move it to spec.targets.namespaces".into());
     }
-    // Whatever matches a name is right where a letter stands for it.
+    // A pattern is valid if it is a valid name with a letter for each wildcard.
     if pattern.contains(['*', '?']) && dns_label(&pattern.replace(['*', '?'], "a")).is_ok() {
         return Ok(());
     }
@@ -40,7 +40,7 @@ pub(super) fn object_name(name: &str) -> Result<(), String> {
     dns_subdomain(name).map_err(|fault| fault.to_string())
 }
 
-/// Part of a name that stands before another one: [`crate::names::PREFIX_PATTERN`].
+/// Part of a name in front of another one: [`crate::names::PREFIX_PATTERN`].
 pub(super) fn name_prefix(part: &str) -> Result<(), String> {
     length(part, 1, LABEL_MAX)?;
     let message = "is not how a name can begin: lower-case letters, digits, `-` and `.`, beginning with a letter or \
@@ -48,7 +48,7 @@ pub(super) fn name_prefix(part: &str) -> Result<(), String> {
     dns_subdomain(&format!("{part}a")).map_err(|_| message.to_owned())
 }
 
-/// Part of a name that stands behind another one: [`crate::names::SUFFIX_PATTERN`].
+/// Part of a name behind another one: [`crate::names::SUFFIX_PATTERN`].
 pub(super) fn name_suffix(part: &str) -> Result<(), String> {
     length(part, 1, LABEL_MAX)?;
     let message = "is not how a name can end: lower-case letters, digits, `-` and `.`, ending with a letter or digit, \

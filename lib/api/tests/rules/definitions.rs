@@ -59,7 +59,7 @@ pub fn general(schema: &Value, field: &str) -> Option<String> {
         return Some(String::new());
     }
     if schema["additionalProperties"].is_object() {
-        // The rest is one key, dots and all: our maps hold text only.
+        // The rest is one key, dots and all: our maps contain strings only.
         return field.starts_with('.').then(|| "{}".to_owned());
     }
     if let Some(rest) = field.strip_prefix('[') {

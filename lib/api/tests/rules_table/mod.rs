@@ -1,6 +1,6 @@
 //! Reads `rules.yaml`, the table of every rule of a spec with an object that keeps it and one that does not.
 //!
-//! The notation is described there. A mistake in the table is an error that names its place; nothing is
+//! The notation is described there. A mistake in the table is an error that names its line; nothing is
 //! skipped. Any judge can use it: the pure rules, the schemas, and the API server of the scenario tests, which
 //! include this file by its path. Needs `serde`, `serde-saphyr` and `serde_json`.
 
@@ -35,7 +35,7 @@ pub struct Case {
     pub version: String,
     /// Path of the field that a refusal names: `spec.targets.namespaces[1]`.
     pub field: String,
-    /// Who tells the two apart.
+    /// The judges that distinguish the two.
     pub judges: Vec<Judge>,
     /// The object that is changed into either; only for rules about changes.
     pub from: Option<Value>,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::merge_patch::{content, difference, merged, overtaken};
 use crate::wait::held_by;
 
-/// A write that is to be undone.
+/// A write to undo.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     /// `None` if there was no object.
@@ -28,7 +28,7 @@ pub(super) enum After {
     Deleted,
 }
 
-/// What is to be done.
+/// How to undo a write.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
     /// Nothing; the text is a reason for people.

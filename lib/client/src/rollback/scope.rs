@@ -44,7 +44,7 @@ impl<E: std::error::Error> std::error::Error for RolledBack<E> {}
 /// ```
 ///
 /// If the future is dropped before it ends (a timeout, `select!`, a panic in `body`), the undoing is spawned on
-/// the current tokio runtime: no one sees its result, and a runtime that is shut down takes it along. A write
+/// the current tokio runtime: its result is not visible, and a runtime that is shut down cancels it. A write
 /// that was being sent then has no known answer, and is left alone. Where that is not enough, call
 /// [`Rollback::undo`] yourself.
 ///

@@ -1,4 +1,4 @@
-//! One write, and how it is undone: what is to be done is decided in [`super::plan`].
+//! One write, and how it is undone, as decided in [`super::plan`].
 
 use std::fmt;
 
@@ -102,7 +102,7 @@ impl UndoStep {
         UndoOutcome::Nothing(format!("it changed at each of {ATTEMPTS} attempts"))
     }
 
-    /// An apply is undone by an apply: what it added goes, since no one else owns it, and the next apply meets
+    /// An apply is undone by an apply: what it added is removed, since it has no other owner, and the next apply finds
     /// no field of another owner.
     async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<UndoOutcome, Error> {
         let current = value(now);

@@ -1,8 +1,8 @@
 //! Several sources as the content of one copy. Pure.
 //!
 //! A key that two sources have is decided by its name alone, whatever its values are: an edit of a value never changes
-//! whether there is a copy. Sources are added in the order of [`reading_order`], the one that counts first; so what
-//! is held is never more than one copy may have and one source besides.
+//! whether there is a copy. Sources are added in the order of [`reading_order`], the one that counts first; so memory
+//! is bounded by the size of one copy and one source.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const MERGED_TYPE: &str = "Opaque";
 /// Clashes and sources that an error names.
 const NAMED: usize = 5;
 
-/// The sources in the order in which they are to be read and added, each with its place among them.
+/// The sources in the order to read and add them, each with its index.
 #[must_use]
 pub fn reading_order<'a>(merge: &Merge, names: &'a [String]) -> Vec<(usize, &'a String)> {
     let mut order: Vec<_> = names.iter().enumerate().collect();
@@ -36,7 +36,7 @@ pub fn reading_order<'a>(merge: &Merge, names: &'a [String]) -> Vec<(usize, &'a 
     order
 }
 
-/// Why sources make no copy together. Names keys, sources and sizes, and nothing that a source holds.
+/// Why sources make no copy together. Names keys, sources and sizes, and no content of a source.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unmergeable {
     /// Two sources have one key.
@@ -45,7 +45,7 @@ pub enum Unmergeable {
          it out by spec.keys.exclude", clashes(.first, *.more)
     )]
     Clash { first: Vec<KeyClash>, more: usize },
-    /// A key that is to be joined has no text.
+    /// A key to join is not text.
     #[error(
         "key {key} of {source_name} is in binaryData, which is not joined: take it out of spec.merge.join"
     )]
@@ -100,9 +100,9 @@ pub struct Merging<'a> {
     merge: &'a Merge,
     kind: ObjectKind,
     content: Content,
-    /// Values of the keys that are joined, by the place of their source.
+    /// Values of the joined keys, by the index of their source.
     joined: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
-    /// Which source gave each key, by its place in `sizes`.
+    /// Which source gave each key, as an index into `sizes`.
     givers: BTreeMap<String, usize>,
     /// The first clashes, and how many more there are.
     clashes: (Vec<KeyClash>, usize),
@@ -129,7 +129,7 @@ impl<'a> Merging<'a> {
         }
     }
 
-    /// Adds what is copied of the source `name`, whose place among the sources this is.
+    /// Adds the copied content of the source `name`, which has the index `place` among the sources.
     pub fn add(&mut self, place: usize, name: &str, source: Content) {
         if self.fault.is_some() {
             return;
@@ -173,7 +173,7 @@ impl<'a> Merging<'a> {
         (bytes > most).then(|| Unmergeable::TooLarge { bytes, most, sources: sources() })
     }
 
-    /// There is no copy, whatever is added; so nothing of it is held any longer.
+    /// There is no copy, whatever is added; so its content is dropped.
     fn refuse(&mut self, fault: Unmergeable) {
         self.content = Content::default();
         self.joined.clear();
@@ -181,7 +181,7 @@ impl<'a> Merging<'a> {
         self.fault = Some(fault);
     }
 
-    /// What the copy holds.
+    /// Content of the copy.
     ///
     /// # Errors
     /// The sources make no copy together.
@@ -259,7 +259,7 @@ fn joined(values: impl Iterator<Item = Vec<u8>>) -> (Vec<u8>, usize) {
     (all, added)
 }
 
-/// Bytes that a value in base64 stands for.
+/// Decoded length of a base64 value, in bytes.
 fn decoded_length(value: &str) -> usize {
     let padding = value.bytes().rev().take_while(|byte| *byte == b'=').count();
     (value.len() / 4 * 3).saturating_sub(padding)

@@ -141,7 +141,8 @@ proptest! {
         let written = of(&second).put_on(&found);
         prop_assert!(of(&second).is_on(&written));
         prop_assert_eq!(of(&first).is_on(&written), first == second);
-        // The naive model: theirs, ours of now, the marks, and nothing else.
+        // The naive model: theirs, our current ones, the ownership labels and
+        // annotations, and nothing else.
         let mut model = theirs;
         model.extend(second);
         model.extend(owner().labels());

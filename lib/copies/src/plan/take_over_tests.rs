@@ -1,4 +1,4 @@
-//! What is written, over all combinations of our marks, upstream's marks, finalizers and places.
+//! What is written, over all combinations of our ownership labels, upstream's, finalizers and object keys.
 
 use proptest::prelude::*;
 use weaver_api::ownership::{
@@ -14,7 +14,7 @@ fn holds(finalizer: &str) -> Vec<String> {
     vec!["example.com/keep".into(), finalizer.into()]
 }
 
-/// Which marks of upstream's an object carries.
+/// Which ownership labels of upstream's an object has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Upstream {
     None,
@@ -57,7 +57,7 @@ fn mark(object: &mut Object, upstream: Upstream) {
     }
 }
 
-/// Which marks of ours an object carries.
+/// Which ownership labels and annotations of ours an object has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ours {
     None,
@@ -80,8 +80,9 @@ fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immu
     object
 }
 
-/// Every combination of our marks, upstream's marks, finalizer and place: taken over is what upstream marked for
-/// this very resource, where the spec wants a copy, while its finalizer is there; and nothing else.
+/// Every combination of our ownership labels, upstream's, finalizer and object key: the operator takes over what
+/// upstream labelled for this very resource, where the spec wants a copy, while upstream's finalizer is there; and
+/// nothing else.
 #[test]
 fn what_is_taken_over_from_upstream_and_what_is_not() {
     let mut plain = spec(&["foo", "bar", "excluded", "team-a"]);
@@ -143,7 +144,7 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
     let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
-    // Equal content makes no difference: the marks are what is missing.
+    // Equal content makes no difference: the ownership labels are missing.
     for value in ["1", "2"] {
         let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
         let step = by_object(&desired("1"), upgrade, Some(&found));

@@ -161,7 +161,7 @@ fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
     let (kind, source) = (ObjectKind::CONFIG_MAP, SpecSource::from(&Source::default()));
     let mut copy = desired_of(owner("dead"), "1").create("foo").metadata;
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Others);
-    // Taken over, and then one of its two marks was lost.
+    // Taken over, and then either its ownership label or its annotation was lost.
     copy.labels.get_or_insert_default().insert(weaver_api::ownership::SYNC_UID_LABEL.into(), "u1".into());
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
     copy = desired("1").create("foo").metadata;
@@ -205,13 +205,13 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
     let named = source(Some("team-a"), Some("settings"));
     assert_eq!(stale_copy(&owner("u1"), &named, kind, &marked("foo")), StaleCopy::Ours);
     assert_eq!(stale_copy(&owner("u1"), &named, kind, &foreign_object().metadata), StaleCopy::Others);
-    // Restored from one of its copies it carries their marks; and the spec may name another source by now,
+    // Restored from one of its copies it has their ownership labels; and the spec may name another source by now,
     // or none.
     for source in [named.clone(), source(Some("team-a"), Some("other")), source(None, None)] {
         let found = stale_copy(&owner("u1"), &source, kind, &marked("team-a"));
         assert_eq!(found, StaleCopy::Others, "{source:?}");
     }
-    // Where labels select the sources, one on which someone put marks may be any; a copy says of which it is.
+    // Where labels select the sources, any object that someone labelled may be one; a copy names its source.
     let selecting = SpecSource { is_selected: true, ..source(Some("team-a"), None) };
     let mut forged = marked("team-a");
     forged.annotations.as_mut().unwrap().remove(SOURCE_ANNOTATION);
@@ -221,7 +221,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
     let copy = ObjectMeta { name: Some("copy".into()), ..marked("team-a") };
     assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &copy), StaleCopy::Ours);
     assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &marked("team-a")), StaleCopy::Others);
-    // Of the other kind it is not the source, and its marks say so.
+    // Of the other kind it is not the source, and its ownership labels say so.
     assert_eq!(stale_copy(&owner("u1"), &named, ObjectKind::SECRET, &marked("team-a")), StaleCopy::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
     assert_eq!(

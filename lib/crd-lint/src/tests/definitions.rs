@@ -2,7 +2,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use super::*;
 
-/// Where a key stands, and the key.
+/// The JSON pointer of a key's parent, and the key.
 type Key = (&'static str, &'static str);
 
 /// The fixture with one key set, or removed by `null`.
@@ -101,7 +101,7 @@ fn a_version_that_no_one_could_use_may_go_and_one_that_holds_objects_may_not() {
     assert_eq!(breaks(&old, &new), []);
     let mut written_at = old.clone();
     written_at.spec.versions[1].storage = true;
-    // As a cluster says it: once written at v0, and not yet migrated.
+    // As a cluster reports it: once written at v0, and not yet migrated.
     let mut once_written_at = old.clone();
     let status = CustomResourceDefinitionStatus {
         stored_versions: Some(vec!["v0".into(), "v1".into()]),

@@ -1,4 +1,4 @@
-//! Redaction: a planted secret does not come out, whatever its form and its place, and whatever stands around it.
+//! Redaction: a planted secret is never in the output, whatever its form and position, and whatever is around it.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use weaver_diagnostics::tokens::{redacted, without_tokens};
 /// What is a secret only by the name in front of it.
 const SECRET: &str = "hunter2hunter2";
 
-/// Where such a one stands.
+/// The contexts in which a secret is planted.
 const PLACES: [&str; 22] = [
     "token: @",
     "k3s server --agent-token @ --x",

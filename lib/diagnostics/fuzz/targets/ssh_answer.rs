@@ -17,7 +17,7 @@ const NEVER: [&str; 6] =
     ["exec:", "auth-provider:", "tokenFile:", "proxy-url:", "insecure-skip-tls-verify:", "as:"];
 
 fuzz_target!(|text: &str| {
-    // A credential stands behind its key; a name is none.
+    // A credential is behind its key; a name is none.
     let text = text.replace(SECRET, "").replace("SECRET", SECRET);
     let is_value = text
         .match_indices(SECRET)

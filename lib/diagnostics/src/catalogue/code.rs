@@ -63,7 +63,7 @@ pub struct Row {
     pub cause: &'static str,
     /// What to do, in words; empty where there is nothing to do.
     pub remedy: &'static str,
-    /// What to type, in order; words in capitals are to be filled in.
+    /// What to type, in order; words in capitals are placeholders.
     pub commands: &'static [Command],
     pub links: &'static [&'static str],
 }

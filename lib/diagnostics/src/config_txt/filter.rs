@@ -1,4 +1,4 @@
-//! Conditional filters: which of them hold on a board.
+//! Conditional filters: which of them apply to a board.
 //!
 //! <https://www.raspberrypi.com/documentation/computers/config_txt.html#conditional-filters>
 
@@ -114,7 +114,7 @@ impl<'a> Filters<'a> {
         }
     }
 
-    /// From here to the next `[all]` any filter may be in force. It may have replaced one that does not hold, so that
+    /// From here to the next `[all]` any filter may be in force. It may have replaced one that does not apply, so that
     /// this is not known either; of `[none]` there is only one.
     pub(super) fn doubt(&mut self, why: &str) {
         for (kind, verdict) in self.verdicts.iter_mut().enumerate() {

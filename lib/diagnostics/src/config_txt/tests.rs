@@ -262,7 +262,7 @@ proptest! {
     ) {
         let unknown = cmdline(&lines.join("\n"), Some(PI4), &[]);
         let at = |level: &str| cmdline(&lines.join("\n").replace("gpio4=1", level), Some(PI4), &[]);
-        // Filters of one more type: one that holds here, one that does not.
+        // Filters of one more type: one that applies here, one that does not.
         let (high, low) = (at("0x12345678"), at("0x0"));
         if !unknown.starts_with('?') {
             prop_assert_eq!(&unknown, &high);

@@ -14,7 +14,7 @@ pub const ROOT_TYPE: &str = "/sys/fs/cgroup/cgroup.type";
 /// The layout of cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupLayout {
-    /// The list of version 2 at its own place.
+    /// The controllers of cgroup version 2.
     pub controllers: Option<String>,
     /// Whether there is a list of version 2 within version 1.
     pub is_hybrid: bool,
@@ -43,7 +43,7 @@ impl CgroupLayout {
             let message = format!(
                 "this host has cgroups of {layout}: the kubelet of Kubernetes 1.35 and later exits on it"
             );
-            // An older k3s runs on it, and a newer one can be told to: this alone must not stop it.
+            // An older k3s runs on it, and a newer one can be configured to: this alone must not stop it.
             let finding = of(Code::CgroupV1Refused, message, place, layout);
             return Some(finding.milder(Severity::Warn));
         };

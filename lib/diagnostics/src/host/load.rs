@@ -1,14 +1,14 @@
-//! How busy the node is, and by what: what tells an API server that is slow from one that is broken.
+//! How busy the node is, and with what: this distinguishes a slow API server from a broken one.
 //!
 //! Measured by the kernel's pressure stall information; where it has none, as Raspberry Pi OS boots it, by
-//! load, waiting for the disk and free memory. Being busy is no fault by itself, so it is only said next to
+//! load, waiting for the disk and free memory. Being busy is no fault by itself, so it is only reported next to
 //! an answer that was late.
 
 use std::time::Duration;
 
 use crate::finding::{Code, Finding, Place, Severity};
 
-/// Where the kernel tells the pressure, a file for each resource.
+/// Where the kernel reports the pressure, a file for each resource.
 pub const PRESSURE: &str = "/proc/pressure";
 /// Load, and times of the processors.
 pub const LOADAVG: &str = "/proc/loadavg";
@@ -193,7 +193,7 @@ mod tests {
             (loaded(8.0, Some(80.0), 60.0), Some("disk")),
             (loaded(1.0, Some(80.0), 3.0), Some("memory, disk")),
             (HostLoad::default(), None),
-            // One number alone tells nothing.
+            // One number alone says nothing.
             (HostLoad { load: Some(9.0), ..HostLoad::default() }, None),
         ] {
             let scarce = load.scarce();

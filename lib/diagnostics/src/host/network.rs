@@ -8,7 +8,7 @@ pub const ROUTES: &str = "/proc/net/route";
 /// The sockets of IPv4.
 pub const SOCKETS: &str = "/proc/net/tcp";
 
-/// The interface of a start without a network; it leads nowhere.
+/// The dummy interface of a start without a network.
 pub const OFFLINE_DEVICE: &str = "weaver0";
 /// Its address: of a block for documentation, which no network has.
 pub const OFFLINE_ADDRESS: &str = "203.0.113.254";
@@ -29,8 +29,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// A warning where there is no default route, for one may come. After an offline start that one takes its place:
-    /// that k3s runs without a network, and, once there is one, what to do.
+    /// A warning where there is no default route, for one may come. After an offline start another one replaces it: k3s
+    /// runs without a network, and what to do once there is one.
     #[must_use]
     pub fn judge(&self, role: Role) -> Option<Finding> {
         if self.is_offline_start {
@@ -44,7 +44,7 @@ impl Uplink {
                 .saw(Place::file(ROUTES), "no route to 0.0.0.0/0");
             let finding = match role {
                 Role::Server => finding,
-                // An interface that leads nowhere does not lead to the server.
+                // Through the dummy interface the server is not reachable.
                 Role::Agent => {
                     finding.remedy(Remedy::new("connect the network; k3s then continues by itself"))
                 }
@@ -135,8 +135,9 @@ pub struct Iptables {
 
 impl Iptables {
     /// Where both kinds may be in use, packets are judged by both, and Services seem to work by chance
-    /// (k3s-io/k3s#703, rancher/docs#2370). Tables are seen, not whether they hold rules; kernels before 5.15 have them
-    /// as soon as k3s loads the modules. A host of the older kind does not show whether there are rules of the newer.
+    /// (k3s-io/k3s#703, rancher/docs#2370). Only tables are seen, not whether they have rules; kernels before 5.15 have
+    /// them as soon as k3s loads the modules. A host of the older kind does not show whether there are rules of the
+    /// newer.
     #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let name = self.leads_to.rsplit('/').next()?;

@@ -8,12 +8,12 @@ use crate::shell::quoted;
 
 /// What is mounted where.
 pub const MOUNTS: &str = "/proc/self/mountinfo";
-/// What is to be mounted at each boot.
+/// The file systems to mount at each boot.
 pub const FSTAB: &str = "/etc/fstab";
 /// The swap in use.
 pub const SWAPS: &str = "/proc/swaps";
 
-/// What is mounted in a place.
+/// What is mounted on a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mount {
     Absent,
@@ -58,7 +58,7 @@ impl DataMount {
 /// for a laptop are written there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootMount {
-    /// Where it is to be mounted.
+    /// Where it should be mounted.
     pub boot_dir: String,
     /// The line of fstab that says so.
     pub fstab_line: u64,
@@ -228,8 +228,8 @@ impl CardSpeed {
     }
 }
 
-/// The command that makes a file system writable again. Not by the place alone: mount(8) then adds what fstab says, and
-/// the kernel refuses `dirsync` on a remount of vfat.
+/// The command that makes a file system writable again. Not by the mount point alone: mount(8) then adds the options of
+/// fstab, and the kernel refuses `dirsync` on a remount of vfat.
 #[must_use]
 pub fn remounted(place: &str) -> String {
     let place = quoted(place);
@@ -280,7 +280,8 @@ mod tests {
         assert_eq!(lost.evidence[0].to_string(), "/etc/fstab:2: it should be mounted there");
     }
 
-    /// Seen on the card: with the place alone mount(8) hands on fstab's `dirsync`, which vfat refuses on a remount.
+    /// Seen on the card: with the mount point alone mount(8) passes on fstab's `dirsync`, which vfat refuses on a
+    /// remount.
     #[test]
     fn the_remount_that_is_printed_names_the_device() {
         let remedy = boot(Mount::ReadOnly, true, None).unwrap().remedy.unwrap();

@@ -1,7 +1,7 @@
 //! The clusters of k3d on a machine, from what the container engine shows of their containers.
 //!
 //! k3d keeps the cluster's token in the labels, the environment and the arguments of its containers: no type here
-//! has room for it.
+//! has a field for it.
 
 use std::{
     collections::BTreeMap,
@@ -123,7 +123,7 @@ pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<Cluster>
 }
 
 impl Cluster {
-    /// Where this machine reaches the API: at the load balancer's published port, without one at a server's.
+    /// Address of the API from this machine: the load balancer's published port, without one a server's.
     #[must_use]
     pub fn api(&self) -> Option<SocketAddr> {
         self.load_balancer.iter().chain(&self.servers).find_map(Container::api)
@@ -141,7 +141,7 @@ impl Cluster {
         self.servers.iter().find_map(|server| server.gateway)
     }
 
-    /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which beat every file.
+    /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which override every file.
     /// 0.0.0.0, which k3d adds where no host was chosen, is not a name to connect by.
     #[must_use]
     pub fn effective(&self) -> Effective {

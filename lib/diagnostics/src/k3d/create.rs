@@ -1,4 +1,4 @@
-//! k3d: the command, or the configuration file, of a cluster that is reached by chosen names. Pure; of k3d 5.
+//! k3d: the command, or the configuration file, of a cluster with chosen names. Pure; of k3d 5.
 //!
 //! k3d gives each server the name of `--api-port` and every `--tls-san`. By the file the API listens at all
 //! addresses; by the command k3d binds what the name means on this machine, which on Debian may be 127.0.1.1.

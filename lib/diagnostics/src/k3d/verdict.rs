@@ -50,7 +50,7 @@ pub fn no_engine() -> Finding {
     unread("/var/run/docker.sock", "no engine listens on this machine")
 }
 
-/// What is wrong with `cluster`, which is one of `all`. `is_own` tells whether an address is one of this machine.
+/// What is wrong with `cluster`, which is one of `all`. `is_own` says whether an address is one of this machine.
 #[must_use]
 pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
     let mut findings: Vec<_> = cluster.servers.iter().filter_map(server).collect();
@@ -75,7 +75,7 @@ pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool
     findings
 }
 
-/// A name that two running clusters serve leads to either, by the port alone.
+/// A name that two running clusters serve is either, depending on the port alone.
 fn shared(cluster: &Cluster, all: &[Cluster]) -> Option<Finding> {
     let names = cluster.names();
     let mut others = all.iter().filter(|other| other.name != cluster.name && other.running().is_some());

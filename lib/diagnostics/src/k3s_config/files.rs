@@ -47,7 +47,7 @@ pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
     }
 }
 
-/// k3s does without its usual file, and not without one that it is told of.
+/// k3s starts without its default file, but not without one that `--config` names.
 #[must_use]
 pub fn missing_config(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;

@@ -1,7 +1,7 @@
 //! May k3s be replaced, and by which steps?
 //!
 //! What is not known refuses nothing: who acts asks twice, before anything is written and when the new program lies
-//! next to the old one. All that stands against it is reported at once, each with what to do.
+//! next to the old one. All reasons against it are reported at once, each with what to do.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ pub struct Candidate {
     pub hash: Hash,
     /// The version that was asked for.
     pub asked: Option<Version>,
-    /// The version that it says it has.
+    /// The version that it reports.
     pub version: Option<Result<Version, String>>,
     /// Its size in bytes.
     pub size: Option<u64>,
@@ -76,18 +76,18 @@ pub struct Facts {
     pub unit: Option<Unit>,
     /// Why k3s would not start again once it is stopped.
     pub held_back: Option<String>,
-    /// Whether its API server answers; `None` of an agent, or where no one has looked.
+    /// Whether its API server answers; `None` for an agent, or if it was not checked.
     pub ready: Option<Result<(), String>>,
-    /// The version of the program in place, or why it does not tell.
+    /// The version of the installed program, or why it is not known.
     pub installed: Result<Version, String>,
-    /// The version of the server that an agent has joined, where it tells.
+    /// The version of the server that an agent has joined, if known.
     pub server: Option<Version>,
     pub candidate: Candidate,
-    /// How much room there is.
+    /// Free disk space.
     pub free_space: FreeSpace,
 }
 
-/// What stands against it.
+/// A reason against the upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradeRefusal {
     pub what: String,
@@ -105,9 +105,9 @@ impl fmt::Display for UpgradeRefusal {
 pub enum UpgradeStep {
     /// The old program gets a second name.
     Keep,
-    /// The new one takes its place.
+    /// The new one is installed.
     Replace,
-    /// The old one takes its place again.
+    /// The old one is installed again.
     PutBack,
     /// k3s is stopped and started.
     Restart,
@@ -136,7 +136,7 @@ pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
     let version = version.or(candidate.asked.as_ref());
-    // Of a k3s that does not work it takes more than its version to say that nothing is to be done.
+    // For a k3s that does not work the same version is not enough to conclude that there is nothing to do.
     let works = facts.unit.is_some_and(|unit| unit.active) && !matches!(facts.ready, Some(Err(_)));
     if let (Ok(installed), Some(version)) = (&facts.installed, version)
         && installed == version
@@ -172,7 +172,7 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
         let what = "neither k3s.service nor k3s-agent.service runs or is enabled".to_owned();
         return refuse(what, "`sudo systemctl enable --now` the one for this node's role");
     };
-    // Who goes back has a k3s that does not work, perhaps.
+    // Before a rollback k3s may not work.
     if request == Request::RollBack {
         return;
     }

@@ -8,7 +8,7 @@ use super::version::Version;
 pub struct WantedNode {
     /// What the node is.
     pub role: Role,
-    /// What it must run; `None` where no one could tell it.
+    /// What it must run; `None` if that could not be found out.
     pub version: Option<Version>,
     /// The names that were served before.
     pub names: Vec<String>,
@@ -23,7 +23,7 @@ pub struct ObservedNode {
     pub ready: Option<Result<(), String>>,
     /// The names that are served.
     pub names: Vec<String>,
-    /// The version that the cluster sees; `None` where no one could be asked.
+    /// The version that the cluster sees; `None` if the cluster could not be asked.
     pub version: Option<Result<String, String>>,
 }
 

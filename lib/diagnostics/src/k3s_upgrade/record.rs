@@ -16,7 +16,7 @@ pub struct Build {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpgradePhase {
-    /// The new program is put in place and verified.
+    /// The new program is installed and verified.
     Forward,
     /// The old one is put back and proven.
     Back,
@@ -34,21 +34,21 @@ pub struct UpgradeRecord {
     pub to: Build,
     /// The names that were served before.
     pub names: Vec<String>,
-    /// What shall run is the one that was kept: no one else has it.
+    /// The program to install is the kept one, of which there is no other copy.
     #[serde(default)]
     pub to_the_one_before: bool,
     /// How far it came.
     pub phase: UpgradePhase,
 }
 
-/// What is to be done about an upgrade that was cut off.
+/// What to do about an interrupted upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeResume {
     /// It had come to its end.
     Nothing,
     /// The program was not replaced yet.
     Forget,
-    /// Someone has put another program in place meanwhile.
+    /// Another program was installed meanwhile.
     LeaveAlone,
     /// The new program is in place: restart and prove it.
     Prove,
@@ -59,7 +59,7 @@ pub enum UpgradeResume {
 }
 
 impl UpgradeRecord {
-    /// What is to be done where the program in place has this hash.
+    /// What to do if the installed program has this hash.
     #[must_use]
     pub fn resume(&self, installed: &str, request: Request) -> UpgradeResume {
         let is_new = installed == self.to.sha256;

@@ -1,4 +1,4 @@
-//! Where the project publishes k3s, and how it tells the hashes of its files.
+//! Where the project publishes k3s, and where the hashes of its files are.
 
 use super::version::Version;
 

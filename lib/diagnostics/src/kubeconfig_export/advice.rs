@@ -1,5 +1,5 @@
-//! What a user is told about a name: that it is not served, and what to do;
-//! that kubectl may not find it, and the line for /etc/hosts.
+//! What a user sees about a name: that it is not served, and what to do; that kubectl may not find it, and the line for
+//! /etc/hosts.
 
 use std::{fmt, net::IpAddr};
 

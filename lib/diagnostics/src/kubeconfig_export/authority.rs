@@ -1,6 +1,6 @@
 //! Would a merge have kubectl trust a CA that it does not yet trust for that server?
 //!
-//! An address is no identity: anyone who answers in the place of a node, or writes the file that is carried to
+//! An address is no identity: anyone who answers instead of a node, or writes the file that is copied to
 //! the laptop, can send a CA of their own. Guarantees: for a server that the kubeconfig has already, every
 //! certificate that is trusted after the merge was trusted before it, or the merge is reported here. A renewed
 //! client certificate, a bundle in another order and the end of a CA rotation (fewer certificates) report

@@ -13,7 +13,7 @@ use crate::{
     yaml_node::{self, YamlNode},
 };
 
-/// What `kubectl config view` writes in place of a value, and what people write.
+/// What `kubectl config view` writes instead of a value, and what users write.
 const LEFT_OUT: [&str; 3] = ["DATA+OMITTED", "REDACTED", "DATA-OMITTED"];
 
 /// A certificate in PEM and, where it can be read, its key.

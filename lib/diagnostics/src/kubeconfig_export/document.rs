@@ -49,7 +49,7 @@ impl Document {
             place: Place { file: file.path.clone(), line, column },
             why,
         };
-        // Its errors have a place and none of the text.
+        // Its errors have a position and none of the text.
         let tree =
             yaml_node::parse(&file.text).map_err(|error| fault(error.line, error.column, error.message))?;
         let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);

@@ -9,7 +9,7 @@ pub const K3S_KUBECONFIG: &str = "/etc/rancher/k3s/k3s.yaml";
 /// Why a kubeconfig cannot be exported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// The context in force is not whole; the text names the place.
+    /// The current context is incomplete; the text names the field.
     #[error("{0}")]
     Unusable(String),
     /// It is not YAML of a kubeconfig's form.
@@ -59,7 +59,7 @@ pub enum ExportError {
     )]
     NamesFiles {
         file: String,
-        /// The keys that hold paths.
+        /// The keys with paths as values.
         keys: String,
     },
 }

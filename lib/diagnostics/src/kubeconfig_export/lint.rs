@@ -107,7 +107,7 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
     }
 }
 
-/// What was meant by an address that is no URL, where it can be told.
+/// What was meant by an address that is no URL, if it can be guessed.
 fn meant(server: &str) -> Option<String> {
     // A zone of an address, whose sign a URL writes as %25.
     let zoned =
@@ -140,7 +140,7 @@ fn meant(server: &str) -> Option<String> {
     url.parse::<ServerUrl>().is_ok().then_some(url)
 }
 
-/// With the command, where kubectl's path to the entry can hold its name.
+/// With the command, where the name can be part of kubectl's path to the entry.
 fn verified(file: &TextFile, name: &str) -> Remedy {
     let remedy = Remedy::new("remove insecure-skip-tls-verify: an exported name is verified");
     let is_plain =

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::document::LISTS;
 use super::document::{Document, name_of};
 
-/// Puts the entries of `exported` into `theirs`, each in the place of what had
+/// Puts the entries of `exported` into `theirs`, each replacing the entry of
 /// its name, else at the end. All else stays; the current context does so unless
 /// `switch` is set.
 #[must_use]

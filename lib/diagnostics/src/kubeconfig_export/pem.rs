@@ -1,8 +1,8 @@
-//! Certificates and keys as a kubeconfig holds them: base64 of PEM. Nothing of them is in a message.
+//! Certificates and keys in a kubeconfig: base64 of PEM. No message contains any of it.
 
 use crate::weaver_toml::ssh_key::base64;
 
-/// What a value has to hold.
+/// The expected content of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// One certificate or more, and nothing else.
@@ -22,7 +22,7 @@ impl Holds {
     }
 }
 
-/// The value without the white space that base64 may have, if it holds that.
+/// The value without the white space that base64 may have, if it has the expected content.
 #[must_use]
 pub fn normal(data: &str, holds: Holds) -> Option<String> {
     let data: String = data.split_ascii_whitespace().collect();
@@ -35,14 +35,14 @@ pub fn normal(data: &str, holds: Holds) -> Option<String> {
     (is_whole && labels.iter().all(|label| holds.takes(label))).then_some(data)
 }
 
-/// The certificates in a value as DER, if it holds nothing else.
+/// The certificates in a value as DER, if it contains nothing else.
 #[must_use]
 pub fn certificates(data: &str) -> Option<Vec<Vec<u8>>> {
     let text = String::from_utf8(base64(&normal(data, Holds::Certificates)?)?).ok()?;
     Some(blocks(&text)?.into_iter().map(|(_, der)| der).collect())
 }
 
-/// The labels and the DER of its PEM blocks; none where one is torn or does not hold DER.
+/// The labels and the DER of its PEM blocks; none if one is truncated or is not DER.
 fn blocks(text: &str) -> Option<Vec<(&str, Vec<u8>)>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -64,7 +64,7 @@ fn blocks(text: &str) -> Option<Vec<(&str, Vec<u8>)>> {
 pub mod tests {
     use super::*;
 
-    /// Base64 of a PEM certificate that holds an empty SEQUENCE.
+    /// Base64 of a PEM certificate with an empty SEQUENCE.
     pub const CERTIFICATE: &str =
         "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     /// Three CAs. Base64 without padding: two of them, one behind the other, are a bundle.

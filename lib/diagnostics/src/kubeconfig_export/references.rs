@@ -12,11 +12,11 @@ use crate::yaml_node::{self, YamlNode};
 pub trait Surroundings {
     /// Whether there is a file that can be read.
     fn is_file(&self, path: &Path) -> bool;
-    /// Whether the PATH leads to a program of this name.
+    /// Whether there is a program of this name in the PATH.
     fn is_program(&self, name: &str) -> bool;
 }
 
-/// A file that stands in a field, unless another field has its content.
+/// A field that names a file, unless another field has its content.
 const FILES: [(&str, &str, &str); 4] = [
     ("cluster", "certificate-authority", "certificate-authority-data"),
     ("user", "client-certificate", "client-certificate-data"),

@@ -103,7 +103,7 @@ impl RefusedLint<'_> {
         }
     }
 
-    /// Who is to be impersonated has a name.
+    /// Impersonation needs a user name.
     fn impersonation(&mut self, user: &YamlNode) {
         let is_set = |node: &&YamlNode| match &node.value {
             Value::Null => false,

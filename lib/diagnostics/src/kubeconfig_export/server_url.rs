@@ -66,7 +66,7 @@ impl FromStr for ServerUrl {
             None if port.is_empty() => None,
             None => return Err(UrlError::NoAuthority),
         };
-        // What is to be filled in, in a guide: `https://<SERVER>:6443`.
+        // A placeholder from a guide: `https://<SERVER>:6443`.
         let is_of_no_host = |c: char| c.is_whitespace() || c.is_control() || "<>{}|\\^`\"$".contains(c);
         if host.is_empty() || host.contains(is_of_no_host) {
             return Err(UrlError::NoAuthority);

@@ -206,7 +206,7 @@ fn debug_shows_no_secret() {
     assert!(!format!("{:?}", read(&k3s()).unwrap()).contains(KEY));
 }
 
-/// A kubeconfig of k3s' form with more in every place.
+/// A kubeconfig of k3s' form with additional fields everywhere.
 fn any_source() -> impl Strategy<Value = Value> {
     let known = "exec|token|tokenFile|as|proxy-url|namespace|tls-server-name|insecure-skip-tls-verify|username|extensions";
     let key = prop_oneof!["x[a-z:# ]{0,4}", known];

@@ -1,4 +1,4 @@
-//! `cgroup_disable=memory`, which Debian's kernel obeys wherever it stands, in each file where it may stand.
+//! `cgroup_disable=memory`, which Debian's kernel obeys wherever it is, in each file where it may be.
 
 use super::facts::{CgroupFacts, EXTRA_CMDLINE};
 use super::generator::{self, lost};
@@ -11,7 +11,7 @@ use crate::{
     text_file::TextFile,
 };
 
-/// A `cgroup_disable=memory` that the running kernel was not told of yet.
+/// A `cgroup_disable=memory` that the running kernel was not booted with.
 pub(super) fn disable_pending(facts: &CgroupFacts) -> Option<Finding> {
     let disables = disables(facts);
     let last = disables.last()?;

@@ -52,7 +52,7 @@ pub(super) fn doubted(finding: Finding, file: &TextFile, facts: &CgroupFacts) ->
     };
     let running = facts.running.as_deref().and_then(|text| root(lines(text)[0]));
     let (Some(here), Some(running)) = (root(lines(&file.text)[0]), running) else { return finding };
-    // The kernel is told a label or an id in one of several ways, and a reboot shows which.
+    // A label or an id can be passed to the kernel in several ways, and a reboot shows which.
     let kind = |text: &str| text.split('=').nth(1).map(|kind| kind.starts_with("/dev/"));
     if here == running || kind(&here) != kind(&running) {
         return finding;

@@ -91,7 +91,7 @@ pub(super) fn repaired_by(finding: Finding, repairs: impl Iterator<Item = Repair
     }
 }
 
-/// What the running kernel was told, as evidence.
+/// The command line of the running kernel, as evidence.
 pub(super) fn seen_running(facts: &CgroupFacts, finding: Finding) -> Finding {
     let Some(text) = facts.running.as_deref() else {
         return finding;

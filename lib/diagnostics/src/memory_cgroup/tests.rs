@@ -396,7 +396,7 @@ fn the_slot_on_trial_has_it_and_is_kept_where_it_works() {
 }
 
 proptest! {
-    /// Whatever the files hold: no panic, the controller decides on failure,
+    /// Whatever the files contain: no panic, the controller decides on failure,
     /// and every failure says what to do.
     #[test]
     fn only_an_absent_controller_fails(

@@ -229,7 +229,7 @@ impl Firmware<'_> {
         })
     }
 
-    /// The line with which the firmware starts a boot loader in place of the kernel.
+    /// The line with which the firmware starts a boot loader instead of the kernel.
     fn other_loader(&self, config: &ConfigTxt) -> Option<(Place, String)> {
         let starts_other = |line: &&config_txt::Line| {
             let Some((key, value)) = line.setting() else { return false };
@@ -289,7 +289,7 @@ impl Firmware<'_> {
             return Some(undecided(elsewhere));
         }
         let (prefix, file) = trial.ok()?;
-        // Ubuntu makes its trials by itself, and what is left of the last one waits for no one.
+        // Ubuntu makes its trials by itself, and what is left of the last one is not pending.
         let is_ubuntus =
             prefix.is_some_and(|slot| self.files.get(&self.path(&format!("{slot}/{STATE}"))).is_some());
         (!is_ubuntus && matches!(file, BootFile::Read(_)) && file != *regular).then_some(file)

@@ -261,7 +261,7 @@ fn what_no_file_here_says() {
 }
 
 proptest! {
-    /// Whatever the files hold: an answer, and each file that is named is one of those given or one that
+    /// Whatever the files contain: an answer, and each file that is named is one of those given or one that
     /// config.txt names.
     #[test]
     fn any_files_lead_to_an_answer(
@@ -295,7 +295,7 @@ fn a_start_that_is_asked_for_is_known_too() {
     let on_request =
         |given: Given<'_>, machine: &Machine| forecast(&files(given), machine).on_request.as_ref().map(shown);
     let pi = machine(RUNNING);
-    // As the documentation of Raspberry Pi has it: a copy of config.txt with what is to be tried.
+    // As the documentation of Raspberry Pi has it: a copy of config.txt with the changes to try.
     let copy = "dtparam=audio=on\n[all]\narm_64bit=1\ncmdline=cmdline-try.txt\n";
     let other = "console=tty1 root=LABEL=writable rootwait quiet\n";
     let given = [(CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE), (TRYBOOT, copy), (TRY, other)];

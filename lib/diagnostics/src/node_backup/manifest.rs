@@ -10,7 +10,7 @@ pub const MANIFEST: &str = "manifest.json";
 pub const FORMAT: u32 = 1;
 /// The datastore among the members.
 pub const DATASTORE: &str = "k3s/server/db/state.db";
-/// Of `/var/lib/weaver`: what `weaver.toml` no longer holds, and what boot-config must remember.
+/// Of `/var/lib/weaver`: what is no longer in `weaver.toml`, and what boot-config must remember.
 pub const OF_STATE: [&str; 4] =
     ["k3s.token", "wifi.password", "boot-config/node-name", "boot-config/last-good.toml"];
 /// Members of local-path volumes begin with this.
@@ -140,7 +140,7 @@ impl BackupRoot {
     /// The part of a member, and its name below that.
     ///
     /// # Errors
-    /// The name is of no part, or leads out of it.
+    /// The name is of no part, or points outside it.
     pub fn of(name: &str) -> Result<(Self, &str), Damage> {
         let refused = || Damage::Path(name.escape_debug().to_string());
         let part = Self::ALL.into_iter().find(|part| name.starts_with(part.prefix())).ok_or_else(refused)?;

@@ -1,4 +1,4 @@
-//! A backup of a node: what it holds, whether it may be restored on a card, which older ones go, when another
+//! A backup of a node: its content, whether it may be restored on a card, which older ones are deleted, when the next
 //! is due. Pure.
 
 pub mod manifest;

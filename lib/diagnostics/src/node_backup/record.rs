@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Code, Finding, Place};
 
-/// A file or directory that changes places, by its paths on the host.
+/// A file or directory that is swapped in, by its paths on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
     pub target: String,
@@ -19,9 +19,9 @@ pub struct Swap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Everything is on the disk; it takes its places.
+    /// Everything is on the disk and is being swapped in.
     Swap,
-    /// It is in its places.
+    /// Everything is swapped in.
     Done,
 }
 

@@ -28,7 +28,7 @@ pub struct RestoreTarget {
     pub free: Option<u64>,
 }
 
-/// What stands against it, all of it. What is not known refuses nothing.
+/// All reasons against it. What is not known refuses nothing.
 #[must_use]
 pub fn refusals(card: &RestoreTarget, backup: &Manifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();

@@ -2,7 +2,7 @@
 
 use crate::k3s_upgrade::plan::UpgradeRefusal;
 
-/// On which file system a place is.
+/// On which file system a directory is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Disk {
     /// The boot partition, which any computer reads.
@@ -13,7 +13,7 @@ pub enum Disk {
     Other,
 }
 
-/// What is known of the place.
+/// What is known of the target directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackupTarget {
     /// What it is called.
@@ -28,7 +28,7 @@ pub struct BackupTarget {
 }
 
 impl BackupTarget {
-    /// What stands against it, all of it.
+    /// All reasons against it.
     #[must_use]
     pub fn refusals(&self) -> Vec<UpgradeRefusal> {
         let Self { shown, .. } = self;

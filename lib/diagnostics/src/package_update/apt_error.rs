@@ -10,7 +10,7 @@ const MAX_MESSAGE: usize = 240;
 const MISSING: &[&str] = &["404  Not Found", "File not found", "Unable to locate package"];
 
 /// Their words, what that means, and what to do. The first that matches counts: what follows from another
-/// stands below it.
+/// is below it.
 const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &[

@@ -1,8 +1,7 @@
 //! Replacing the Debian packages of Config Weaver on a host: what apt knows, whether it is allowed, what
 //! proves it, how to resume. Pure.
 //!
-//! The caller asks dpkg and apt, shows the plan, and carries it out. What cannot be told from their answers
-//! refuses nothing.
+//! The caller queries dpkg and apt, shows the plan, and executes it. What their answers do not show refuses nothing.
 
 pub mod apt;
 pub mod apt_error;

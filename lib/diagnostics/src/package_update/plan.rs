@@ -1,4 +1,4 @@
-//! Which packages are replaced by which versions, and what stands against it.
+//! Which packages are replaced by which versions, and the reasons against it.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub struct Package {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpdateFacts {
-    /// What stands against it whatever is installed.
+    /// Reasons against it whatever is installed.
     pub refusals: Vec<UpgradeRefusal>,
     pub installed: Vec<Installed>,
     pub known: Vec<AptPackage>,
@@ -123,7 +123,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     if refusals.is_empty() { UpdatePlan::Go(planned) } else { UpdatePlan::Refused(refusals) }
 }
 
-/// Whether all that an earlier update kept leads to the asked version, whatever the sources have.
+/// Whether the packages kept by an earlier update are enough for the requested version, whatever the sources have.
 #[must_use]
 pub fn needs_no_source(facts: &UpdateFacts) -> bool {
     let Some(asked) = facts.asked.as_deref() else { return false };

@@ -1,4 +1,4 @@
-//! What is replaced, and each thing that stands against it.
+//! What is replaced, and each reason against it.
 
 use super::*;
 use crate::package_update::apt::Offer;

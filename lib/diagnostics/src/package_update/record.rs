@@ -24,7 +24,7 @@ pub struct UpdateRecord {
     pub phase: UpgradePhase,
 }
 
-/// What is to be done about an update that was cut off.
+/// What to do about an interrupted update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateResume {
     /// It had come to its end.
@@ -44,7 +44,7 @@ pub enum UpdateResume {
 }
 
 impl UpdateRecord {
-    /// What is to be done where these are installed.
+    /// What to do if these are installed.
     #[must_use]
     pub fn resume(&self, installed: &[Installed]) -> UpdateResume {
         let find = |name: &str| installed.iter().find(|there| there.name == name);

@@ -12,7 +12,7 @@ pub struct LastUpdate {
     pub made: Option<i64>,
     /// What the last attempt could not do.
     pub failure: Option<String>,
-    /// The version that was not proven on this host: the timer leaves it out, and takes the next one.
+    /// The version that could not be verified on this host: the timer skips it and takes the next one.
     pub unproven: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl LastUpdate {
         }
     }
 
-    /// A warning where the last attempt failed; `place` is where they are asked for.
+    /// A warning where the last attempt failed; `place` is where updates are configured.
     #[must_use]
     pub fn judge(&self, place: Place) -> Option<Finding> {
         let failure = self.failure.as_ref()?;

@@ -1,5 +1,5 @@
 //! What clients of the API server say that are not written in Go: curl, Python, Node.js, rustls. They name neither
-//! kubectl nor a part of the cluster, so the port of the API server tells whom they asked.
+//! kubectl nor a part of the cluster, so the port of the API server shows which server they asked.
 
 use super::details::{Details, after};
 use super::peer::asks_the_api_server;
@@ -37,7 +37,7 @@ pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
     (is_of_kubernetes || asks_the_api_server(line)).then(Details::default)
 }
 
-/// A client without credentials is this user. A probe has none on purpose, and any answer tells it that a
+/// A client without credentials is this user. A probe has none on purpose, and any answer shows that a
 /// server is there.
 pub(super) fn anonymous(line: &str) -> Option<Details> {
     let is_probe = ["\"/healthz", "\"/livez", "\"/readyz"].iter().any(|path| line.contains(path));

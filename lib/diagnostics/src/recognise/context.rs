@@ -22,7 +22,7 @@ const COUNTED: u64 = 24 * 3600 * 1_000_000;
 #[derive(Debug, Default)]
 pub struct LogContext {
     disks: Disks,
-    /// How often something was said that means nothing once, by the text that tells of it, and when last.
+    /// How often a message occurred that means nothing once, by its text, and when last.
     times: BTreeMap<&'static str, (u32, u64)>,
     line: u64,
     /// Microseconds, where the caller knows them.
@@ -52,7 +52,7 @@ impl LogContext {
 
     pub(super) fn learn(&mut self, line: &str) {
         if is_boot(line) {
-            // What an earlier start said tells nothing of this one.
+            // Messages of an earlier start say nothing about this one.
             *self = Self { line: self.line, now: self.now, ..Self::default() };
             return;
         }
@@ -72,7 +72,7 @@ impl LogContext {
         self.memory_off.as_ref().filter(|_| !self.is_of_k3s).map(|(number, line)| (*number, line.as_str()))
     }
 
-    /// Counts what `needle` tells of, and returns how often it was said.
+    /// Counts an occurrence of `needle`, and returns how many there were.
     pub(super) fn count(&mut self, needle: &'static str) -> u32 {
         let (times, last) = self.times.entry(needle).or_default();
         if self.now.saturating_sub(*last) > COUNTED {

@@ -1,5 +1,5 @@
 //! Which disk a line of the kernel is about, and on which bus the disk is. The kernel says the bus once, when
-//! it finds the SCSI host of a disk (`scsi host0: uas`), and later only the name (`sda`). A name alone tells
+//! it finds the SCSI host of a disk (`scsi host0: uas`), and later only the name (`sda`). A name alone says
 //! nothing: `sda` is at USB on one board and at SATA on the next.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ pub(crate) struct Disks {
     /// The USB port at which a device was found last: the line of UAS does not say it.
     found: String,
     line: u64,
-    /// Where the log told last of a device at USB that was reset or went, and of an error of SATA.
+    /// The last log lines about a USB device that was reset or removed, and about an error of SATA.
     usb_error: Option<u64>,
     sata_error: Option<u64>,
     /// Where a disk said last that it does not know a command.
@@ -127,7 +127,7 @@ impl Disks {
         }
     }
 
-    /// The bus of a disk or of a partition, if the log tells.
+    /// The bus of a disk or of a partition, if the log has it.
     pub(crate) fn bus(&self, device: &str) -> Option<Bus> {
         let host = self.hosts.get(whole(device));
         host.and_then(|host| self.buses.get(host)).copied().or_else(|| self.nearby())

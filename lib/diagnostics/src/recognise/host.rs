@@ -14,7 +14,8 @@ pub(super) fn controller(line: &str) -> Option<Details> {
         .then(|| Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())))
 }
 
-/// The kubelet's cgroup lacks this controller, and has others: where it lacks all, no one hands them down.
+/// The kubelet's cgroup lacks this controller, and has others: where it lacks all, the parent cgroup does not delegate
+/// them.
 pub(super) fn memory_alone(line: &str) -> Option<Details> {
     (missing_controllers(line)? == "memory").then(Details::default)
 }
@@ -212,7 +213,7 @@ pub(super) fn out_of_memory(line: &str) -> Details {
     let process = after(line, "Killed process ", &[')'])
         .or_else(|| after(line, "Kill process ", &[')']))
         .and_then(|process| process.split_once('('));
-    // The kubelet says it of a node.
+    // The kubelet's message about a node.
     let victim = after(line, "victim process: ", &[',', '"']).map(str::trim).filter(|name| !name.is_empty());
     let who = process.map(|(_, name)| name).or(victim).unwrap_or("a process");
     if line.contains("Memory cgroup out of memory") {
@@ -221,7 +222,7 @@ pub(super) fn out_of_memory(line: &str) -> Details {
     Details::message(format!("the kernel killed {who} because memory ran out"))
 }
 
-/// As systemd says it of a unit.
+/// systemd's message about a unit.
 pub(super) fn unit_out_of_memory(line: &str) -> Details {
     let unit = line
         .split_whitespace()
@@ -246,7 +247,7 @@ pub(super) fn ended_by_earlyoom(line: &str) -> Option<Details> {
     })
 }
 
-/// As the kubelet says it of a container: in a status, in a list of pods.
+/// The kubelet's message about a container: in a status, in a list of pods.
 pub(super) fn container_out_of_memory(line: &str) -> Option<Details> {
     let is_status = line.contains("eason")
         || line.split_whitespace().nth(2) == Some("OOMKilled")
@@ -272,7 +273,7 @@ pub(super) fn read_only(line: &str) -> Option<Details> {
     (is_ours && !is_volume).then(Details::default)
 }
 
-/// A kubelet that was told to run on v1 warns with the same words.
+/// A kubelet that is configured to run on v1 warns with the same words.
 pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
     line.contains("[ERROR").then(Details::default)
 }

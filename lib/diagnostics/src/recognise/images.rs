@@ -76,7 +76,7 @@ fn without(image: &str) -> Details {
     ))
 }
 
-/// A registry that has the repository and not the tag, as containerd says it.
+/// A registry that has the repository and not the tag, in containerd's wording.
 pub(super) fn not_found(line: &str) -> Option<Details> {
     let image = after(line, "failed to resolve reference \"", &['"'])?;
     line.trim_end_matches(['"', ' ']).contains(": not found").then(|| {

@@ -20,7 +20,7 @@ pub(super) fn context_gone(line: &str) -> Option<Details> {
     (line.contains(&format!("context \"{name}\" does not exist")) && is_plain(name)).then(|| no_context(name))
 }
 
-/// The same as client-go says it.
+/// The same in client-go's wording.
 pub(super) fn default_context(line: &str) -> Details {
     let name = after(line, "specified context: ", &[' ', '"'])
         .or_else(|| after(line, "no server found for cluster \"", &['"']))

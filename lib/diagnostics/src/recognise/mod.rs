@@ -1,7 +1,7 @@
 //! Errors that others print, recognised: kubectl, helm and other clients, k3s and k3d, the kubelet, containerd, Docker,
 //! podman and skopeo, the kernel and systemd; of TLS in the words of Go, rustls, OpenSSL, `GnuTLS`, Java and Node.js.
 //!
-//! A line is looked through once, for all signatures together. Where several are in it, the one that stands first in
+//! A line is looked through once, for all signatures together. If several match, the first one in
 //! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
 //! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
 
@@ -83,13 +83,13 @@ impl Recogniser {
         Ok(Self { needles: search.build(needles)?, wordings })
     }
 
-    /// What is wrong, if the line alone tells. `place` is that of the line.
+    /// What is wrong, if the line alone shows it. `place` is that of the line.
     #[must_use]
     pub fn judge(&self, line: &[u8], place: impl FnOnce() -> Place) -> Option<Finding> {
         self.judge_in(&mut LogContext::default(), line, place)
     }
 
-    /// What is wrong, if the line tells after those before it, which `context` knows.
+    /// What is wrong, if the line shows it together with those before it, which `context` knows.
     #[must_use]
     pub fn judge_in(
         &self,

@@ -125,8 +125,8 @@ fn of_k3s(details: Details) -> Details {
     )
 }
 
-/// crictl asks each known place in turn unless it is told one. The kubelet's cadvisor looks at the same places at each
-/// start, and who starts waits for them.
+/// crictl tries each known endpoint in turn unless one is configured. The kubelet's cadvisor tries the same endpoints
+/// at each start, which waits for them.
 pub(super) fn no_endpoint(line: &str) -> Option<Details> {
     const CLIENTS: &[&str] = &[
         "remote_runtime.go",

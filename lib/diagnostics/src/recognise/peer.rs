@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-/// Whom a line tells of.
+/// The peer that a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     /// The API server of a cluster, or the supervisor of k3s next to it.
@@ -127,8 +127,8 @@ pub(super) fn peer(line: &str) -> Peer {
     if is_bare(line) { Peer::Unnamed } else { Peer::Other }
 }
 
-/// How the libraries and tools begin that name no one: a program that speaks for itself says its own name or what it
-/// wanted in front of it.
+/// How the messages of libraries and tools begin that name no peer: a program that speaks for itself says its own name
+/// or what it wanted in front of it.
 const BARE: &[&str] = &[
     "x509: ",
     "tls: ",

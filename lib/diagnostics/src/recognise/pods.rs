@@ -3,7 +3,7 @@
 use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
-/// A claim that a pod names and that is not there.
+/// A `PersistentVolumeClaim` that a pod names and that is missing.
 pub(super) fn claim_gone(line: &str) -> Option<Details> {
     let name = after(line, "persistentvolumeclaim \"", &['"'])?;
     line.contains("\" not found")
@@ -27,7 +27,7 @@ pub(super) fn other_node(_: &str) -> Details {
     )
 }
 
-/// As the scheduler of today and of before says it.
+/// In the wording of current and earlier schedulers.
 pub(super) fn does_not_fit(line: &str) -> Option<Details> {
     if !line.contains("nodes are available") {
         return None;

@@ -88,7 +88,7 @@ pub(super) fn our_kind(line: &str) -> Option<Details> {
         .then(|| Details::message("the API server does not have this kind of Config Weaver"))
 }
 
-/// Of a user; accounts of programs are told in more detail.
+/// Of a user; a `ServiceAccount` is reported in more detail.
 pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let user = after(line, "is forbidden: User \"", &['"']).filter(|user| !user.starts_with("system:"))?;
     let (verb, resource) = (after(line, "\" cannot ", &[' '])?, after(line, "resource \"", &['"'])?);

@@ -1,4 +1,4 @@
-//! What clients say of servers that they do not reach, or that are not what they take them for.
+//! Messages of clients about servers that are unreachable, or are not what the client expects.
 
 use super::details::{Details, after, is_plain, looked_up};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};

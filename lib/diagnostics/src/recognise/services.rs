@@ -1,4 +1,4 @@
-//! What pods say of Services that they do not reach.
+//! Messages of pods about Services that they cannot reach.
 
 use std::net::IpAddr;
 

@@ -45,7 +45,7 @@ pub(super) fn etcd(line: &str) -> Option<Details> {
     })
 }
 
-/// By how much etcd was late to tell the other servers that it leads: they elect another one after a second.
+/// By how much etcd's leader was late with its heartbeat to the other servers: they elect another one after a second.
 pub(super) fn heartbeat(line: &str) -> Option<Details> {
     let late = seconds(after(line, "\"exceeded-duration\":\"", &['"'])?)?;
     (late >= LEASE / 2.0).then(|| {

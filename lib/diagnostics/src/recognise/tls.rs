@@ -8,7 +8,7 @@ use crate::finding::{RESTART_K3S, Remedy};
 use crate::k3d;
 use crate::san::{ServingName, nearest};
 
-/// A certificate that does not have the name that was used, as an error tells it.
+/// A certificate without the name that was used, as an error reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameMismatch {
     /// The name that was used, where the error has it.
@@ -224,7 +224,7 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
     ))
 }
 
-/// A client that came with a certificate of its own, as the API server's log tells; its clock is the server's.
+/// A client that came with a certificate of its own, as the API server's log reports it; its clock is the server's.
 pub(super) fn of_a_client(line: &str) -> Option<Details> {
     if line.contains("token has expired") {
         return Some(
@@ -258,7 +258,7 @@ pub(super) fn of_a_client(line: &str) -> Option<Details> {
 /// The server's answer to the certificate with which this client came: an alert, in the words of Go, OpenSSL
 /// and others.
 pub(super) fn alert(line: &str) -> Option<Details> {
-    // A server tells the same of its clients, and there it is the other side that refuses.
+    // A server reports the same of its clients, and there the client refuses.
     let is_of_a_server = line.contains("handshake error from") || line.contains("rejected connection");
     if is_of_a_server || peer::peer(line) == Peer::Other && !is_of_a_tool(line) {
         return None;

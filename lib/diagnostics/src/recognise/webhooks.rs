@@ -44,7 +44,7 @@ fn of_others(line: &str, whose: &str) -> Details {
     }
 }
 
-/// What was answered: a URL, which every such line has, tells nothing of it.
+/// What was answered: the URL, which every such line has, is no part of it.
 fn why(line: &str) -> &'static str {
     let answer = line
         .rsplit_once(" failed: ")

@@ -11,7 +11,7 @@ pub(super) struct Wording {
 
 /// What to make of a line that has the needle.
 enum Reader {
-    /// The needle alone says it.
+    /// The needle alone is enough.
     AsItIs,
     /// The line has particulars.
     Tells(fn(&str) -> Details),

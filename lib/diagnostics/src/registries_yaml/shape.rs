@@ -5,7 +5,7 @@ use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::text_file::TextFile;
 use crate::yaml_node::{Value, YamlNode};
 
-/// What k3s reads a part of the file as. Nothing in the place of any is fine.
+/// What k3s reads a part of the file as. A null value is fine for any of them.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,

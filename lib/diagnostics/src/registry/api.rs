@@ -87,7 +87,7 @@ pub fn challenge(header: &str) -> Option<Challenge> {
     })
 }
 
-/// A value of `name="value", other=value`; a quoted one may hold commas.
+/// A value of `name="value", other=value`; a quoted one may contain commas.
 fn parameter(parameters: &str, name: &str) -> Option<String> {
     let mut rest = parameters;
     loop {
@@ -138,7 +138,7 @@ pub fn platform(text: &str) -> Result<Platform, &'static str> {
     }
 }
 
-/// What a tag leads to.
+/// The manifest that a tag points to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Manifest {
     /// Builds for these machines.

@@ -1,4 +1,4 @@
-//! What was seen of a registry, from one machine: by https and http, next to what k3s was told, and to k3d's
+//! What was seen of a registry, from one machine: by https and http, next to the configuration of k3s, and to k3d's
 //! containers. Pure: facts in, lines and findings out.
 
 mod document;
@@ -26,7 +26,7 @@ const LONGEST: usize = 200;
 pub struct RegistryFacts {
     /// As it is written in image names: HOST or HOST:PORT.
     pub registry: String,
-    /// The name was found, and leads to this machine; else why it was not found.
+    /// The name resolves, and whether to this machine; else why it does not.
     pub is_here: Result<bool, String>,
     pub https: Https,
     /// What is answered without TLS; else why nothing is.
@@ -121,7 +121,7 @@ impl RegistryFacts {
         split(&self.registry)
     }
 
-    /// The container that is meant, and which of its sides.
+    /// The container that is meant, and from where the address reaches it.
     fn container(&self) -> Option<(&RegistryContainer, ReachedFrom)> {
         let (host, port) = self.host();
         let is_here = matches!(self.is_here, Ok(true));

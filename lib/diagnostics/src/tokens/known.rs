@@ -1,4 +1,4 @@
-//! Secrets that are known by their own form: tokens by how they begin, base64 by what it holds.
+//! Secrets that are known by their own form: tokens by their prefix, base64 by its content.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ const PREFIXES: [(&str, usize); 30] = [
 ];
 /// A word of so many letters that are all of base64 is no word: the lines of a PEM have 64.
 const LONG: usize = 60;
-/// What is shorter holds nothing that could be told from a word.
+/// Shorter text cannot be distinguished from a word.
 const SHORT: usize = 12;
 /// `-----BEGIN` in base64.
 const PEM: &str = "LS0tLS1CRUdJTi";

@@ -3,7 +3,7 @@
 use super::known::of_no_one;
 use crate::weaver_toml::SECRET_OPTIONS;
 
-/// Of these the rest of the line goes as well: what follows is a header, or continues in a way that no one knows.
+/// For these the rest of the line is removed as well: what follows is a header, or has an unknown form.
 pub(super) const STRONG: [&str; 15] = [
     "token",
     "password",
@@ -21,7 +21,7 @@ pub(super) const STRONG: [&str; 15] = [
     "cookie",
     "credential",
 ];
-/// Of these only the value goes: they are parts of many names that are no secrets'.
+/// For these only the value is removed: they are parts of many names that are no secrets'.
 pub(super) const WEAK: [&str; 8] = ["key", "auth", "cred", "session", "pass", "signature", "sig", "jwt"];
 /// How names end that are not those of secrets: of files, units, modes.
 const HARMLESS_ENDS: [&str; 18] = [
@@ -70,7 +70,7 @@ pub(super) struct Redacted {
     pub text: String,
     /// There was a secret in it, or the name of one.
     pub is_secret: bool,
-    /// The value stands below, or continues there.
+    /// The value is below, or continues there.
     pub is_open: bool,
     /// The value continues until a line that has this.
     pub quote: Option<&'static str>,

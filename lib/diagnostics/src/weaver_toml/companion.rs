@@ -1,6 +1,6 @@
 //! A file that `weaver.toml` may disagree with: what it says, or where and why that is not known.
 //!
-//! The unknown stops nothing, and its reason has none of the file's text: the file may hold secrets.
+//! The unknown stops nothing, and its reason has none of the file's text: the file may contain secrets.
 
 use std::fmt::Display;
 

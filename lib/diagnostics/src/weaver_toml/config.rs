@@ -10,7 +10,7 @@ use super::wifi::Wifi;
 /// What the owner asks for. The default is: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The name of the host, and where it stands.
+    /// The name of the host, and where it is in the file.
     pub hostname: Option<HostName>,
     /// Names and addresses of the API server, in lower case.
     pub api_names: Vec<String>,

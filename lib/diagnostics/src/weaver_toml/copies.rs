@@ -1,7 +1,7 @@
 //! Copies of `weaver.toml` that an editor, a file manager or a user leaves on the boot partition. They keep token and
 //! password after boot-config has blanked these in the file itself.
 //!
-//! Judged by the name alone: what such a file holds is neither read nor shown.
+//! Judged by the name alone: the content of such a file is neither read nor shown.
 
 use crate::{
     finding::{Code, Finding, Place, Remedy},

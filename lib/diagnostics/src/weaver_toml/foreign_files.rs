@@ -1,6 +1,6 @@
 //! Files that other systems read at their first start, and this card does not: someone who knows those writes
 //! them next to `weaver.toml` and then waits for a Wi-Fi or a user that never comes. Judged by their names
-//! alone, for they hold passwords.
+//! alone, since they contain passwords.
 //!
 //! As <https://www.raspberrypi.com/documentation/computers/configuration.html> has it.
 

@@ -2,7 +2,7 @@
 //! that is.
 //!
 //! `K10<hash>::<credentials>`, the hash being that of the server's CA. k3s takes credentials alone too, and
-//! then believes whichever server answers. Nothing here repeats the token.
+//! then believes any server that answers. Nothing here repeats the token.
 
 /// Hexadecimal digits of a SHA-256.
 const HASH_LENGTH: usize = 64;
@@ -12,7 +12,7 @@ const HASH_LENGTH: usize = 64;
 pub enum Form<'t> {
     /// It has the hash of the server's CA, in hexadecimal digits.
     Whole(&'t str),
-    /// It has none: k3s joins whichever server answers.
+    /// It has none: k3s joins any server that answers.
     Short,
     /// k3s refuses it, for this reason.
     Broken(&'static str),

@@ -11,11 +11,11 @@ pub struct KnownKey {
     pub section: &'static str,
     pub name: &'static str,
     pub kind: KeyKind,
-    /// What holds where the key is absent: a value in backquotes, or a phrase.
+    /// The default: a value in backquotes, or a phrase.
     pub default: &'static str,
     /// What it does, as a phrase.
     pub does: &'static str,
-    /// A line of the file; `…` stands for the rest of a value that is long or secret.
+    /// A line of the file; `…` replaces the rest of a value that is long or secret.
     pub example: &'static str,
 }
 

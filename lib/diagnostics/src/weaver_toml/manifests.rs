@@ -23,7 +23,7 @@ pub const OF_K3S: &str = "server/manifests/weaver-card";
 
 /// How the files here begin, so that no Addon of theirs is one of k3s' own.
 const PREFIX: &str = "weaver-card-";
-/// In the place of a file that has left the card: an Addon without objects.
+/// Replaces a file that was removed from the card: an Addon without objects.
 const EMPTY: &str = "# Removed from the card: k3s deletes what this file had made.\n";
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -138,7 +138,7 @@ fn judge<'t>(path: &str, text: &'t str) -> Result<&'t str, (Place, String)> {
         return Err((Place::file(path), why.to_owned()));
     }
     let is_json = rest.trim_start().starts_with('{');
-    // k3s' parser divides at no other line, and passes over what stands behind one.
+    // k3s' parser divides at no other line, and ignores what is behind one.
     let divides =
         |line: &str| line.trim_end() == "..." || line.starts_with("--- ") && line.trim_end() != "---";
     if let Some((number, _)) = (1..).zip(rest.lines()).find(|(_, line)| divides(line)) {

@@ -47,7 +47,7 @@ fn host_name_mistake(text: &str) -> Option<&'static str> {
     }
 }
 
-/// A name or an address that the API server's certificate shall hold.
+/// A name or an address that should be in the API server's certificate.
 pub(super) fn api_name(text: &str) -> Result<String, Mistake> {
     let wrong =
         |why: &str, remedy: String| Err(Mistake::new(format!("the name {} {why}", shown(text)), remedy));

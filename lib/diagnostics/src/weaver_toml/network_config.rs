@@ -3,7 +3,7 @@
 //!
 //! netplan merges all files that speak of one interface: it would join either
 //! network. So what another file says about the radio is left out, and the
-//! rest of that file stays. Errors never quote the text: it holds passwords.
+//! rest of that file stays. Errors never quote the text: it contains passwords.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub const RADIO: &str = "wlan0";
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtherWifi {
     pub place: Place,
-    /// That file without it, as netplan reads it. May hold other secrets.
+    /// That file without it, as netplan reads it. May contain other secrets.
     pub rest: String,
 }
 

@@ -1,5 +1,5 @@
-//! What is wrong with cloud-init's `network-config` apart from its syntax: a card with it starts and is then
-//! not to be found. Pure; passwords are never repeated.
+//! What is wrong with cloud-init's `network-config` besides its syntax: a card with it starts and is then not
+//! reachable. Pure; passwords are never repeated.
 
 use std::net::IpAddr;
 
@@ -87,7 +87,7 @@ impl NetworkLint<'_> {
         }
     }
 
-    /// Interfaces, and none of them with an address: no one finds the card.
+    /// Interfaces, and none of them with an address: the card is not reachable.
     fn without_addresses(&mut self, network: &YamlNode) {
         let is_version_2 = network.get("version").and_then(YamlNode::as_str) == Some("2");
         let bodies = || network.entries().iter().filter_map(|(key, kind)| Some((key.as_str()?, kind)));

@@ -1,9 +1,9 @@
 //! What a netplan file of the owner's makes of the radio, and what becomes of `[wifi]` next to it.
 //!
 //! netplan merges all files that speak of one device. Of a Wi-Fi it joins the networks of each, and what two files
-//! say of one network is that of the file whose name comes last: `[wifi]` stays, and both places are reported. A device
-//! of two kinds it refuses, and every other network with it: `[wifi]` makes room for the owner's file then. A file
-//! that names the radio without a network adds to `[wifi]`, and would be refused without it.
+//! say of one network is that of the file whose name comes last: `[wifi]` stays, and both files are reported. A device
+//! of two kinds it refuses, and every other network with it: `[wifi]` is left out in favour of the owner's file then. A
+//! file that names the radio without a network adds to `[wifi]`, and would be refused without it.
 
 use super::{Config, network_config::RADIO};
 use crate::{

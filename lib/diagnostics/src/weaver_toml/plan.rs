@@ -108,7 +108,7 @@ pub struct Plan {
     pub pin: Option<String>,
     /// The name to remember that the node had as a server, for when it is one again.
     pub server_pin: Option<String>,
-    /// Whether a remembered name is to be forgotten: no node has it, and it would rename a later one.
+    /// Whether to forget a remembered name: no node has it, and it would rename a later one.
     pub unpin: bool,
     /// The host name to set in the running kernel.
     pub hostname: Option<String>,

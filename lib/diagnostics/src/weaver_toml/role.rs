@@ -1,7 +1,7 @@
-//! `[k3s] role`: whether the card is a server or joins one, and what does not go with it.
+//! `[k3s] role`: whether the card is a server or joins one, and which other settings contradict it.
 //!
-//! An agent serves no API. What is only for a server is refused with its place: passed over, it would look as if it
-//! were in force.
+//! An agent serves no API. A setting that is only for a server is refused with its position: if ignored, it would look
+//! as if it were in effect.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::{
 const WHERE_TOKEN: &str = "write what `sudo cat /var/lib/rancher/k3s/server/node-token` shows on the server";
 const EXAMPLE: &str = "write it like \"https://raspi.lan:6443\"";
 
-/// What else the file says, as far as a role goes with it or not.
+/// Other settings of the file that may contradict a role.
 pub(super) struct Surroundings<'a, 't> {
     pub hostname: Option<&'a str>,
     pub api: &'a Section<'t>,

@@ -30,7 +30,7 @@ impl Secret {
         Self(value)
     }
 
-    /// The secret itself, for the file that holds it.
+    /// The secret itself, for the file it is written to.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -43,7 +43,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The setting of a key, and where a secret to import stands. `mistake` must not repeat the value.
+/// The setting of a key, and the position of a secret to import. `mistake` must not repeat the
+/// value.
 pub(super) fn read(
     text: Text<'_>,
     mistake: impl Fn(&str) -> Option<Mistake>,

@@ -1,5 +1,4 @@
-//! A section of `weaver.toml`: its keys by name and type, and the keys that
-//! no one knows.
+//! A section of `weaver.toml`: its keys by name and type, and unknown keys.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use super::{
     keys::{KEYS, KnownKey},
 };
 
-/// A text and where it stands.
+/// A text and its position.
 pub(super) struct Text<'t> {
     pub value: &'t str,
     pub span: Option<Range<usize>>,
@@ -100,12 +99,12 @@ impl<'t> Section<'t> {
         self.item(key).and_then(|(_, item)| item.as_array()).is_some_and(toml_edit::Array::is_empty)
     }
 
-    /// Where a key stands.
+    /// Position of a key.
     pub fn place_of(&self, key: &str) -> Option<Range<usize>> {
         self.item(key).and_then(|(span, _)| span)
     }
 
-    /// The place of a key and its value.
+    /// The position of a key and its value.
     fn item(&self, key: &str) -> Option<(Option<Range<usize>>, &'t Item)> {
         let (key, item) = self.table?.get_key_value(key)?;
         Some((key.span().or_else(|| item.span()), item))

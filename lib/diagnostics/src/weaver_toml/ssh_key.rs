@@ -1,8 +1,7 @@
 //! OpenSSH public keys: a line of a `.pub` file.
 //!
-//! A line that sshd would skip in silence is refused here, since no one could
-//! log in to find out. No key is repeated in a message: what was pasted may be
-//! the private one.
+//! A line that sshd would skip in silence is refused here, since the administrator could not log in to find out. No key
+//! is repeated in a message: what was pasted may be the private one.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -21,7 +20,7 @@ const TYPES: &[&str] = &[
 ];
 /// An RSA key of 16384 bits has 2.8 KB.
 const LONGEST: usize = 8 * 1024;
-/// What marks a private key: PEM, `PuTTY`, and the encoded beginning of OpenSSH's own format.
+/// How to recognise a private key: PEM, `PuTTY`, and the encoded beginning of OpenSSH's own format.
 const PRIVATE: &[&str] = &["PRIVATE KEY", "PuTTY-User-Key-File", "Private-Lines", "b3BlbnNzaC1rZXktdjE"];
 const PASTE: &str = "write the one line of the .pub file, such as ~/.ssh/id_ed25519.pub";
 

@@ -22,8 +22,8 @@ pub struct StatusPage {
 }
 
 impl StatusPage {
-    /// Whether the page is shown. A node that has joined and has no name of its own is one of many: no one
-    /// looks for it.
+    /// Whether the page is shown. A node that has joined and has no name of its own is one of many, which users do not
+    /// look for.
     #[must_use]
     pub fn is_on(&self, joins: bool, has_name: bool) -> bool {
         self.page.unwrap_or(has_name || !joins)

@@ -133,7 +133,7 @@ fn lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The line that holds a byte.
+/// The line around a byte.
 fn line_around(text: &str, at: usize) -> Range<usize> {
     lines(text).find(|line| at <= line.end).unwrap_or(text.len()..text.len())
 }

@@ -15,7 +15,7 @@ use crate::{
 pub struct UserData {
     /// The first user that it makes and that ssh keys can be given to.
     pub user: Option<String>,
-    /// `hostname:` and `fqdn:`: the first label, and where it stands.
+    /// `hostname:` and `fqdn:`: the first label, and its place.
     pub host_names: Vec<(String, Place)>,
     /// Where it lets cloud-init write `/etc/hosts`.
     pub manages_hosts: Option<Place>,

@@ -1,7 +1,7 @@
 //! Keys of cloud-init's `user-data` that it does not know, and values that it does not take. Pure.
 //!
-//! cloud-init passes over a key that it does not know, with a line in a log that no one sees whose user was not made.
-//! Passwords and keys are never repeated.
+//! cloud-init ignores a key that it does not know, with a line in a log that an owner whose user was not created cannot
+//! read. Passwords and keys are never repeated.
 
 use super::netplan_keys::KeyFault;
 use super::plan::ADMIN;

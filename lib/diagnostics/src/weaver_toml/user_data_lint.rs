@@ -1,4 +1,4 @@
-//! What of cloud-init's `user-data` has no effect, so that perhaps no one can log in. Pure; no key and no password is
+//! What of cloud-init's `user-data` has no effect, so that perhaps login is impossible. Pure; no key and no password is
 //! repeated.
 //!
 //! As cloud-init reads it: the beginning says what it is. Scripts, templates, lists of addresses, archives and parts of
@@ -45,7 +45,7 @@ const MISNAMED: [&str; 7] = [
     "ssh_public_keys",
 ];
 
-/// The file by which the card tells cloud-init that it has no default user.
+/// The file that configures cloud-init on the card to have no default user.
 pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 
 /// What is wrong with it; nothing where it is of a kind that is not judged.

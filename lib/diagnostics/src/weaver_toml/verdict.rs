@@ -113,7 +113,7 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
     Some(finding)
 }
 
-/// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, for this is told to the
+/// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, since this is reported to the
 /// cluster.
 #[must_use]
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
@@ -207,7 +207,7 @@ pub fn secret_saved(file: &str, why: &str) -> Finding {
     Finding::new(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(remedy)
 }
 
-/// The node joins whichever server answers at that address: its token has no hash of the server's CA.
+/// The node joins any server that answers at that address: its token has no hash of the server's CA.
 #[must_use]
 pub fn join_unproven(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };
@@ -225,7 +225,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &KnownHost) -> Option<Fi
     })
 }
 
-/// The node shall join, and the token that is to be kept was never imported.
+/// The node should join, and the token to keep was never imported.
 #[must_use]
 pub fn join_without_token(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };

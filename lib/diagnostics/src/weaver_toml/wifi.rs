@@ -47,7 +47,7 @@ pub struct Wifi {
     pub column: u64,
 }
 
-/// The network, and where a password to import stands.
+/// The network, and the position of a password to import.
 pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> (Option<Wifi>, Option<Range<usize>>) {
     let place = section.place_of("ssid");
     for key in COMPANIONS {

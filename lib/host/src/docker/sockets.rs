@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct EngineError {
-    /// Its socket, or what stands for it.
+    /// Its socket, or what replaces it.
     pub socket: String,
     pub why: String,
 }

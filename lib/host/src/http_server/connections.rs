@@ -30,7 +30,7 @@ pub struct Connection {
     changed: Arc<Notify>,
     /// Cancelled when its slot is given to another.
     pub leave: CancellationToken,
-    /// Told at each request that begins; true from the first one.
+    /// Notified at each request that begins; true from the first one.
     pub begun: watch::Sender<bool>,
 }
 
@@ -51,7 +51,7 @@ pub struct Slot {
 }
 
 impl Connections {
-    /// A slot for a new client, if there is one; the connection that it takes it from is told to leave.
+    /// A slot for a new client, if there is one; the connection that is evicted for it is told to close.
     pub fn admit(self: &Arc<Self>, key: u64, peer: IpAddr, limits: &Limits) -> Result<Slot, Admission<u64>> {
         let mut open = self.open.lock();
         match admission(&seen(&open), peer, limits) {

@@ -9,7 +9,7 @@ use super::limits::Limits;
 /// What counts about one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ConnectionState {
-    /// The other side's address.
+    /// The peer's address.
     pub peer: IpAddr,
     /// Has it shown that it is a client that the server is for?
     pub known: bool,
@@ -27,14 +27,14 @@ pub enum Admission<K> {
     Replace(K),
     /// Its address has all the connections that one address may have, and each is being answered.
     Refuse,
-    /// Each connection is being answered: the next that ends or becomes idle makes room.
+    /// Each connection is being answered: the next that ends or becomes idle frees a slot.
     Wait,
 }
 
 /// What becomes of a new connection from `peer`, with these others there.
 ///
 /// The limit per address is for a network. On the loopback interface all clients have one address, and only the order
-/// of eviction tells them apart.
+/// of eviction distinguishes them.
 pub fn admission<K: Copy>(others: &[(K, ConnectionState)], peer: IpAddr, limits: &Limits) -> Admission<K> {
     let peer = peer.to_canonical();
     if !peer.is_loopback() {
@@ -52,7 +52,7 @@ pub fn admission<K: Copy>(others: &[(K, ConnectionState)], peer: IpAddr, limits:
 
 /// The connection whose client has been silent longest, unknown clients first; never one that is being
 /// answered. Where more than half are known, that counts for none of them: any client can become known, and
-/// those that did must not leave a newcomer, which may be the API server, no one to displace but other newcomers.
+/// those that did must not leave a newcomer, which may be the API server, only other newcomers to displace.
 pub fn first_to_go<K: Copy>(connections: &[(K, ConnectionState)]) -> Option<K> {
     let known = connections.iter().filter(|(_, seen)| seen.known).count();
     let counts = known * 2 <= connections.len();

@@ -56,7 +56,7 @@ const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Requests at once on one HTTP/2 connection.
 const STREAMS: u32 = 64;
-/// What a connection may send of bodies that no one reads yet, in bytes.
+/// What a connection may send of bodies that are not read yet, in bytes.
 const WINDOW: u32 = 256 << 10;
 /// Most of a head, in bytes, and of what is read ahead over HTTP/1.1.
 const BUFFER: usize = 64 << 10;
@@ -220,8 +220,8 @@ async fn talk<S>(
         Ok(ended) => Ok(ended),
         Err(farewell) => {
             connection.as_mut().graceful_shutdown();
-            // Its answer may also be on its way, and no one knows how far: so anyone who asked has the longer
-            // time, but for one whose slot is given away, and who is not at work.
+            // Its response may also be in flight, at an unknown point: so a client that sent a request has the longer
+            // time, except an idle one whose slot is given away.
             let has_asked = *held.begun.borrow() && farewell == FAREWELL;
             let patience = if has_asked || held.is_at_work() { limits.last_request } else { farewell };
             timeout(patience, connection).await
@@ -229,7 +229,7 @@ async fn talk<S>(
     };
     match ended {
         Ok(Ok(())) => {}
-        // A client that goes away is its own affair.
+        // A client may close its connection at any time.
         Ok(Err(error)) => debug!(%error, "a connection broke"),
         Err(_) => debug!("a connection was closed early"),
     }

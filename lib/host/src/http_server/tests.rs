@@ -74,7 +74,7 @@ async fn http2_without_a_request_is_ended_and_with_requests_continues() {
         let last = requests.saturating_sub(1) * IDLE.as_secs() / 2;
         let seconds = ended(task).await;
         assert!((last + IDLE.as_secs()..=last + 35).contains(&seconds), "{requests}: after {seconds} s");
-        // The client was told, rather than cut off.
+        // The connection was closed with notice, not cut off.
         connection.await.unwrap().unwrap();
     }
 }

@@ -141,7 +141,7 @@ pub fn run_instead(program: &mut Command) -> io::Error {
     program.exec()
 }
 
-/// As git and kubectl start an editor: `command` may hold flags.
+/// As git and kubectl start an editor: `command` may contain flags.
 #[must_use]
 pub fn in_editor(command: &str, file: &OsStr) -> Command {
     let mut sh = Command::new("sh");
@@ -169,7 +169,7 @@ pub async fn stdout_reader_gone() {
         use tokio::io::Interest;
         use tokio::net::unix::pipe::Sender;
 
-        // Nothing is written through it, so it need not be made one that does not block: others hold that pipe, too.
+        // Nothing is written through it, so it need not be made non-blocking: other processes have that pipe open, too.
         let out = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
         if let Ok(out) = out
             && out.ready(Interest::ERROR).await.is_ok()

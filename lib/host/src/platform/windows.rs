@@ -195,7 +195,7 @@ pub fn run_instead(_: &mut Command) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// As kubectl starts an editor: `command` may hold flags.
+/// As kubectl starts an editor: `command` may contain flags.
 #[must_use]
 pub fn in_editor(command: &str, file: &OsStr) -> Command {
     let mut cmd = Command::new("cmd");

@@ -5,10 +5,10 @@
 //!
 //! 1. [`manifests`] reads the files that kustomize applies, and what of them a value decides: the whole
 //!    object (`when`, or one for each of a list), or a field of it, by its path ([`template::Hole`]).
-//! 2. [`template`] puts a mark where the field is, writes the object as YAML, escapes what a manifest has of `{{`, and
-//!    replaces each mark by a template.
-//! 3. [`settings`] has a row for each value: its default, which is what the manifests have at that place, its
-//!    schema and its meaning. `values.yaml`, `values.schema.json` and the page are made of these rows.
+//! 2. [`template`] puts a marker where the field is, writes the object as YAML, escapes each `{{` of a manifest, and
+//!    replaces each marker by a template.
+//! 3. [`settings`] has a row for each value: its default, which is the value in the manifests, its schema and its
+//!    meaning. `values.yaml`, `values.schema.json` and the page are made of these rows.
 //!
 //! A path that is not in the manifest any more is an error here, and a value that no template reads is one in
 //! the tests. Prints which files changed; fails before anything is written.

@@ -21,7 +21,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("deploy/kubernetes/network.yaml", "network.yaml"),
     ("deploy/installer/certificate.yaml", "certificate.yaml"),
 ];
-/// All of it is made before an installation and an upgrade, and goes again.
+/// All of it is created before an installation and an upgrade, and deleted afterwards.
 const HOOKS: (&str, &str) = ("deploy/installer/install.yaml", "install.yaml");
 /// The policy of the installing Job is part of the release and, as this, a hook too: Helm writes a release's
 /// own objects after the hooks, so ports that were wrong would keep the Job of the upgrade that corrects them
@@ -56,7 +56,7 @@ pub fn read(read: impl Fn(&str) -> Result<String, Failure>) -> Result<Manifests,
         for content in contents {
             let content = if template == ALERTS.1 { rule(&content) } else { content };
             let id = format!("{}/{}", text(&content["kind"]), text(&content["metadata"]["name"]));
-            // `helm --create-namespace` makes it; and of the bindings in each namespace one stands for all.
+            // `helm --create-namespace` makes it; and of the bindings in each namespace one is the template for all.
             let again = template == "namespaces.yaml"
                 && objects.iter().any(|other| other.id == id && other.template == template);
             if id == POLICY.0 {
@@ -113,7 +113,7 @@ fn labelled(mut content: Value, is_hook: bool) -> Value {
 }
 
 impl Manifests {
-    /// What a manifest has at this place.
+    /// The value of a manifest at this pointer.
     pub fn at(&self, id: &str, pointer: &str) -> Result<Value, Failure> {
         let found = self.0.iter().find(|object| object.id == id);
         let value = found.and_then(|object| object.content.pointer(pointer));

@@ -1,4 +1,4 @@
-//! The files of the chart that are made of no manifest: its values, their schema and page, and what stands in `parts/`.
+//! The files of the chart that come from no manifest: its values, their schema and page, and the content of `parts/`.
 
 use std::fmt::Write as _;
 

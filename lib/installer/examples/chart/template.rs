@@ -1,4 +1,4 @@
-//! One object as a template: marks for the fields that values decide, YAML, templates for the marks.
+//! One object as a template: markers for the fields that values decide, YAML, templates for the markers.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub enum With {
     Added(&'static str),
     /// The list continues with these lines, of which `{}` is the indentation.
     More(&'static str),
-    /// These lines are in the place of the field and its name.
+    /// These lines replace the field and its name.
     Lines(&'static str),
 }
 

@@ -11,11 +11,11 @@ use rcgen::{
 
 use weaver_host::key_pair::Pair;
 
-/// The CA's name. Two CAs that followed each other share it; their keys tell them apart.
+/// The CA's name. Two CAs that followed each other share it; their keys distinguish them.
 const CA: &str = "config-weaver webhook CA";
 
 /// A new CA: the text of its file, certificate first. Valid from 1970 and, in the words of RFC 5280, without a
-/// well-defined expiration date: every API server that is to trust it is told so by our own installer.
+/// well-defined expiration date: our installer configures every API server that must trust it.
 pub fn authority() -> Result<String, Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name = name(CA);

@@ -41,7 +41,7 @@ pub const CA: &str = "ca.pem";
 /// Names that every certificate is good for: the API server's own host.
 pub const OWN_NAMES: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 
-/// Between two looks at a lock that someone holds.
+/// Poll interval for a lock that another process has.
 const POLL: Duration = Duration::from_millis(50);
 
 /// What certificates to make.
@@ -76,7 +76,7 @@ impl Default for CertificateOptions {
     }
 }
 
-/// What the directory holds now.
+/// The certificates that are now in the directory.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     /// The CA's certificate as PEM, without its key: what `caBundle` has to be.
@@ -149,10 +149,10 @@ impl CertificateError {
 
 /// Makes CA and certificate in `dir`, or renews the certificate, where that is due at `now`.
 ///
-/// Blocks while another installation holds the directory, no longer than `options.patience`.
+/// Blocks while another installation has locked the directory, no longer than `options.patience`.
 ///
 /// # Errors
-/// A file could not be read or written, or the CA's file holds something else.
+/// A file could not be read or written, or the CA's file has other content.
 pub fn ensure(
     dir: &Path,
     options: &CertificateOptions,
@@ -278,7 +278,7 @@ fn is_trusted(leaf: &Pair, authority: &Pair) -> Option<bool> {
     Some(verifier.verify_server_cert(leaf.certificate().ok()?, &[], &name, &[], time).is_ok())
 }
 
-/// For owner and group; the parents that are missing for everybody, so that the group can reach it.
+/// For owner and group; the parents that are missing for everybody, so that the group can enter it.
 fn make_directory(dir: &Path, readers: Readers) -> Result<(), CertificateError> {
     let missing: Vec<_> = dir.ancestors().take_while(|path| is_missing(path)).collect();
     for path in missing.into_iter().rev() {

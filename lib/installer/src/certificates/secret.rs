@@ -29,7 +29,7 @@ const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
 const AGAIN: &str = "`helm upgrade`, the Job of deploy/installer, or `weaver crd install`";
 
-/// Why the Secret does not hold what it should.
+/// Why the Secret does not have the expected content.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// It cannot be read or written.
@@ -91,7 +91,7 @@ enum IfNoCa {
 /// Makes CA and certificate in the Secret, or renews the certificate, where that is due at `now`.
 ///
 /// # Errors
-/// The Secret could not be read or written, or holds another CA than one of ours.
+/// The Secret could not be read or written, or contains a CA that is not ours.
 pub async fn ensure(client: &Client, service: &Service, now: Timestamp) -> Result<Certificates, SecretError> {
     written(client, service, now, IfNoCa::Make).await
 }
@@ -133,7 +133,7 @@ async fn written(
     Err(SecretError::Contested(service.clone()))
 }
 
-/// The Secret with what was missing or due, and what it holds then.
+/// The Secret with what was missing or due, and its certificates then.
 fn renewed(
     mut secret: Secret,
     service: &Service,

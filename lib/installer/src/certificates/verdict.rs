@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use weaver_host::key_pair::PairFault;
 
-/// What lies in the place of the certificate.
+/// What was found instead of a certificate, or the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FoundCertificate {
     Missing,

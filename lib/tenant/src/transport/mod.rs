@@ -1,7 +1,7 @@
 //! Requests to the API server over few connections: HTTP/2, many requests on each.
 //!
 //! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten
-//! namespaces would hold a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on
+//! namespaces would need a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on
 //! which requests queue forever once the watches fill it. So there is a small pool: a request continues the
 //! first connection that has a stream free, else on a new one, and writes never share connections with watches.
 //! Where the API server, or a proxy before it, speaks no HTTP/2, kube's connector is used after all.
@@ -53,7 +53,7 @@ where
         let builder = ClientBuilder::try_from(config.clone()).map_err(TransportError::Tls)?;
         return Ok(builder.with_layer(layer).build());
     };
-    // A watch whose stream is full, or ten thousand of them, never hold up a write: each class has connections of its
+    // A watch whose stream is full, or ten thousand of them, never delay a write: each class has connections of its
     // own.
     let calls = Pool::new(connector.clone(), ANSWER);
     // A watch may have nothing to tell until it ends.

@@ -7,8 +7,8 @@ use tower::BoxError;
 /// Says whether a request may still be sent.
 ///
 /// A tower layer that lets a write through puts one into the request's extensions. The request may then wait for a
-/// connection, longer than what the layer saw holds: a lease may end, or the process may be stopped and continued. The
-/// pool asks just before the request goes out.
+/// connection, longer than what the layer saw remains true: a lease may end, or the process may be stopped and
+/// continued. The pool asks just before the request goes out.
 #[derive(Clone)]
 pub struct SendGate(Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>);
 

@@ -101,7 +101,7 @@ fn answer(
         return http::Response::new(http_body_util::Full::from("{}").boxed_unsync());
     }
     streams.fetch_add(1, Ordering::SeqCst);
-    // More than any window holds.
+    // More than fits into any window.
     let endless = futures::stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from(vec![b' '; 16 * 1024])));
     let slow = endless.enumerate().then(|(index, chunk)| async move {
         if index > 64 {
@@ -140,7 +140,7 @@ async fn six_hundred_watches_that_no_one_reads_share_few_connections_and_hold_up
     assert_eq!(writes, vec![2; 300]);
     // Three for six hundred watches, and two for three hundred writes at once.
     assert!(server.accepted() <= 5, "{} connections", server.accepted());
-    // Once no one holds them any more their room is free again.
+    // Once they are dropped their streams are free again.
     drop(watches);
     let again = join_all((0..600).map(|_| client.send(watch()))).await;
     assert!(again.iter().all(Result::is_ok));
@@ -151,7 +151,7 @@ async fn six_hundred_watches_that_no_one_reads_share_few_connections_and_hold_up
 async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues() {
     let server = Server::start(&[b"h2"], 20).await;
     let client = client(&server.config, &server.connector());
-    // The first tells what the server allows.
+    // The first request learns what the server allows.
     read(client.send(write()).await.unwrap()).await;
     let mut watches = Vec::new();
     for _ in 0..100 {
@@ -213,7 +213,7 @@ async fn the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_prov
     config.tls_server_name = Some("localhost".into());
     let connector = Connector::new(&config).unwrap().unwrap();
     assert!(connector.speaks_http2().await.unwrap());
-    // A hundred requests at once are sent at once: no client holds them back.
+    // A hundred requests at once are sent at once: no client delays them.
     let client = client(&config, &connector);
     let writes = join_all((0..100).map(|_| client.send(write()))).await;
     assert!(writes.iter().all(Result::is_ok));

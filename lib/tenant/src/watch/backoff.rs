@@ -60,7 +60,7 @@ impl WatchBackoff {
         Self { longest, denied: [SHORTEST, longest], lists: None, again: Arc::default() }
     }
 
-    /// Of a tenant's watch: pauses up to `longest`, and longer ones after a denial. Each list holds one of the permits.
+    /// Of a tenant's watch: pauses up to `longest`, and longer ones after a denial. Each list takes one of the permits.
     pub(super) fn of_tenant(longest: Duration, lists: Arc<Semaphore>) -> Self {
         let denied = [FIRST_DENIED, LONGEST_DENIED.max(longest)];
         Self { longest, denied, lists: Some(lists), again: Arc::default() }

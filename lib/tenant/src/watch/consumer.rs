@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::key::WatchKey;
 
-/// Type of what tells kinds apart: `ApiResource` for a `DynamicObject`.
+/// Type of what distinguishes kinds: `ApiResource` for a `DynamicObject`.
 pub type KindOf<C> = <<C as Consumer>::Object as Resource>::DynamicType;
 
 /// Who is woken by a change.
@@ -31,7 +31,7 @@ pub trait Consumer: Send + Sync + 'static {
         + DeserializeOwned
         + Send
         + 'static;
-    /// What is kept of an object. A change that leaves it as it was wakes no one.
+    /// What is kept of an object. A change that leaves it as it was wakes no user.
     type Kept: Clone + PartialEq + Send + 'static;
     /// Who uses watches: the key of what a controller reconciles.
     type User: Clone + Ord + Send + 'static;

@@ -50,8 +50,8 @@ impl Share {
         }
     }
 
-    /// Are there as many watches as there may be? Which ones are asked for follows from what the tenant has written, so
-    /// this tells it nothing of namespaces.
+    /// Is the limit of watches reached? Which ones are requested follows from what the tenant has written, so this
+    /// reveals nothing about namespaces.
     pub fn has_most_watches(&self) -> bool {
         self.watches.load(Ordering::Relaxed) >= self.limits.watches
     }

@@ -6,7 +6,7 @@
 //! last; a user waits for it no longer than [`SETTLE`].
 //!
 //! Bounded for each namespace of accounts: how many watches there are, and what they keep ([`Limits`]). What is not
-//! watched for that reason is to be compared from time to time.
+//! watched for that reason must be compared from time to time.
 //!
 //! kube's `reflector::Store` would keep every object; here the consumer says what is kept of one, which users a change
 //! concerns, and nothing is shown of a watch that is not [`WatchState::Up`].
@@ -307,7 +307,7 @@ impl<C: Consumer> Inner<C> {
             }
             Ok(Event::InitDone) => {
                 *self.objects() = std::mem::replace(listed, Objects::new(self.share.clone()));
-                // A list after the first may hold news whatever the state was.
+                // A list after the first may have changes whatever the state was.
                 if self.turn(WatchState::Up) == WatchState::Up {
                     self.wake_all();
                 }
@@ -347,7 +347,7 @@ impl<C: Consumer> Inner<C> {
         Some((key, self.consumer.keep(&self.key, meta)))
     }
 
-    /// Enters a state and tells which it was. All users learn of a change, but for those that await it.
+    /// Enters a state and returns the previous one. All users learn of a change, but for those that await it.
     fn turn(&self, now: WatchState) -> WatchState {
         let before = self.state.send_replace(now);
         let awaited = before == WatchState::Listing && self.awaited_by.load(Ordering::SeqCst) > 0;

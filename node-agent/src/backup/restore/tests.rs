@@ -18,7 +18,7 @@ fn revision(scene: &Scene) -> i64 {
     datastore::check(&scene.at("/var/lib/rancher/k3s/server/db/state.db")).unwrap().revision
 }
 
-/// Its state, in the words of the node that made it.
+/// Its state: each file contains the name of the node that made it.
 #[track_caller]
 fn has_state_of(scene: &Scene, node: &str, rows: i64) {
     for path in [
@@ -41,7 +41,7 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     let systemctl = card.at("/systemctl");
     let words =
         ["restore", backup.to_str().unwrap(), "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
-    // No API server answers here: all is in its place, and not proven.
+    // No API server answers here: all files are restored, and not proven.
     assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
     has_state_of(&card, "raspi", 40);
     assert_eq!(card.read("/var/lib/rancher/k3s/server.before-restore/tls/server-ca.crt"), "another CA");

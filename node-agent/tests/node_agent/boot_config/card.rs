@@ -11,7 +11,7 @@ use super::{REPORT, WEAVER_TOML};
 /// Every file: inode, time of the last change, content.
 type State = BTreeMap<PathBuf, (u64, (i64, i64), Vec<u8>)>;
 
-/// In the place of netplan's own, where a test puts one.
+/// A test's replacement for netplan's own.
 pub const GENERATE: &str = "/usr/libexec/netplan/generate";
 
 pub struct Host(tempfile::TempDir);

@@ -1,4 +1,4 @@
-//! What `boot-config` makes of the cards that Raspberry Pi Imager prepares.
+//! How `boot-config` handles the cards that Raspberry Pi Imager prepares.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
@@ -27,7 +27,7 @@ fn prepared(card: &str) -> Host {
             host.write(&format!("/boot/firmware/{name}"), text);
         }
     }
-    // Imager asks for it with each host name.
+    // Imager installs it with each host name.
     host.write("/var/lib/dpkg/info/avahi-daemon.list", "");
     let appended = file(card, "appended").unwrap();
     host.write(

@@ -1,4 +1,4 @@
-//! `boot-config` on fixture hosts: the real binary, its files, its exit codes and its words.
+//! `boot-config` on fixture hosts: the real binary, its files, its exit codes and its messages.
 
 mod card;
 mod cmdline;
@@ -276,7 +276,7 @@ fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothi
 #[test]
 fn a_card_that_cannot_be_written_keeps_the_token_and_the_import_counts() {
     let host = Host::new();
-    // In the place of the new file: it can neither be removed nor made.
+    // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/boot/firmware/weaver.toml.new/inner", "");
     let said = host.configure(ALL).exits(0);
     said.finds("B-04", "warn");
@@ -307,7 +307,7 @@ fn a_token_that_cannot_be_stored_stays_in_the_file() {
 fn a_new_token_that_cannot_be_stored_leaves_the_old_one_in_force() {
     let host = Host::new();
     host.configure(ALL).exits(0);
-    // In the place of the new file: it can neither be removed nor made.
+    // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/var/lib/weaver/k3s.token.new/inner", "");
     host.configure(&ALL.replace("hunter2", "other").replace("traefik", "servicelb")).exits(1);
     assert_eq!(host.read(TOKEN), format!("{SECRET}\n"));

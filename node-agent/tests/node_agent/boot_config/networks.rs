@@ -1,4 +1,4 @@
-//! What netplan reads is put into force where it has changed, and only there: it runs before k3s may start.
+//! netplan's files are applied where they have changed, and only there: its generator runs before k3s may start.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 

@@ -1,4 +1,4 @@
-//! `[k3s] role` on fixture hosts: what an agent gets, and what is left when the role changes.
+//! `[k3s] role` on fixture hosts: the files of an agent, and what remains when the role changes.
 
 use std::fs;
 
@@ -62,7 +62,7 @@ fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
     assert!(!host.exists(ROLE) && !host.exists(K3S));
 }
 
-/// What J-04 says to do.
+/// The remedy of J-04.
 #[test]
 fn an_agent_whose_name_was_turned_down_gets_another_and_keeps_the_one_that_is_taken() {
     let host = Host::new();
@@ -146,7 +146,7 @@ fn a_token_is_kept_for_the_role_that_it_was_imported_for_and_for_no_other() {
 fn a_role_waits_for_the_file_that_k3s_reads() {
     let host = Host::new();
     host.configure(SERVER).exits(0);
-    // In the place of the new file: it can neither be removed nor made.
+    // Blocks the path of the new file: it can neither be removed nor made.
     let blocks = format!("{K3S}.new/inner");
     host.write(&blocks, "");
     host.configure(&agent(&whole())).exits(1).finds("B-05", "warn");

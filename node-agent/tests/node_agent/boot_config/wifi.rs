@@ -1,4 +1,4 @@
-//! `[wifi]`: the network is set up, its password is shown to no one, and another file's network makes room.
+//! `[wifi]`: the network is set up, its password is shown nowhere, and another file's network is replaced.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
@@ -244,7 +244,7 @@ fn no_secret_leaves_the_file_before_both_are_stored() {
 #[test]
 fn a_card_that_cannot_be_written_keeps_the_password_and_the_report_names_its_key() {
     let host = Host::new();
-    // In the place of the new file: it can neither be removed nor made.
+    // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/boot/firmware/weaver.toml.new/inner", "");
     let said = host.configure(WIFI).exits(0);
     let remedy = said.finds("B-04", "warn")["remedy"]["explain"].as_str().unwrap().to_owned();

@@ -1,6 +1,5 @@
-//! As much of an API server as opening the gate takes: it takes every manifest,
-//! serves our kind and the policy on accounts, and mints a token. Without TLS: the proof has a server of its
-//! own. What else is asked is forbidden.
+//! The parts of an API server that opening the gate needs: it accepts every manifest, serves our kind and the policy on
+//! accounts, and mints a token. Without TLS: the proof has a server of its own. Other requests are forbidden.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -51,7 +50,7 @@ impl FakeApi {
     }
 }
 
-/// Answers until the client goes away; a client that goes in between is no mistake.
+/// Answers until the client disconnects; an early disconnect is no fault.
 fn serve(stream: &TcpStream, mints: &AtomicBool) {
     let mut reader = BufReader::new(stream);
     loop {

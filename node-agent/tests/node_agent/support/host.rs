@@ -14,7 +14,7 @@ pub const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 pub const KUBECONFIG: &str = "/etc/rancher/k3s/k3s.yaml";
 pub const BOOT: &str = "/boot/firmware";
 pub const MEMINFO: &str = "/proc/meminfo";
-/// Of a board that is too small.
+/// `/proc/meminfo` of a board that is too small.
 pub const SMALL: &str = include_str!("meminfo");
 pub const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SERVER_CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
@@ -118,7 +118,7 @@ impl Host {
     }
 }
 
-/// What the agent said.
+/// The output of the agent.
 #[derive(Debug)]
 pub struct Verdict {
     pub code: i32,

@@ -1,4 +1,4 @@
-//! A `systemctl` that answers as it is told and notes what it is asked.
+//! A `systemctl` with scripted answers that records its calls.
 
 use std::{
     fs,
@@ -42,13 +42,13 @@ impl Systemctl {
         self.dir.path().join("asked")
     }
 
-    /// How often the start of a unit was asked for.
+    /// How often the start of a unit was requested.
     pub fn starts_of(&self, unit: &str) -> usize {
         let wanted = format!("--no-ask-password --no-pager start --no-block {unit}");
         lines(&self.log()).iter().filter(|line| **line == wanted).count()
     }
 
-    /// How often anything but a start or a question was asked.
+    /// How many calls were neither a start nor a query.
     pub fn other_calls(&self) -> Vec<String> {
         let is_known = |line: &String| line.contains(" start --no-block ") || line.contains(" show -p ");
         lines(&self.log()).into_iter().filter(|line| !is_known(line)).collect()

@@ -1,5 +1,5 @@
-//! A TLS server on a free loopback port that shows the certificate it is given
-//! to, and notes which names it was asked for.
+//! A TLS server on a free loopback port that shows the certificate it was given, and records which names clients
+//! requested.
 
 use std::{
     net::SocketAddr,
@@ -65,7 +65,7 @@ impl TlsServer {
         Self::start_with(move |_| Arc::clone(&config))
     }
 
-    /// Shows what `choose` gives for the handshake of this number, from 0.
+    /// Shows the result of `choose` for the handshake of this number, from 0.
     pub fn start_with(choose: impl Fn(usize) -> Arc<ServerConfig> + Send + 'static) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! Systems that people showed in threads, and what was right to say of each.
+//! Systems from users' reports, and the right finding for each.
 
 use super::*;
 

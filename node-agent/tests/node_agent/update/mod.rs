@@ -1,5 +1,5 @@
-//! `update` on hosts that are folders, with programs that stand for apt and dpkg: what it does, where it can be cut
-//! off, and what it says. tests/devstack/packages.sh does it with Debian's own.
+//! `update` on hosts that are directories, with replacements for apt and dpkg: what it does, where it can be
+//! interrupted, and its messages. tests/devstack/packages.sh does it with Debian's own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -107,7 +107,8 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
     assert!(said.contains("\napt also installs: libother 1.0\n"), "{said}");
     assert!(said.contains("0.2 is installed and verified: weaver-node-agent.service, "), "{said}");
     assert!(said.ends_with("0.1 is kept: `sudo weaver node update --to 0.1`\n"), "{said}");
-    // As dpkg-deb was given it: modes and links as they are, and no conffile that the owner has edited or removed.
+    // As dpkg-deb was called with it: modes and links as they are, and no conffile that the owner has edited or
+    // removed.
     let kept =
         fs::read_to_string(host.path("root/var/lib/weaver/packages/old/weaver_0.1_amd64.deb")).unwrap();
     assert!(kept.contains("DEBIAN/postinst 755 \n") && kept.contains("usr/link 777 program\n"), "{kept}");
@@ -130,7 +131,7 @@ fn the_source_of_the_card_is_the_only_one_that_is_asked() {
     let host = Host::new();
     host.write("root/etc/apt/sources.list.d/config-weaver.sources", "URIs: file:/srv/apt\n");
     fs::copy(host.path("policy"), host.path("policy-of-own")).unwrap();
-    // Of a third party that calls its package like ours.
+    // By a third party that gives its package the same name.
     host.offers("0.9");
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
@@ -407,7 +408,7 @@ fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     let old = host.path("root/var/lib/weaver/packages/replaced");
     assert!(said.contains(&format!("  sudo dpkg --install --recursive {}\n", old.display())), "{said}");
 
-    // As docs/how-to/update.md has it, after a power cut and with dpkg alone.
+    // As docs/how-to/update.md describes it, after a power cut and with dpkg alone.
     let host = Host::new();
     host.write("kill", "after apt-get install");
     assert_eq!(host.update(&["--yes"]).0, None);

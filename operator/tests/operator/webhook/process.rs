@@ -60,7 +60,7 @@ impl Webhook {
         webhook
     }
 
-    /// Waits until it has told systemd that it serves.
+    /// Waits until it has reported to systemd that it serves.
     pub async fn ready(&self) {
         eventually("READY=1", async || self.notice().filter(|text| text.contains("READY=1"))).await;
     }

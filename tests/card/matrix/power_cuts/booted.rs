@@ -65,7 +65,7 @@ fn a_first_boot_cut_off_in_its_import_begins_again_and_forgets_the_token_on_the_
     assert!(!holds_token(&fs::read(fat).unwrap()), "the token is on the boot partition");
 }
 
-/// The new k3s has its name, and no one has proven it.
+/// The new k3s has its name, and is not proven yet.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn an_upgrade_cut_off_before_its_proof_is_reported_and_the_printed_command_goes_back() {
@@ -96,7 +96,7 @@ fn an_upgrade_cut_off_before_its_proof_is_reported_and_the_printed_command_goes_
     wait_for_unit(&machine, OPERATOR, BOOT).unwrap();
 }
 
-/// The worst moment of a repair is in the middle of the rename: `cmdline.txt` leads to the new line already, and
+/// The worst moment of a repair is in the middle of the rename: `cmdline.txt` points to the new line already, and
 /// `cmdline.txt.new` still does, too. The next boot's fsck.vfat takes the content from the second of the two.
 #[test]
 #[ignore = "needs the image: make image-matrix"]

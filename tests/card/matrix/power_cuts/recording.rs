@@ -126,7 +126,7 @@ fn another_k3s(machine: &Machine) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With all that the guest holds back written: how many entries there are.
+/// With all buffered writes of the guest flushed: how many entries there are.
 fn settled(machine: &mut Machine) -> anyhow::Result<usize> {
     machine.run("sync")?;
     Ok(machine.write_log()?.entries().len())

@@ -1,4 +1,4 @@
-//! Against a local server: the right file, one flipped bit, no one there.
+//! Against a local server: the right file, one flipped bit, no server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -128,7 +128,7 @@ fn no_one_there_is_remembered_for_an_hour() {
 
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
-    // The kernel takes the connection, and no one ever reads from it or answers.
+    // The kernel takes the connection, and it is never read from or answered.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let root = tempfile::tempdir().unwrap();
     let asset = asset(&format!("http://{}", silent.local_addr().unwrap()));

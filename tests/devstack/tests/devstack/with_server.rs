@@ -36,7 +36,7 @@ fn a_shut_gate_runs_no_command() {
     assert!(!ran.exists());
 }
 
-/// Starts one that waits, and says with which signal it was told to end.
+/// Starts one that waits, and says which signal ended it.
 fn waiting(fakes: &Fakes) -> Child {
     let script = "trap 'echo TERM > told; exit 3' TERM; trap 'echo INT > told; exit 4' INT; touch ready; \
         while :; do sleep 0.05; done";

@@ -5,9 +5,9 @@
 //! an error; here it gets its device or process, how often and since when.
 //!
 //! Guarantees: a record is counted once, by its number, however often the log is read from its beginning; what is kept
-//! is bounded; a message stays the same while its trouble lasts, for each change would be news and written to the card.
-//! What is over is no finding forever: after a day, or a week where data may be lost, it is left out. A pod that
-//! reaches its own limit is no fault of the node.
+//! is bounded; a message stays the same while its trouble lasts, since each change would be reported and written to the
+//! card. What is over is no finding forever: after a day, or a week where data may be lost, it is left out. A pod that
+//! hits its own memory limit is no fault of the node.
 
 mod reading;
 mod record;
@@ -29,7 +29,7 @@ use crate::recognise::{LogContext, Recogniser};
 /// Where the kernel's log is read.
 pub const KMSG: &str = "/dev/kmsg";
 
-/// Troubles that are kept. Where there are more, the one that was quiet for longest goes.
+/// Troubles that are kept. Beyond that, the one that was quiet for longest is dropped.
 const MOST: usize = 24;
 /// Characters of a record that are shown.
 const SHOWN: usize = 200;
@@ -56,7 +56,7 @@ struct Occurrences {
     remedy: Option<Remedy>,
 }
 
-/// A trouble that a record tells of.
+/// A trouble that a record reports.
 struct TroubleRecord {
     trouble: Trouble,
     subject: String,

@@ -1,5 +1,5 @@
-//! Which trouble a recognised line tells of, and of whom: the device, the process. Lines with which there is nothing
-//! wrong on this node, such as a pod that reached its own limit, are none.
+//! Which trouble a recognised line reports, and of which device or process. Lines that mean no fault of this node, such
+//! as a pod that hit its own memory limit, are ignored.
 
 use super::{slots::Slots, trouble::Trouble};
 use crate::finding::Code;
@@ -115,7 +115,7 @@ pub(super) struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Whose memory ran out, once for both lines; nothing where a container reached its own limit.
+    /// Whose memory ran out, once for both lines; nothing where a container hit its own limit.
     pub(super) fn read(&mut self, text: &str) -> Option<(Trouble, String)> {
         if text.starts_with("oom-kill:constraint=") {
             // The first of each: what comes later may be in the name of a cgroup or of a process.

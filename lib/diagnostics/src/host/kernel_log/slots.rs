@@ -1,4 +1,4 @@
-//! What earlier records say of the slots of the MMC, without which a later one cannot be judged: one holds
+//! What earlier records say of the slots of the MMC, without which a later one cannot be judged: one slot has
 //! the card, one the Wi-Fi.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ const MOST: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// Slots that hold no card: the Wi-Fi of a Pi is in one, and its time-outs are not those of a card.
+    /// Slots without a card: the Wi-Fi of a Pi is in one, and its time-outs are not those of a card.
     sdio: BTreeSet<String>,
     /// The card in each slot.
     cards: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ impl Slots {
         }
     }
 
-    /// Whether this slot may hold the card.
+    /// Whether the card may be in this slot.
     pub(super) fn may_be_card(&self, slot: &str) -> bool {
         !self.sdio.contains(slot)
     }

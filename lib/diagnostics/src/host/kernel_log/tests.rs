@@ -1,4 +1,4 @@
-//! Logs in the kernel's words, as `/dev/kmsg` gives them, and what is to be said of them.
+//! Logs in the kernel's words, as `/dev/kmsg` gives them, and the expected findings.
 
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ type Want = (&'static str, Severity, &'static str);
 
 const WARN: Severity = Severity::Warn;
 
-/// What comes after a healthy boot, and what is to be said of it.
+/// Records after a healthy boot, and the expected findings.
 const STORAGE: &[(&[&str], &[Want])] = &[
     (
         &["mmc0: Timeout waiting for hardware interrupt."],

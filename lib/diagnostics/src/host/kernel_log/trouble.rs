@@ -21,7 +21,7 @@ pub(super) enum Trouble {
     Stuck,
     /// The memory of the board ran out.
     Memory,
-    /// k3s, one of our units, or all pods together reached their limit.
+    /// k3s, one of our units, or all pods together hit their memory limit.
     MemoryLimit,
     UnderVoltage,
     /// USB ports were turned off, because too much was drawn from them.

@@ -12,7 +12,7 @@ impl Trouble {
         }
     }
 
-    /// The reason by which node-problem-detector tells of it, where it does.
+    /// The reason under which node-problem-detector reports it, if it does.
     pub(super) const fn reason(self) -> Option<&'static str> {
         match self {
             Self::CardSilent | Self::Io => Some("IOError"),

@@ -1,4 +1,4 @@
-//! GRUB, U-Boot and what takes the place of the firmware's file.
+//! GRUB, U-Boot and what replaces the firmware's file.
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! The wordings by which others' output is recognised: each code once, with all of its wordings, in order of
 //! precedence.
 //!
-//! They stand here and not in the rows of the catalogue, because between codes the order counts, which the rows do not
+//! They are here and not in the rows of the catalogue, because between codes the order counts, which the rows do not
 //! have, and because a wording may have a reader of the line, which is code; a row is nothing but data. A test
-//! names the codes that no one else's output says.
+//! names the codes that are in no other program's output.
 
 mod clients;
 mod cluster;

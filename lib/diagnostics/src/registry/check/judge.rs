@@ -246,7 +246,7 @@ fn plain(facts: &RegistryFacts) -> Option<Finding> {
         );
         return Some(perhaps(message).remedy(in_file(facts, By::Http)));
     };
-    // k3d tells the nodes by itself.
+    // k3d configures the nodes by itself.
     container.networks.is_empty().then(|| {
         let own = container.in_nodes();
         let remedy = Remedy::new(format!(

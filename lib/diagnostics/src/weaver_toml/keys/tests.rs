@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::parse;
 use super::*;
 
-/// The example with the value that `…` stands for.
+/// The example with the value that `…` replaces.
 fn whole(example: &str) -> String {
     [
         ("AAAA…", "AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"),

@@ -1,4 +1,4 @@
-//! The netplan files: the wired network, the Wi-Fi, and what has to make room for it.
+//! The netplan files: the wired network, the Wi-Fi, and what must be removed for it.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
 //! A checkout and programs made of small shell scripts, so that every way in
-//! which a stack can fail is reached in a second and without an API server.
+//! which a stack can fail is tested in a second and without an API server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
