@@ -143,6 +143,11 @@ pub(super) fn nvme_down(_: &str) -> Details {
     )
 }
 
+/// A disk that does not wake up; a port of the bus says the same of what is not there.
+pub(super) fn nvme_without_power(line: &str) -> Option<Details> {
+    disks::body(line).starts_with("nvme ").then(|| nvme_down(line))
+}
+
 /// Requests that the disk did not answer in time. One may be slow; a controller that is reset was silent.
 pub(super) fn nvme_silent(line: &str) -> Option<Details> {
     disks::body(line).starts_with("nvme nvme").then(|| nvme_down(line))
@@ -214,6 +219,10 @@ pub(super) fn timeout(line: &str) -> Option<Details> {
     line.contains("mmc0: ").then(Details::default)
 }
 
+pub(super) fn reset_unfinished(line: &str) -> Option<Details> {
+    line.contains("never completed").then(|| timeout(line))?
+}
+
 pub(super) fn command_unfinished(line: &str) -> Option<Details> {
     (line.contains("sdhost-bcm2835") && line.contains(" not complete")).then(Details::default)
 }
@@ -256,6 +265,19 @@ pub(super) fn wifi_unknown(_: &str) -> Details {
         .command("sudo nmcli device wifi list --rescan yes")
         .command("sudo iw reg get"),
     )
+}
+
+/// An access point that is too far away or too busy, again and again.
+pub(super) fn wifi_slow(line: &str) -> Option<Details> {
+    line.contains("failing activation").then(|| {
+        Details::message(
+            "the access point does not answer in time: it is far away, or the radio is disturbed",
+        )
+        .remedy(
+            Remedy::new("move the Pi or the access point, use the other band, or a cable")
+                .command("sudo nmcli device wifi list --rescan yes"),
+        )
+    })
 }
 
 /// A radio that is switched off, as Raspberry Pi OS does until the country is known: a node with a cable needs none.

@@ -268,8 +268,16 @@ pub(super) fn tainted(line: &str) -> Option<Details> {
 pub(super) fn read_only(line: &str) -> Option<Details> {
     // A volume of a pod may be mounted so on purpose.
     let is_volume = line.contains("/volumes/") || line.contains("/volume-subpaths/");
-    let is_ours =
-        ["/var/lib/rancher", "/var/lib/kubelet", "/etc/rancher"].iter().any(|place| line.contains(place));
+    let is_ours = [
+        "/var/lib/rancher",
+        "/var/lib/kubelet",
+        "/etc/rancher",
+        "/var/lib/apt/",
+        "/var/lib/dpkg/",
+        "/var/cache/apt/",
+    ]
+    .iter()
+    .any(|place| line.contains(place));
     (is_ours && !is_volume).then(Details::default)
 }
 

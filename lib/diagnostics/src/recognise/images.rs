@@ -114,7 +114,8 @@ pub(super) fn too_many(line: &str) -> Option<Details> {
 
 /// Nothing came back from the registry.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
-    (line.contains("/v2/") && !asks_the_api_server(line)).then(|| reached(line))?
+    ((line.contains("/v2/") || line.contains("/registry-v2/")) && !asks_the_api_server(line))
+        .then(|| reached(line))?
 }
 
 fn reached(line: &str) -> Option<Details> {
@@ -128,6 +129,7 @@ fn reached(line: &str) -> Option<Details> {
         "TLS handshake timeout",
         "connection reset by peer",
         "Client.Timeout exceeded",
+        "timeout awaiting response headers",
         "context deadline exceeded",
         "Try again",
     ]

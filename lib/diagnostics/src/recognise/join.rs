@@ -7,10 +7,15 @@ use crate::san::ServingName;
 
 /// As the supervisor of k3s answers; a registry's 401 is another.
 pub(super) fn refused(line: &str) -> Option<Details> {
-    let is_of_k3s =
-        ["token is not valid", "/cacerts", "/v1-k3s/", "failed to retrieve configuration from server"]
-            .iter()
-            .any(|words| line.contains(words));
+    let is_of_k3s = [
+        "token is not valid",
+        "/cacerts",
+        "/v1-k3s/",
+        "/v1-rke2/",
+        "failed to retrieve configuration from server",
+    ]
+    .iter()
+    .any(|words| line.contains(words));
     is_of_k3s.then(Details::default)
 }
 

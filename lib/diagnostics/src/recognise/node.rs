@@ -23,6 +23,21 @@ pub(super) fn plugin_gone(line: &str) -> Option<Details> {
     })
 }
 
+/// flannel's last word where the kernel refuses the address or the interface that it is configured for.
+pub(super) fn flannel_refused(line: &str) -> Option<Details> {
+    let is_fatal = ["level=fatal", "level=error", "FATA["].iter().any(|words| line.contains(words));
+    (is_fatal && line.contains("invalid argument")).then(|| {
+        Details::message("flannel exits: the kernel refuses its network").remedy(
+            Remedy::new(
+                "compare `cluster-cidr`, `flannel-backend` and `flannel-iface` with the networks of this host; after a \
+                 change of them, restart the node, which keeps the interface of the earlier one",
+            )
+            .command("ip -brief address")
+            .command("sudo grep -rnE 'cluster-cidr|flannel' /etc/rancher/k3s"),
+        )
+    })
+}
+
 /// The interface that flannel is to use, or takes by itself.
 pub(super) fn interface(line: &str) -> Option<Details> {
     let is_of_flannel = line.contains("flannel exited: ") || line.contains("flannel interface");

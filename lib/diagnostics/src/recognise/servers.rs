@@ -140,11 +140,27 @@ pub(super) fn is_of_a_client(line: &str) -> bool {
     .any(|words| line.contains(words))
 }
 
+/// A client's DNS server that does not answer: the server that was asked for has no part in it.
+pub(super) fn resolver_silent(line: &str) -> Option<Details> {
+    let name = looked_up(line).filter(|_| is_of_a_client(line) && line.contains("i/o timeout"))?;
+    Some(
+        Details::message(format!("the DNS server does not answer, so the name `{name}` cannot be resolved"))
+            .remedy(
+                Remedy::new(
+                    "check the network of this machine and its DNS server; or add the Pi to /etc/hosts",
+                )
+                .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
+            ),
+    )
+}
+
 /// A program that is typed by hand and ends with the error of client-go: `error: Get "https://pi:6443/api": …`
 fn is_bare_error(line: &str) -> bool {
     let line = line.trim_start();
-    ["error: Get \"https://", "Error: Get \"https://"].iter().any(|start| line.starts_with(start))
-        && asks_the_api_server(line)
+    let asks = ["Get", "Post", "Put", "Patch", "Delete"]
+        .iter()
+        .any(|verb| [" \"https://", " https://"].iter().any(|url| line.contains(&format!(" {verb}{url}"))));
+    (line.starts_with("error: ") || line.starts_with("Error: ")) && asks && asks_the_api_server(line)
 }
 
 /// A client that waits for the API server until it gives up.

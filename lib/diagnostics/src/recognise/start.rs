@@ -93,10 +93,22 @@ pub(super) fn not_executable(line: &str) -> Option<Details> {
     })
 }
 
+/// In the wording of newer Docker: `0.0.0.0:6443/tcp`, or `for 0.0.0.0:6443:172.31.0.2:6443/tcp`.
+pub(super) fn port_not_bound(line: &str) -> Option<Details> {
+    let place = after(line, "failed to bind host port ", &['/', '\n'])?;
+    let place = place.strip_prefix("for ").unwrap_or(place);
+    let published =
+        place.strip_prefix('[').map_or(place, |v6| v6.split_once(']').map_or("", |(_, rest)| rest));
+    published_port(line, published.split(':').nth(1)?)
+}
+
 /// A port that Docker publishes for a container, as k3d asks it to.
 pub(super) fn port_allocated(line: &str) -> Option<Details> {
     let place = after(line, "ind for ", &[' '])?;
-    let port = place.rsplit_once(':')?.1;
+    published_port(line, place.rsplit_once(':')?.1)
+}
+
+fn published_port(line: &str, port: &str) -> Option<Details> {
     let is_ours = line.contains("k3d-") || PORTS.contains(&port);
     (is_ours && port.bytes().all(|c| c.is_ascii_digit())).then(|| {
         Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(

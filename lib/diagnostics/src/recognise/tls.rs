@@ -71,6 +71,7 @@ fn openssl(text: &str) -> Option<NameMismatch> {
     let quote: &[char] = &['\'', '’'];
     for before in [
         "matches target host name '",
+        "matches target hostname '",
         "matches target ipv4 address '",
         "does not match target host name '",
         "certificate is not valid for '",

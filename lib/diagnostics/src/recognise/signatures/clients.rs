@@ -300,6 +300,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             judged("unknownhostexception: ", servers::java_not_found),
             judged("bad address '", servers::busybox_not_found),
             judged(": nxdomain", servers::nslookup_not_found),
+            judged(":53: read udp ", servers::resolver_silent),
         ],
     ),
     (

@@ -18,6 +18,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::ServerAddressChanged,
         &[
             says("is a not a member of the etcd cluster"),
+            says("this server is not a member of the etcd cluster"),
             judged("bind: cannot assign requested address", start::not_its_address),
             tells("failed to find interface with specified node ip", start::node_ip_gone),
         ],
@@ -60,6 +61,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             judged("address already in use", start::port_taken),
             judged("failed: port is already allocated", start::port_allocated),
+            judged("failed to bind host port ", start::port_not_bound),
             judged("[error port-", start::port_of_kubeadm),
         ],
     ),
@@ -207,6 +209,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("total time: ", slow::trace),
             says("the server was unable to return a response in the time allotted"),
             says("request did not complete within requested timeout"),
+            says("apiserver exited: context deadline exceeded"),
         ],
     ),
 ];

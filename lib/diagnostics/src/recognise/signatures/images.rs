@@ -36,6 +36,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("docker.io/library/", images::without_registry),
             judged("pull access denied for ", images::short_name_denied),
             tells("did not resolve to an alias and no unqualified-search registries", images::short_name),
+            tells("short-name resolution enforced but cannot prompt", images::short_name),
         ],
     ),
     (
@@ -50,6 +51,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("incorrect username or password", images::denied),
             judged("401 unauthorized", images::denied),
             judged("403 forbidden", images::denied),
+            judged(": denied: denied", images::denied),
             judged("unauthorized: authentication required", images::denied),
             judged("insufficient_scope: authorization failed", images::denied),
             says("invalid status code from registry 401"),
@@ -75,7 +77,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     ),
     (
         Code::RegistryUnreachable,
-        &[judged("/v2/", images::unreachable), judged("/token?", images::tokens_unreachable)],
+        &[
+            judged("/v2/", images::unreachable),
+            judged("/registry-v2/", images::unreachable),
+            judged("/token?", images::tokens_unreachable),
+        ],
     ),
     (
         Code::ImageNotPulled,

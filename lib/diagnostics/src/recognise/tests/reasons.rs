@@ -90,6 +90,5 @@ pub(super) const FEW: &[(&str, &str)] = &[
     ("N-22", "two plugins of CNI give addresses, each with one sentence"),
     ("R-01", "all clients of registries are in Go, which has two sentences for it"),
     ("R-03", "kubectl looks for the Service, and says so in one way"),
-    ("R-08", "all clients of registries are in Go: the URL tells that it is a registry, before any cause"),
     ("R-10", "all clients of registries are in Go, whose errors of certificates begin with x509"),
 ];
