@@ -22,6 +22,9 @@ mod tests {
         let said = command.try_get_matches_from_mut(["kubectl-weaver", "sync", "get", "--help"]).unwrap_err();
         let help = said.to_string();
         assert!(help.contains("Usage: kubectl weaver sync get "), "{help}");
-        assert!(help.contains("  # Print one as YAML\n  kubectl weaver sync get settings -n team-a -o yaml"), "{help}");
+        assert!(
+            help.contains("  # Print one as YAML\n  kubectl weaver sync get settings -n team-a -o yaml"),
+            "{help}"
+        );
     }
 }

@@ -128,7 +128,10 @@ mod tests {
         let doctor = page("weaver-doctor.1");
         let status = doctor.split_once(".SH \"EXIT STATUS\"\n").unwrap().1;
         assert!(status.starts_with(".TP\n\\fB0\\fR\nno problem found\n.TP\n\\fB1\\fR\n"), "{status}");
-        assert!(status.contains(".SH EXAMPLES\n.nf\n# Find out what is wrong, from the laptop\nweaver doctor\n"), "{status}");
+        assert!(
+            status.contains(".SH EXAMPLES\n.nf\n# Find out what is wrong, from the laptop\nweaver doctor\n"),
+            "{status}"
+        );
         assert!(status.ends_with(".SH \"SEE ALSO\"\nweaver(1)\n"), "{status}");
         assert!(!doctor.contains("Exit status: "), "once only: {doctor}");
         for verb in ["weaver.1", "weaver-doctor.1", "weaver-kubeconfig-export.1"] {

@@ -4,7 +4,7 @@
 //! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for,
 //! and of content only the names of keys are shown.
 
-pub mod asking;
+pub mod any_sync;
 pub mod copies;
 pub mod planned;
 
@@ -28,7 +28,7 @@ use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
 use crate::{connection, grant};
-use asking::Asking;
+use any_sync::AnySync;
 use planned::{PlannedCopy, Show};
 
 #[derive(Subcommand)]
@@ -66,15 +66,15 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    for asking in Asking::find(&client, &namespace, name).await? {
-        for condition in &asking.conditions {
+    for sync in AnySync::find(&client, &namespace, name).await? {
+        for condition in &sync.conditions {
             let first = condition.message.lines().next().unwrap_or_default();
             say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
         }
         // Notes on the way are part of the answer.
         let tell: Tell<'_> = &|line: &str| say(line);
         let show_copy: Show<'_> = &|copy: PlannedCopy| say(copy);
-        let Some(compared) = compare(&client, &asking, tell, show_copy).await else { continue };
+        let Some(compared) = compare(&client, &sync, tell, show_copy).await else { continue };
         match grants {
             Some(yes) => mend(&client, &compared, name, yes, tell).await?,
             None => {
@@ -95,23 +95,23 @@ pub struct Compared {
     targets: Targets,
 }
 
-/// Says what there is, with the rights of the user, and shows what is to be done with each copy; `None`
-/// where the spec breaks a rule, which is said instead.
-pub async fn compare(client: &Client, asking: &Asking, tell: Tell<'_>, show: Show<'_>) -> Option<Compared> {
-    let compared = read(client, asking, tell).await?;
-    copies::Comparison { client, asking, spec: &compared.spec, targets: &compared.targets, tell, show }
+/// Prints the state of the resource, with the rights of the user, and what will be done with each copy; `None` where
+/// the spec breaks a rule, which is printed instead.
+pub async fn compare(client: &Client, sync: &AnySync, tell: Tell<'_>, show: Show<'_>) -> Option<Compared> {
+    let compared = read(client, sync, tell).await?;
+    copies::Comparison { client, sync, spec: &compared.spec, targets: &compared.targets, tell, show }
         .run()
         .await;
     Some(compared)
 }
 
 /// What it asks for; `None` where the spec breaks a rule, which is said instead.
-pub async fn read(client: &Client, asking: &Asking, tell: Tell<'_>) -> Option<Compared> {
-    match &asking.spec {
+pub async fn read(client: &Client, sync: &AnySync, tell: Tell<'_>) -> Option<Compared> {
+    match &sync.spec {
         Ok(spec) => {
-            let account = Account { namespace: asking.owner().namespace, name: spec.account.clone() };
+            let account = Account { namespace: sync.owner().namespace, name: spec.account.clone() };
             let targets = missing::targets(client, &account.namespace, spec, tell).await;
-            Some(Compared { account, kind: asking.kind, spec: spec.clone(), targets })
+            Some(Compared { account, kind: sync.kind, spec: spec.clone(), targets })
         }
         Err(faults) => {
             for fault in faults {

@@ -5,7 +5,6 @@
 
 mod access;
 mod app;
-mod asking;
 mod command_log;
 mod comparing;
 mod confirm;
@@ -16,6 +15,7 @@ mod live;
 mod open;
 mod own_rights;
 mod page;
+mod queries;
 mod recent;
 mod serve;
 mod view;

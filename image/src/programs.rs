@@ -17,7 +17,7 @@ use serde::Deserialize;
 use weaver_devstack::steps::say;
 use weaver_devstack::{download, files};
 
-use crate::build::place;
+use crate::build::build_dir;
 use crate::elf::{self, ElfFacts, Origin};
 
 pub mod emulation;
@@ -68,7 +68,7 @@ pub struct Options {
 /// As [`build`].
 pub fn run(options: &Options) -> Result<ExitCode> {
     files::make_dir(&options.programs)?;
-    let _alone = place::wait_alone(&options.programs)?;
+    let _alone = build_dir::wait_alone(&options.programs)?;
     for program in build(&options.source, Profile::Release, &options.programs, &options.symbols)? {
         say(line(&program));
     }
@@ -120,7 +120,7 @@ pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -
     files::make_dir(programs)?;
     files::make_dir(symbols)?;
     for directory in [programs, symbols] {
-        place::clear(directory)?;
+        build_dir::clear(directory)?;
     }
     let ids = symbols.join(".build-id");
     if ids.exists() {
@@ -224,7 +224,7 @@ pub fn prepare(
     symbols: &Path,
 ) -> Result<Program> {
     let next_to = |dir: &Path| {
-        let made = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(dir);
+        let made = tempfile::Builder::new().prefix(build_dir::PARTIAL).tempdir_in(dir);
         made.map_err(|error| files::explained(&dir.join(name), error))
     };
     let (new_program, new_symbols) = (next_to(programs)?, next_to(symbols)?);

@@ -11,14 +11,14 @@
 
 mod args;
 mod cmdline;
-mod copies;
 mod host_facts;
 mod host_files;
 mod manifests;
 mod pin;
 mod report_file;
 mod root_grown;
-pub(crate) mod source;
+pub(crate) mod settings_file;
+mod stray_copies;
 
 use std::{
     path::Path,
@@ -45,7 +45,7 @@ use crate::{backup, host_args, host_root::HostRoot, report};
 use host_facts::CardFacts;
 use host_files::{HostFiles, SetError};
 use pin::pin_path;
-use source::WeaverTomlRead;
+use settings_file::WeaverTomlRead;
 
 const LAST_GOOD: &str = "last-good.toml";
 /// The files of the state directory that a backup includes.
@@ -70,7 +70,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     let mut outcome = run.configure();
     outcome.note_restore(restored);
     run.keep_cmdline(&mut outcome);
-    outcome.findings.extend(copies::look(&root, args.file.parent().unwrap_or(Path::new("/"))));
+    outcome.findings.extend(stray_copies::look(&root, args.file.parent().unwrap_or(Path::new("/"))));
     outcome.note(run.write_report(&outcome.findings));
     run.mark_grown_root();
     outcome.findings.iter().for_each(report::log);
@@ -121,7 +121,7 @@ impl BootOutcome {
 impl Run<'_> {
     fn configure(&self) -> BootOutcome {
         let file = self.file.display().to_string();
-        let bytes = match source::read(self.root, self.file) {
+        let bytes = match settings_file::read(self.root, self.file) {
             WeaverTomlRead::Unreadable(why) => return self.leave(verdict::unreadable(&file, &why)),
             WeaverTomlRead::Missing => None,
             WeaverTomlRead::Bytes(bytes) => Some(bytes),

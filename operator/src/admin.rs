@@ -17,11 +17,11 @@ use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncStatus, MAX_GENERATED, ResourceSync, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
-use crate::code;
 use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::health::{self, Health, HealthReport, LeaderReport, Leadership, OwnWatch};
 use crate::lease::fence::Fence;
+use crate::log_code;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
@@ -81,7 +81,7 @@ impl Admin {
         let report = self.report();
         if !report.alive {
             error!(
-                code = code::WATCHDOG_NOT_FED, trouble = %report.trouble.join("; "),
+                code = log_code::WATCHDOG_NOT_FED, trouble = %report.trouble.join("; "),
                 "watchdog notifications stopped"
             );
         }

@@ -20,9 +20,9 @@ use weaver_api::v1beta1::ResourceSync;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
-use crate::code;
 use crate::controller::kind::Reconcile;
 use crate::health::{Asked, Health, LoopHeartbeat};
+use crate::log_code;
 use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
@@ -64,7 +64,7 @@ pub async fn is_served<K: Reconcile>(client: &Client, scope: &Scope) -> anyhow::
         return refused.pop().map_or(Ok(()), Err);
     }
     for error in refused {
-        warn!(code = code::KIND_NOT_SERVED, "retrying: {error:#}");
+        warn!(code = log_code::KIND_NOT_SERVED, "retrying: {error:#}");
     }
     Ok(())
 }
@@ -212,7 +212,7 @@ where
     let mut results = std::pin::pin!(results);
     while let Some(done) = results.next().await {
         if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(code = code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed; it is restarted");
+            warn!(code = log_code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed; it is restarted");
         }
     }
 }
@@ -256,9 +256,9 @@ pub fn wake_the_concerned(
     let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
     if turns {
         if let Some(reason) = paused(change.now) {
-            warn!(code = code::PAUSED, %reason, "all resources are paused: nothing is written");
+            warn!(code = log_code::PAUSED, %reason, "all resources are paused: nothing is written");
         } else {
-            info!(code = code::RESUMED, "no longer paused");
+            info!(code = log_code::RESUMED, "no longer paused");
         }
         tokens.store.state().iter().for_each(|guarded| tokens.watches.wake(ResourceRef::of(&**guarded)));
     }

@@ -16,7 +16,7 @@ use weaver_installer::certificates::secret;
 use weaver_installer::{InstallOptions, Prove, Service};
 
 use crate::NeedsHuman;
-use crate::code;
+use crate::log_code;
 use crate::user_agent;
 
 /// Time limit of each step.
@@ -56,7 +56,7 @@ fn certificate(text: &str) -> Result<String, &'static str> {
 pub async fn run(options: JobOptions) -> anyhow::Result<()> {
     let agent = user_agent("install");
     let config = connection::config(options.kubeconfig.as_deref(), None, PATIENCE, &agent).await?;
-    info!(code = code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
+    info!(code = log_code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let client = connection::client(&config)?;
     let mut ca_bundle = String::new();
     if options.cert_manager.is_none() {
@@ -68,7 +68,7 @@ pub async fn run(options: JobOptions) -> anyhow::Result<()> {
         };
         let certificates = certificates.map_err(|error| marked(error.is_refusal(), error))?;
         info!(
-            code = code::INSTALLED, expires = %certificates.leaf_expires, renewed = certificates.changed,
+            code = log_code::INSTALLED, expires = %certificates.leaf_expires, renewed = certificates.changed,
             "the webhook's certificate is in the Secret {}", options.service
         );
         ca_bundle = certificates.ca_bundle;
@@ -79,9 +79,10 @@ pub async fn run(options: JobOptions) -> anyhow::Result<()> {
     let webhook = options.service.webhook(ca_bundle);
     // The webhook's pod waits for what is done here.
     let how = InstallOptions { prove: Prove::Never, ca_from: options.cert_manager, patience: PATIENCE };
-    let done =
-        weaver_installer::install(&client, &webhook, &how, |step| info!(code = code::INSTALLED, "{step}"))
-            .await;
+    let done = weaver_installer::install(&client, &webhook, &how, |step| {
+        info!(code = log_code::INSTALLED, "{step}");
+    })
+    .await;
     done.map(drop).map_err(|error| marked(error.is_refusal(), error))
 }
 

@@ -22,13 +22,13 @@ use tracing_subscriber::EnvFilter;
 
 mod admin;
 pub mod args;
-pub mod code;
 pub mod controller;
 mod controllers;
 mod counted;
 mod health;
 pub mod install;
 pub mod lease;
+pub mod log_code;
 pub mod metrics;
 pub mod run;
 pub mod scope;

@@ -23,7 +23,6 @@ use weaver_tenant::transport::{self, Connector, ServerClock};
 use crate::NeedsHuman;
 use crate::admin::{Admin, Leads};
 use crate::args::RunOptions;
-use crate::code;
 use crate::controller::events::Events;
 use crate::controller::frame;
 use crate::controller::kind::{Context, Reconcile};
@@ -39,6 +38,7 @@ use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
+use crate::log_code;
 use crate::metrics::{Metrics, RequestIdentity};
 use crate::sync::kinds::Own;
 use crate::sync::reactions;
@@ -67,7 +67,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let process = this_process();
     let agent = user_agent(&process.0);
     let config = config(options.kubeconfig.as_deref(), options.watch, &agent).await.map_err(unusable)?;
-    info!(code = code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
+    info!(code = log_code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
     let (fence, metrics, health) =
         (Fence::closed(timing.deadline), Arc::<Metrics>::default(), Health::default());
@@ -81,11 +81,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let [client, transport, leases] = clients(&config, &fence, seen).await?;
     is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
     if let Err(error) = is_served::<ResourceSync>(&client, &options.namespaces).await {
-        warn!(code = code::KIND_NOT_SERVED, "ResourceSyncs are not reconciled: {error:#}");
+        warn!(code = log_code::KIND_NOT_SERVED, "ResourceSyncs are not reconciled: {error:#}");
     }
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
     if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
-        warn!(code = code::KIND_NOT_SERVED, "ServiceTokens are not reconciled: {error:#}");
+        warn!(code = log_code::KIND_NOT_SERVED, "ServiceTokens are not reconciled: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
@@ -99,7 +99,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
             lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
             replaced = trust.replaced() => return Err(replaced.into()),
             signal = signals.next() => {
-                info!(code = code::STOPPING, "{signal} before this operator became the leader");
+                info!(code = log_code::STOPPING, "{signal} before this operator became the leader");
                 if !options.standalone {
                     leases.withdraw().await;
                 }
@@ -181,7 +181,7 @@ async fn work(
         () = keep_house(&context, &resource_context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
-            yielded @ Ending::Yielded(_) => warn!(code = code::STOPPING, "{yielded}: finishing running reconciliations"),
+            yielded @ Ending::Yielded(_) => warn!(code = log_code::STOPPING, "{yielded}: finishing running reconciliations"),
             // So that anyone who comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
@@ -189,10 +189,10 @@ async fn work(
             }
         },
         replaced = trust.replaced() => {
-            warn!(code = code::STOPPING, "{replaced}: finishing running reconciliations");
+            warn!(code = log_code::STOPPING, "{replaced}: finishing running reconciliations");
             end = Err(replaced.into());
         }
-        signal = signals.next() => info!(code = code::STOPPING, "{signal}: finishing running reconciliations"),
+        signal = signals.next() => info!(code = log_code::STOPPING, "{signal}: finishing running reconciliations"),
     }
     stop.cancel();
     finished(futures::future::join3(syncs, resources, tokens)).await;
@@ -204,7 +204,7 @@ async fn work(
 async fn finished(controllers: impl Future) {
     if tokio::time::timeout(Duration::from_secs(10), controllers).await.is_err() {
         warn!(
-            code = code::RECONCILIATION_ABORTED,
+            code = log_code::RECONCILIATION_ABORTED,
             "a reconciliation did not end within 10 s and was aborted; its writes have preconditions"
         );
     }
@@ -256,21 +256,21 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
     match theirs.cmp(&priority) {
         Ordering::Less => {
             info!(
-                code = code::LEASE_AWAITED, %holder, theirs, priority,
+                code = log_code::LEASE_AWAITED, %holder, theirs, priority,
                 "another operator is the leader; waiting for the lease, which it gives up at its next renewal"
             );
         }
         // Anyone who started two without a thought is to know it.
         Ordering::Equal => {
             warn!(
-                code = code::LEASE_AWAITED, %holder, priority,
+                code = log_code::LEASE_AWAITED, %holder, priority,
                 "another operator is the leader; waiting for the lease, since both have the same priority: \
                  --priority N with a higher N takes over"
             );
         }
         Ordering::Greater => {
             info!(
-                code = code::LEASE_AWAITED, %holder, theirs, priority,
+                code = log_code::LEASE_AWAITED, %holder, theirs, priority,
                 "another operator is the leader; waiting for the lease, since its priority is higher"
             );
         }
@@ -296,7 +296,7 @@ async fn clients(
         && !connector.speaks_http2().await.context(UNREACHABLE)?
     {
         warn!(
-            code = code::NO_HTTP2,
+            code = log_code::NO_HTTP2,
             "the API server does not support HTTP/2: each watch uses its own connection"
         );
         connectors = [None, None];

@@ -6,7 +6,7 @@ use std::process::Command;
 use weaver_diagnostics::kept_cmdline::GENERATED;
 use weaver_image::boot::partition;
 use weaver_image::build::disk::{FAT_LABEL, FAT_START, ROOT_LABEL, ROOT_START};
-use weaver_image::build::{boot_files, own_packages, packages};
+use weaver_image::build::{bootable, own_packages, packages};
 use weaver_image::elf;
 
 use crate::root::{Root, extract, image, kernel};
@@ -80,11 +80,11 @@ fn boot_files_of_the_image() -> tempfile::TempDir {
 fn the_boot_files_are_those_of_every_board() {
     let home = boot_files_of_the_image();
     let card = Root::read();
-    let mut own = boot_files::Kernel::default();
+    let mut own = bootable::Kernel::default();
     for (path, _) in card.entries.iter().filter(|(_, entry)| entry.is_file) {
         own.add(path, || Ok(card.bytes(path))).unwrap();
     }
-    boot_files::verify(home.path(), &own, kernel()).unwrap();
+    bootable::verify(home.path(), &own, kernel()).unwrap();
     let cmdline = std::fs::read_to_string(home.path().join("cmdline.txt")).unwrap();
     // What else there is boot-config takes for the owner's. Debian's kernel needs no cgroup token.
     assert_eq!(cmdline.split_whitespace().collect::<Vec<_>>(), GENERATED, "{cmdline}");

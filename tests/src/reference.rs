@@ -69,7 +69,7 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 }
 
 fn log_codes() -> String {
-    let all = [weaver_operator::code::ALL, weaver_installer::code::ALL, weaver_host::code::ALL];
+    let all = [weaver_operator::log_code::ALL, weaver_installer::log_code::ALL, weaver_host::log_code::ALL];
     let rows: Vec<String> =
         all.concat().iter().map(|(code, means)| format!("| `{code}` | {means} |\n")).collect();
     let rows = rows.concat();

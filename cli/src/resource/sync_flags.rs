@@ -17,7 +17,7 @@ use super::kind::Kind;
 use super::manifest::{self, Checked};
 use super::store::{self, Store};
 use crate::stdout::{note, print, say};
-use crate::sync::asking::valid_resource;
+use crate::sync::any_sync::valid_resource;
 use crate::{grant, missing};
 
 #[derive(Args)]

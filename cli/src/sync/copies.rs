@@ -21,7 +21,7 @@ use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::sources::{MAX_SOURCES, Wanted, may_be_source, query};
 
-use super::asking::Asking;
+use super::any_sync::AnySync;
 use super::planned::{PlannedCopy, PlannedStep, Show};
 use crate::missing::{Targets, Tell};
 
@@ -36,7 +36,7 @@ const AT_ONCE: usize = 16;
 /// What is compared, and where findings are printed.
 pub struct Comparison<'a> {
     pub client: &'a Client,
-    pub asking: &'a Asking,
+    pub sync: &'a AnySync,
     pub spec: &'a ValidSync,
     pub targets: &'a Targets,
     pub tell: Tell<'a>,
@@ -137,7 +137,7 @@ impl Comparison<'_> {
         } else {
             match merging.finish() {
                 Ok(content) => {
-                    self.compare(&Desired::merged(self.asking.owner(), spec, copy_name, content)).await;
+                    self.compare(&Desired::merged(self.sync.owner(), spec, copy_name, content)).await;
                 }
                 Err(why) => tell(&why.to_string()),
             }
@@ -192,7 +192,7 @@ impl Comparison<'_> {
     /// Shows each copy of this source.
     async fn copies_of(&self, name: &str) -> SourceSeen {
         let (spec, tell) = (self.spec, self.tell);
-        let owner = self.asking.owner();
+        let owner = self.sync.owner();
         let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
         if copy_name.len() > SUBDOMAIN_MAX {
             tell(&format!(
@@ -221,7 +221,7 @@ impl Comparison<'_> {
         match objects.get_opt(&copy.name).await {
             Ok(found) => {
                 let takes = Takes {
-                    upstreams: TakeOver::of(self.spec, &self.asking.meta),
+                    upstreams: TakeOver::of(self.spec, &self.sync.meta),
                     unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
                     immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
                 };
@@ -243,7 +243,7 @@ impl Comparison<'_> {
     }
 
     async fn stale_of(&self, kind: ObjectKind, wanted: &Wanted<'_>) {
-        let owner = self.asking.owner();
+        let owner = self.sync.owner();
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
         let query = format!("{SYNC_UID_LABEL}={}", owner.uid);
         let most = u32::try_from(MAX_COMPARED).unwrap_or(u32::MAX);
@@ -265,7 +265,7 @@ impl Comparison<'_> {
             if wanted.has(&copy, of.map(String::as_str)) {
                 continue;
             }
-            if let Some(step) = PlannedStep::of_stale(&owner, &self.asking.source, &copy, &object.metadata) {
+            if let Some(step) = PlannedStep::of_stale(&owner, &self.sync.source, &copy, &object.metadata) {
                 (self.show)(PlannedCopy { copy, step });
             }
         }

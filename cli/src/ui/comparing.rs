@@ -12,7 +12,7 @@ use super::page::plan::Held;
 use super::page::sync::{Comparison, compared};
 use super::view::health::{Health, Summary};
 use super::view::sync::{SyncKind, SyncView};
-use super::{asking, granting};
+use super::{granting, queries};
 use crate::sync;
 
 pub async fn comparison_page(
@@ -50,7 +50,7 @@ pub async fn comparison_page(
 async fn compare(app: &App, found: &SyncView, log: &CommandLog) -> anyhow::Result<(Option<String>, Offer)> {
     let client = &app.live.client;
     let Summary { namespace, name, .. } = &found.summary;
-    let sync = asking::config_map_sync(client, namespace, name).await?;
+    let sync = queries::config_map_sync(client, namespace, name).await?;
     let Some(compared) = sync::compare(client, &sync, &|line| log.tell(line), &|copy| log.show(copy)).await
     else {
         return Ok((None, Offer::Nothing));

@@ -17,7 +17,7 @@ use super::confirm::{Agreed, VALID};
 use super::page::Tab;
 use super::page::grant::{self as page, Granted, Offer, Proposal};
 use super::view::sync::SyncKind;
-use super::{asking, own_rights};
+use super::{own_rights, queries};
 use crate::grant::{self, GrantObject};
 use crate::resource::kind::Kind;
 use crate::sync::{self, Compared};
@@ -84,7 +84,7 @@ async fn lack(
     name: &str,
     log: &CommandLog,
 ) -> anyhow::Result<Option<Lack>> {
-    let sync = asking::config_map_sync(client, namespace, name).await?;
+    let sync = queries::config_map_sync(client, namespace, name).await?;
     let Some(read) = sync::read(client, &sync, &|line| log.tell(line)).await else { return Ok(None) };
     let parts = sync::lacking(client, &read, &|line| log.tell(line)).await?;
     Ok(Some(Lack { account: read.account.to_string(), parts }))

@@ -34,7 +34,7 @@ use super::view::account::{Search, account, account_matrix};
 use super::view::matrix::{Selection, matrix};
 use super::view::overview::{Resources, overview};
 use super::view::sync::{SyncKind, SyncView};
-use super::{asking, comparing, granting};
+use super::{comparing, granting, queries};
 use crate::explain::recognise;
 
 /// Most bytes of a text to explain.
@@ -179,7 +179,7 @@ async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)
     let Some(brief) = app.live.sync(kind, &namespace, &name) else { return app.no_sync(kind) };
     let error = app.live.of(kind).borrow().error.clone();
     let about = format!("involvedObject.uid={}", brief.summary.uid);
-    let (whole, said) = tokio::join!(asking::details(&app, &brief), asking::said(&app, &namespace, &about));
+    let (whole, said) = tokio::join!(queries::details(&app, &brief), queries::said(&app, &namespace, &about));
     let what = format!("{}s", kind.name());
     let unknown = html! {
         (trouble(error.as_deref(), &what, true))
@@ -225,7 +225,7 @@ async fn account_page(
         .and_then(|Query(asked)| asked.r#in)
         .filter(|within| found.namespaces().contains(within.as_str()));
     let reviewed = match within {
-        Some(within) => Some(asking::reviewed(&app, &found, within).await),
+        Some(within) => Some(queries::reviewed(&app, &found, within).await),
         None => None,
     };
     shown(page::accounts::account(&app.frame(), &found, reviewed.as_ref(), &unknown))
@@ -253,7 +253,7 @@ async fn node_page(State(app): State<App>, Path(name): Path<String>) -> Response
         return app.not_in(Tab::Nodes, &app.live.nodes, "NodeReports", "No node of this name has reported.");
     };
     let about = format!("involvedObject.kind=Node,involvedObject.name={name}");
-    let said = asking::said(&app, "default", &about).await;
+    let said = queries::said(&app, "default", &about).await;
     shown(page::boot::node(&app.frame(), &found, &said, error.as_deref()))
 }
 

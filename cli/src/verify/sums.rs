@@ -44,7 +44,10 @@ fn entry(line: &str) -> anyhow::Result<(String, &str)> {
     let Some(name) = name.strip_prefix([' ', '*']) else {
         bail!("between SHA-256 and name there are two blanks, or a blank and `*`");
     };
-    ensure!(is_below(name), "`{name}` is not a path below the directory of SHA256SUMS: do not use this release");
+    ensure!(
+        is_below(name),
+        "`{name}` is not a path below the directory of SHA256SUMS: do not use this release"
+    );
     Ok((hash.to_ascii_lowercase(), name))
 }
 

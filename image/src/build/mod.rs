@@ -10,18 +10,18 @@
 //! - [`image_name`], [`publish`], [`sbom`], [`os_list`]: the image's name, and the files next to it.
 //! - [`build_dir`]: where all of it is written.
 
-pub mod boot_files;
+pub mod bootable;
+pub mod build_dir;
 pub mod cpio;
 pub mod debian_kernel;
 pub mod disk;
+pub mod image_name;
 pub mod layer;
 pub mod merge;
-pub mod named;
 mod options;
 pub mod os_list;
 pub mod own_packages;
 pub mod packages;
-pub mod place;
 pub mod prerequisites;
 pub mod publish;
 pub mod rootfs;
@@ -42,8 +42,8 @@ use weaver_devstack::choice::cache_root;
 use weaver_devstack::files;
 use weaver_devstack::steps::{Progress, Steps, say};
 
+use self::image_name::ImageName;
 use self::layer::Built;
-use self::named::ImageName;
 pub use self::options::{Options, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
@@ -104,8 +104,8 @@ pub fn build(options: &Options) -> Result<Image> {
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
     files::make_dir(out)?;
-    let _alone = place::alone(out)?;
-    place::clear(out)?;
+    let _alone = build_dir::alone(out)?;
+    build_dir::clear(out)?;
     let cache = cache()?;
     let cached = if options.fresh { None } else { rootfs::cached(source, *kernel, &cache)? };
     is_fit(&[(out, SPACE_FOR_OUT)], &cache, cached.is_some())?;
@@ -116,7 +116,7 @@ pub fn build(options: &Options) -> Result<Image> {
     // Until they are on the card: a parallel build would overwrite them with its own.
     let programs_at = work.join("programs");
     files::make_dir(&programs_at)?;
-    let _programs = place::wait_alone(&programs_at)?;
+    let _programs = build_dir::wait_alone(&programs_at)?;
     let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
     // First, since this is what most often cannot be fetched; but a testbed is compiled, next to the packages.
     let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
@@ -205,7 +205,7 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
     if !has_root {
         needs.push((cache, rootfs::SPACE.0));
     }
-    place::require(&needs)?;
+    build_dir::require(&needs)?;
     crate::boot::programs::require(&TOOLS)?;
     prerequisites::check()
 }
@@ -224,7 +224,7 @@ fn put_together(
     let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
-    boot_files::verify(&boot, &boot_files::Kernel::in_root(tar)?, *kernel)?;
+    bootable::verify(&boot, &bootable::Kernel::in_root(tar)?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
     // The card gets exactly what the SBOM lists, even if the file is changed meanwhile.
     let own_k3s = work.path().join("k3s");
@@ -261,7 +261,7 @@ fn time(epoch: u64) -> SystemTime {
 /// A directory that is removed in the end.
 fn partial_directory(directory: &Path) -> Result<TempDir> {
     tempfile::Builder::new()
-        .prefix(place::PARTIAL)
+        .prefix(build_dir::PARTIAL)
         .tempdir_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))
 }
@@ -269,7 +269,7 @@ fn partial_directory(directory: &Path) -> Result<TempDir> {
 /// A file that gets its name when it is whole.
 fn partial(directory: &Path) -> Result<NamedTempFile> {
     tempfile::Builder::new()
-        .prefix(place::PARTIAL)
+        .prefix(build_dir::PARTIAL)
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))

@@ -14,7 +14,7 @@ use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
-use super::named::ImageName;
+use super::image_name::ImageName;
 use super::options::Options;
 use super::rootfs::RootFs;
 use super::tools::{self, Logs, output};

@@ -17,7 +17,7 @@ use weaver_devstack::steps::say;
 
 use super::debian_kernel::DebianKernel;
 use super::tools::Logs;
-use super::{packages, place};
+use super::{build_dir, packages};
 
 /// The latest date of files in packages: the day of the first card.
 pub const EPOCH: u64 = 1_795_219_200;
@@ -60,7 +60,7 @@ pub struct RootFs {
 
 impl RootFs {
     fn take(directory: PathBuf) -> Result<Self> {
-        let in_use = place::in_use(&directory)?;
+        let in_use = build_dir::in_use(&directory)?;
         // See the clearing at the end.
         in_use.set_modified(SystemTime::now())?;
         Ok(Self { directory, _in_use: in_use })
@@ -120,13 +120,13 @@ pub fn cached(source: &Path, kernel: DebianKernel, cache: &Path) -> Result<Optio
 pub fn make(source: &Path, kernel: DebianKernel, cache: &Path, fresh: bool, logs: &Logs) -> Result<RootFs> {
     let store = store(cache);
     files::make_dir(&store)?;
-    let _alone = place::wait_alone(&store)?;
+    let _alone = build_dir::wait_alone(&store)?;
     if let Some(root) = cached(source, kernel, cache)?.filter(|_| !fresh) {
         return Ok(root);
     }
-    place::clear(&store)?;
+    build_dir::clear(&store)?;
     let directory = store.join(key(source, kernel)?);
-    let partial = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(&store)?;
+    let partial = tempfile::Builder::new().prefix(build_dir::PARTIAL).tempdir_in(&store)?;
     logs.run("root file system", &mut command(source, kernel, partial.path())?)?;
     is_whole(partial.path()).with_context(|| format!("see {}", logs.path("root file system").display()))?;
     // Their content first, then the name: a power cut must not leave an empty file in the cache.
@@ -134,7 +134,7 @@ pub fn make(source: &Path, kernel: DebianKernel, cache: &Path, fresh: bool, logs
         File::open(file?.path())?.sync_all()?;
     }
     File::open(partial.path())?.sync_all()?;
-    if directory.exists() && !place::remove_unused(&directory)? {
+    if directory.exists() && !build_dir::remove_unused(&directory)? {
         bail!("another build uses {}; wait until it has ended", directory.display());
     }
     fs::rename(partial.keep(), &directory).context("putting the root file system into the cache")?;
@@ -229,7 +229,7 @@ fn clear(store: &Path, but: &Path) -> Result<()> {
     for entry in fs::read_dir(store)?.flatten() {
         let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
         if entry.path() != but && age > KEPT {
-            place::remove_unused(&entry.path())?;
+            build_dir::remove_unused(&entry.path())?;
         }
     }
     Ok(())

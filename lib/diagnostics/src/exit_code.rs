@@ -12,9 +12,9 @@ pub const USAGE: u8 = 2;
 pub const KNOWN_BAD: u8 = 10;
 /// Known bad, and only a reboot fixes it.
 pub const REBOOT_NEEDED: u8 = 11;
-/// What was to be done failed, and all is as it was before.
-pub const WENT_BACK: u8 = 12;
-/// That failed, too: a user is needed.
+/// The change failed and was rolled back.
+pub const ROLLED_BACK: u8 = 12;
+/// The rollback failed, too: an administrator has to act.
 pub const STUCK: u8 = 13;
 
 /// The code for these findings. If a reboot alone does not fix all of

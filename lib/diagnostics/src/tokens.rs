@@ -4,11 +4,11 @@
 //! than needs to be: what is lost can be asked for, and what is given away cannot be taken back.
 
 mod known;
-mod named;
+mod secret_name;
 
 pub use known::without_tokens;
 
-use named::{Redacted, secret_name_field, value_field, without_value_at, without_values};
+use secret_name::{Redacted, secret_name_field, value_field, without_value_at, without_values};
 
 /// Lines of a private key at most; one of 8,192 bits has a hundred.
 const KEY_LINES: usize = 128;
@@ -331,7 +331,7 @@ mod tests {
         fn no_secret_behind_a_key_is_left(
             before in "[ -~]{0,20}", more in "[a-zA-Z_.-]{0,8}", sign in "[ \t\"]{0,2}[:=] ?\"?", after in "[ -\\[\\]-~]{0,20}",
         ) {
-            for key in named::STRONG {
+            for key in secret_name::STRONG {
                 let text = format!("{before}{key}{more}{sign}hunter2{after}\nnext line\n");
                 let kept = redacted(&text);
                 prop_assert!(!kept.contains("hunter2"), "{kept}");

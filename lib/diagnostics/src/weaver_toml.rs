@@ -10,7 +10,6 @@
 pub mod backup;
 pub mod companion;
 mod config;
-pub mod copies;
 mod fault;
 pub mod foreign_files;
 mod hosts;
@@ -32,6 +31,7 @@ mod secret;
 mod section;
 pub(crate) mod ssh_key;
 mod status;
+pub mod stray_copies;
 mod syntax;
 pub mod update;
 pub mod user_data;

@@ -17,7 +17,6 @@
 //! What only a daemon needs is left out on Windows, where `weaver` alone runs.
 
 pub mod backoff;
-pub mod code;
 pub mod docker;
 pub mod durable_file;
 pub mod examples;
@@ -26,6 +25,7 @@ pub mod http_server;
 pub mod key_pair;
 #[cfg(unix)]
 pub mod log;
+pub mod log_code;
 pub mod metrics_page;
 #[cfg(unix)]
 pub mod open_files;

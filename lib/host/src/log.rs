@@ -20,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::code;
+use crate::log_code;
 use crate::progress;
 
 /// Where the records go.
@@ -55,7 +55,7 @@ pub fn init(directives: EnvFilter) -> Sink {
     let text = tracing_subscriber::fmt().with_env_filter(directives).with_writer(|| Aside).with_ansi(colour);
     drop(text.try_init());
     if let Some(error) = refused {
-        warn!(code = code::JOURNAL_UNAVAILABLE, %error, "journald is not available, logging to standard error");
+        warn!(code = log_code::JOURNAL_UNAVAILABLE, %error, "journald is not available, logging to standard error");
     }
     Sink::Stderr
 }
@@ -76,7 +76,7 @@ impl Write for Aside {
 /// Says why the program ends: in the journal with the priority of an error, on standard error as `error: …`.
 pub fn last_word(sink: Sink, error: &anyhow::Error) {
     match sink {
-        Sink::Journal => error!(code = code::FAILED, "{error:#}"),
+        Sink::Journal => error!(code = log_code::FAILED, "{error:#}"),
         Sink::Stderr => eprintln!("error: {error:#}"),
     }
 }

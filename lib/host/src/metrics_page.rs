@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::code;
 use crate::http_server::{self, Limits};
+use crate::log_code;
 
 /// Content type of what is served: the text form of `OpenMetrics`.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -54,7 +54,7 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
             Ok(listener) => break listener,
             Err(error) => {
                 warn!(
-                    code = code::METRICS_NOT_SERVED, %address, %error,
+                    code = log_code::METRICS_NOT_SERVED, %address, %error,
                     "no metrics endpoint: the address is not available; {remedy}"
                 );
                 tokio::time::sleep(PAUSE).await;
@@ -62,7 +62,7 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
         }
     };
     if let Ok(address) = listener.local_addr() {
-        info!(code = code::METRICS_SERVED, %address, "metrics are served at /metrics");
+        info!(code = log_code::METRICS_SERVED, %address, "metrics are served at /metrics");
     }
     // Anyone who drops this future ends all of it.
     http_server::serve(listener, None, pages, &Limits::PAGES, CancellationToken::new()).await;

@@ -19,7 +19,6 @@
 
 pub mod accounts;
 pub mod certificates;
-pub mod code;
 pub mod conversion;
 pub mod deletions;
 #[cfg(test)]
@@ -28,6 +27,7 @@ mod fake_api;
 mod fake_webhook;
 pub mod guard;
 mod install;
+pub mod log_code;
 mod migrate;
 pub mod nodes;
 pub mod plan;

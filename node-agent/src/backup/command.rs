@@ -4,10 +4,10 @@ use anyhow::{Context as _, bail, ensure};
 use weaver_diagnostics::exit_code;
 
 use super::args::BackupArgs;
+use super::common::refused;
 use super::schedule;
 use super::seal::Seal;
 use super::show;
-use super::work::refused;
 use super::{Request, reported, to};
 use crate::host::Host;
 use crate::upgrade::say;

@@ -8,16 +8,16 @@
 mod archive;
 pub mod args;
 pub mod command;
+mod common;
 mod datastore;
 pub mod journal;
 mod members;
-mod place;
 pub mod restore;
 pub mod schedule;
 mod seal;
 mod show;
 mod swap;
-mod work;
+mod target;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -37,13 +37,13 @@ use crate::host::Host;
 use crate::k3s_version::version_of;
 
 use archive::{Hashing, Writer};
+pub use common::Refused;
+use common::{Nowhere, Scratch, counted, full, make_private};
 use datastore::Contents;
 use journal::lock;
 use members::Layout;
-use place::BackupFile;
 use seal::Seal;
-pub use work::Refused;
-use work::{Nowhere, Scratch, counted, full, make_private};
+use target::BackupFile;
 
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
@@ -152,7 +152,7 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
     let look = place.look(&cards, &boot_dir, needed);
     let refusals =
-        place::BackupTarget { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
+        target::BackupTarget { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
             .refusals();
     if !refusals.is_empty() {
         bail!(Refused(refusals));

@@ -20,11 +20,11 @@ use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::archive::{self, RestoreTargets};
 use super::args::RestoreArgs;
+use super::common::{Nowhere, Refused, refused};
 use super::journal::{boot, lock, note, pending};
 use super::members::{self, Layout};
 use super::seal::DecryptionArgs;
 use super::show::open;
-use super::work::{Nowhere, Refused, refused};
 use super::{datastore, swap};
 use weaver_host::durable_file::{flush_directory_of, if_there};
 

@@ -8,10 +8,10 @@ use anyhow::{Context as _, ensure};
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, Manifest};
 
 use super::archive::{self, RestoreTargets};
+use super::common::{Scratch, counted, full};
 use super::datastore::{self, Contents};
 use super::journal::lock;
 use super::seal::DecryptionArgs;
-use super::work::{Scratch, counted, full};
 
 /// Extracts the datastore from a backup.
 struct OnlyDatastore(PathBuf);

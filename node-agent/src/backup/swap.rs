@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use weaver_diagnostics::node_backup::record::{Record, Swap};
 use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
-use crate::boot_config::source::is_mounted;
+use crate::boot_config::settings_file::is_mounted;
 use crate::fat_file;
 use crate::host_root::HostRoot;
 

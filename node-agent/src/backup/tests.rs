@@ -78,7 +78,7 @@ impl Scene {
     }
 
     pub fn names(&self, path: &str) -> Vec<String> {
-        let mut names = place::names(&self.at(path)).unwrap();
+        let mut names = target::names(&self.at(path)).unwrap();
         names.sort();
         names
     }

@@ -13,7 +13,7 @@ use weaver_diagnostics::{
     weaver_toml::plan::File,
 };
 
-use super::{BootOutcome, Run, SetError, source};
+use super::{BootOutcome, Run, SetError, settings_file};
 use crate::boot_files;
 
 /// In the state directory: what of the generator's file came from `cmdline.txt`.
@@ -22,7 +22,7 @@ const NOTED: &str = "imported-cmdline";
 impl Run<'_> {
     /// Reports nothing about a `cmdline.txt` that cannot be read: that is the agent's finding.
     pub(super) fn keep_cmdline(&self, outcome: &mut BootOutcome) {
-        if !matches!(source::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
+        if !matches!(settings_file::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
             return;
         }
         let BootFile::Read(cmdline) = boot_files::read(self.root).next.file else { return };

@@ -92,7 +92,7 @@ fn repair(
     codes: &str,
     changes: &[&FileChange],
 ) -> anyhow::Result<()> {
-    let mounted = boot_config::source::is_mounted(root, Path::new(BOOT_DIR));
+    let mounted = boot_config::settings_file::is_mounted(root, Path::new(BOOT_DIR));
     let on_card = |change: &&FileChange| Path::new(&change.file).starts_with(BOOT_DIR);
     if let Some(change) = changes.iter().copied().find(on_card) {
         ensure!(

@@ -111,7 +111,7 @@ impl PackageUpdate<'_> {
         }
         self.packages.tidy();
         say(&format!("Config Weaver {from} is installed again and verified: {}", self.proven()));
-        exit_code::WENT_BACK
+        exit_code::ROLLED_BACK
     }
 
     /// Completes an update that was interrupted; returns the exit code.

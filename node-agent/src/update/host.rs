@@ -15,7 +15,7 @@ use weaver_diagnostics::package_update::record::UpdateRecord;
 use super::args::UpdateArgs;
 use super::programs::Programs;
 use crate::backup;
-use crate::boot_config::source::is_mounted;
+use crate::boot_config::settings_file::is_mounted;
 use crate::facts::storage::space;
 use crate::host_args::RUNTIME_DIR;
 use crate::host_root::HostRoot;

@@ -84,7 +84,7 @@ impl UpdateRun {
         if let Some(version) = left_out.filter(|version| changes.iter().any(|change| change.to == **version))
         {
             say(&format!(
-                "{version} was not proven on this host, and is left out: `sudo weaver node update` installs it."
+                "{version} could not be verified on this host and is skipped: `sudo weaver node update` installs it."
             ));
             return Ok(UpdateOutcome::LeftOut);
         }

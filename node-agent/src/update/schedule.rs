@@ -42,7 +42,7 @@ fn attempt(ended: &anyhow::Result<UpdateOutcome>, last: impl Fn() -> Option<Upda
     };
     match ended {
         Ok(UpdateOutcome::Ended(exit_code::FINE)) => Attempt::Newest,
-        Ok(UpdateOutcome::Ended(exit_code::WENT_BACK)) => unproven(true),
+        Ok(UpdateOutcome::Ended(exit_code::ROLLED_BACK)) => unproven(true),
         Ok(UpdateOutcome::Ended(exit_code::STUCK)) => unproven(false),
         Ok(UpdateOutcome::Ended(code)) => Attempt::Failed(format!("exit status {code}")),
         Ok(UpdateOutcome::LeftOut) => Attempt::LeftOut,

@@ -80,7 +80,7 @@ impl Upgrade<'_> {
             say(&format!("{error:#}"));
         }
         say(&format!("k3s {} is in place again and verified: {}", from.version, self.proven()));
-        exit_code::WENT_BACK
+        exit_code::ROLLED_BACK
     }
 
     /// Completes an upgrade that was interrupted; returns the exit code.

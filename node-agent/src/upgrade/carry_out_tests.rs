@@ -98,7 +98,7 @@ async fn what_is_proven_stays_and_the_old_one_is_kept() {
 #[tokio::test]
 async fn what_is_not_proven_goes_back_by_itself() {
     let scene = Scene::new(&["new"]);
-    assert_eq!(scene.forward().await.unwrap(), exit_code::WENT_BACK);
+    assert_eq!(scene.forward().await.unwrap(), exit_code::ROLLED_BACK);
     scene.is("old", "old", "stop start stop start", UpgradePhase::WentBack);
 }
 
@@ -169,7 +169,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
             UpgradePhase::Forward,
             replaced,
             &["new"],
-            exit_code::WENT_BACK,
+            exit_code::ROLLED_BACK,
             "old",
             "old",
             "stop start stop start",
@@ -179,7 +179,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
             UpgradePhase::Back,
             replaced,
             &["new"],
-            exit_code::WENT_BACK,
+            exit_code::ROLLED_BACK,
             "old",
             "old",
             "stop start",
@@ -189,7 +189,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
             UpgradePhase::Back,
             put_back,
             &["new"],
-            exit_code::WENT_BACK,
+            exit_code::ROLLED_BACK,
             "old",
             "old",
             "stop start",
@@ -222,7 +222,7 @@ fn kept(bad: &[&str]) -> Scene {
 async fn a_rollback_loses_neither_program_however_it_ends() {
     for (bad, code, installed, previous, calls, ends) in [
         (&[][..], exit_code::FINE, "new", "old", "stop start", UpgradePhase::Done),
-        (&["new"], exit_code::WENT_BACK, "old", "new", "stop start stop start", UpgradePhase::WentBack),
+        (&["new"], exit_code::ROLLED_BACK, "old", "new", "stop start stop start", UpgradePhase::WentBack),
         (&["new", "old"], exit_code::STUCK, "old", "new", "stop start stop start", UpgradePhase::Back),
     ] {
         let scene = kept(bad);
@@ -241,8 +241,24 @@ async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
     for (is_replaced, phase, code, installed, previous, calls, ends) in [
         (false, UpgradePhase::Forward, exit_code::FINE, "old", "new", "", UpgradePhase::WentBack),
         (true, UpgradePhase::Forward, exit_code::FINE, "new", "old", "stop start", UpgradePhase::Done),
-        (true, UpgradePhase::Back, exit_code::WENT_BACK, "old", "new", "stop start", UpgradePhase::WentBack),
-        (false, UpgradePhase::Back, exit_code::WENT_BACK, "old", "new", "stop start", UpgradePhase::WentBack),
+        (
+            true,
+            UpgradePhase::Back,
+            exit_code::ROLLED_BACK,
+            "old",
+            "new",
+            "stop start",
+            UpgradePhase::WentBack,
+        ),
+        (
+            false,
+            UpgradePhase::Back,
+            exit_code::ROLLED_BACK,
+            "old",
+            "new",
+            "stop start",
+            UpgradePhase::WentBack,
+        ),
     ] {
         let scene = kept(&[]);
         if is_replaced {

@@ -241,7 +241,7 @@ fn after_finishing(resume: UpgradeResume, was_rollback: bool, code: u8, request:
         (UpgradeResume::Nothing | UpgradeResume::Forget | UpgradeResume::LeaveAlone, _) => None,
         // The previous one runs, and is proven: what was kept earlier is older still.
         (UpgradeResume::GoBack | UpgradeResume::ProveOld, Request::RollBack)
-            if code == exit_code::WENT_BACK && !was_rollback =>
+            if code == exit_code::ROLLED_BACK && !was_rollback =>
         {
             Some(exit_code::FINE)
         }
@@ -301,18 +301,18 @@ mod tests {
 
     #[test]
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
-        use exit_code::{FINE, STUCK, WENT_BACK};
+        use exit_code::{FINE, ROLLED_BACK, STUCK};
         for (resume, was_rollback, code, request, want) in [
             (UpgradeResume::Prove, false, FINE, Request::Upgrade, None),
-            (UpgradeResume::Prove, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
+            (UpgradeResume::Prove, false, ROLLED_BACK, Request::Upgrade, Some(ROLLED_BACK)),
             (UpgradeResume::Prove, true, FINE, Request::Upgrade, None),
             (UpgradeResume::Prove, true, FINE, Request::RollBack, Some(FINE)),
-            (UpgradeResume::Prove, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
-            (UpgradeResume::GoBack, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
-            (UpgradeResume::GoBack, false, WENT_BACK, Request::RollBack, Some(FINE)),
-            (UpgradeResume::GoBack, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
-            (UpgradeResume::ProveOld, false, WENT_BACK, Request::RollBack, Some(FINE)),
-            (UpgradeResume::ProveOld, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (UpgradeResume::Prove, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
+            (UpgradeResume::GoBack, false, ROLLED_BACK, Request::Upgrade, Some(ROLLED_BACK)),
+            (UpgradeResume::GoBack, false, ROLLED_BACK, Request::RollBack, Some(FINE)),
+            (UpgradeResume::GoBack, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
+            (UpgradeResume::ProveOld, false, ROLLED_BACK, Request::RollBack, Some(FINE)),
+            (UpgradeResume::ProveOld, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
             (UpgradeResume::ProveOld, false, STUCK, Request::RollBack, Some(STUCK)),
         ] {
             let after = after_finishing(resume, was_rollback, code, request);

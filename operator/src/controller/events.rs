@@ -16,7 +16,7 @@ use weaver_api::conditions::{READY, bounded};
 use weaver_client::call::{CallError, call, is_terminating};
 
 use super::allowance::Allowance;
-use crate::code;
+use crate::log_code;
 
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;
@@ -65,7 +65,7 @@ impl Events {
             // The operator's own right is missing, which would not be visible otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
                 warn!(
-                    code = code::EVENT_REFUSED, error = %status.message, reason = %event.reason,
+                    code = log_code::EVENT_REFUSED, error = %status.message, reason = %event.reason,
                     "an event could not be recorded"
                 );
             }

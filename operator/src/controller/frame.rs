@@ -24,7 +24,7 @@ use super::outcome::{Reconciled, Work};
 use super::pause::Pause;
 use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
 use super::verdicts::listed;
-use crate::code;
+use crate::log_code;
 use crate::metrics::ReconcileResult;
 use crate::watch::ResourceRef;
 use weaver_host::backoff;
@@ -65,7 +65,7 @@ pub fn error_policy<K: Reconcile>(
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
     if let Some(left_out) = entry.logs(failure.kind()) {
         error!(
-            code = code::RECONCILIATION_FAILED, kind = K::NOUN, resource = %reference,
+            code = log_code::RECONCILIATION_FAILED, kind = K::NOUN, resource = %reference,
             error = %bounded(&failure.to_string(), LONGEST_ERROR), retry_in_s = pause.as_secs(), left_out,
             "reconciliation failed"
         );
@@ -146,7 +146,7 @@ fn noted<K: Reconcile>(
     let now = Some((meta.generation, odd.faults.clone()));
     if memory.not_understood != now {
         warn!(
-            code = code::PARSE_FAILED, kind = K::NOUN, %resource, faults = %listed(&odd.faults),
+            code = log_code::PARSE_FAILED, kind = K::NOUN, %resource, faults = %listed(&odd.faults),
             "a resource cannot be parsed and is left as it is"
         );
         memory.not_understood = now;
@@ -176,7 +176,7 @@ async fn report<K: Reconcile>(
         // The API server may refuse every write of such an object. Until it is changed, once is enough.
         Err(CallError::Rejected(refusal)) if !outcome.is_understood() => {
             warn!(
-                code = code::PARSE_FAILED, name = meta.name.as_deref().unwrap_or_default(), error = %refusal.message,
+                code = log_code::PARSE_FAILED, name = meta.name.as_deref().unwrap_or_default(), error = %refusal.message,
                 "the status of a resource that cannot be parsed was refused"
             );
         }

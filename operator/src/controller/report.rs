@@ -12,7 +12,7 @@ use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_client::call::{CallError, call};
 
-use crate::code;
+use crate::log_code;
 
 /// Longest error in a log record; that of a clean-up names each of a thousand copies.
 pub const LONGEST_ERROR: usize = 1_000;
@@ -81,7 +81,7 @@ pub async fn write<K: Clone + Debug + DeserializeOwned>(
     let name = meta.name.as_deref().unwrap_or_default();
     if let Some(ready) = conditions.iter().find(|condition| condition.type_ == READY) {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        info!(code = code::RECONCILED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "reconciled");
+        info!(code = log_code::RECONCILED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "reconciled");
     }
     match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await {
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),

@@ -21,8 +21,8 @@ use weaver_client::call::{CallError, call, lookup};
 use super::fence::{Fence, since_boot};
 use super::holder::Origin;
 use super::plan::{Candidate, LeaseStep, Timing, announced, outranking, staying, went_back};
-use crate::code;
 use crate::health::{Health, LoopHeartbeat};
+use crate::log_code;
 use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 
 /// Why leadership ended.
@@ -123,7 +123,7 @@ impl Leases {
                     return Err(error);
                 }
                 Err(error) => {
-                    warn!(code = code::LEASE_UNREACHABLE, %error, "the lease cannot be read, retrying");
+                    warn!(code = log_code::LEASE_UNREACHABLE, %error, "the lease cannot be read, retrying");
                     self.timing.retry
                 }
             };
@@ -149,7 +149,7 @@ impl Leases {
         match self.write(found.as_ref(), &[]).await {
             Ok(lease) => {
                 info!(
-                    code = code::LEASE_TAKEN, %why, lease = NAME, me = %self.me.name, priority = self.me.priority,
+                    code = log_code::LEASE_TAKEN, %why, lease = NAME, me = %self.me.name, priority = self.me.priority,
                     "became the leader"
                 );
                 Ok(LeaseAttempt::Taken(Box::new(lease), sent))
@@ -272,7 +272,7 @@ impl HeldLease {
                 }
                 Err(error) => {
                     if !failed {
-                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, retrying");
+                        warn!(code = log_code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, retrying");
                     }
                     failed = true;
                     sleep(timing.retry.saturating_sub(since_boot().saturating_sub(begun))).await;
@@ -338,18 +338,21 @@ impl HeldLease {
         let Self { leases, lease, .. } = self;
         if !leases.fence.drain().await {
             warn!(
-                code = code::LEASE_NOT_RELEASED,
+                code = log_code::LEASE_NOT_RELEASED,
                 "a write that timed out may still be applied: the lease is left to expire"
             );
             return;
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
-            Ok(Ok(())) => info!(code = code::LEASE_RELEASED, lease = NAME, "released the lease"),
+            Ok(Ok(())) => info!(code = log_code::LEASE_RELEASED, lease = NAME, "released the lease"),
             Ok(Err(error)) => {
-                warn!(code = code::LEASE_NOT_RELEASED, %error, "the lease could not be released; it expires");
+                warn!(code = log_code::LEASE_NOT_RELEASED, %error, "the lease could not be released; it expires");
             }
             Err(_) => {
-                warn!(code = code::LEASE_NOT_RELEASED, "the lease could not be released in time; it expires");
+                warn!(
+                    code = log_code::LEASE_NOT_RELEASED,
+                    "the lease could not be released in time; it expires"
+                );
             }
         }
     }

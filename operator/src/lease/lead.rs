@@ -6,7 +6,7 @@ use weaver_client::call::CallError;
 
 use super::fence::Fence;
 use super::hold::{Ending, HeldLease, Holder, Leases};
-use crate::code;
+use crate::log_code;
 
 /// The right to write.
 pub enum Lead {
@@ -27,7 +27,7 @@ impl Lead {
     ) -> Result<Self, CallError> {
         if standalone {
             warn!(
-                code = code::STANDALONE,
+                code = log_code::STANDALONE,
                 "running without leader election: no other operator may run in this cluster"
             );
             fence.open();

@@ -31,7 +31,7 @@ use super::plan::{
 };
 use super::secret::Desired;
 use super::why::MintReason;
-use crate::code;
+use crate::log_code;
 use weaver_copies::object::{Object, ObjectKey};
 
 /// Name under which our writes are in `managedFields`.
@@ -218,7 +218,7 @@ impl Job<'_> {
             Ok(written) => {
                 let keys: Vec<_> = minted.keys().map(String::as_str).take(LOGGED).collect();
                 info!(
-                    code = code::TOKENS_WRITTEN, secret = %self.desired.object_key, count = minted.len(), minted = ?keys,
+                    code = log_code::TOKENS_WRITTEN, secret = %self.desired.object_key, count = minted.len(), minted = ?keys,
                     removed = ?work.removed.iter().take(LOGGED).collect::<Vec<_>>(),
                     "wrote tokens to the Secret"
                 );

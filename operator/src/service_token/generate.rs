@@ -20,7 +20,7 @@ use weaver_tenant::TenantClient;
 use super::accounts::{self, AccountPlan};
 use super::fill::FIELD_MANAGER;
 use super::plan::AccountState;
-use crate::code;
+use crate::log_code;
 use crate::sync::pages::each_page;
 
 /// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them
@@ -110,7 +110,7 @@ impl Accounts<'_> {
             made.troubles.push(format!("{name} could not be changed: {error}"));
         }
         if count > 0 {
-            info!(code = code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, made = count, "made accounts");
+            info!(code = log_code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, made = count, "made accounts");
         }
         made
     }
@@ -173,7 +173,7 @@ impl Accounts<'_> {
         let removed: Vec<_> = stream::iter(removed).buffer_unordered(CONCURRENT).collect().await;
         let count = removed.iter().filter(|(_, answer)| answer.is_ok()).count();
         if count > 0 {
-            info!(code = code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, removed = count, "removed accounts");
+            info!(code = log_code::ACCOUNTS_CHANGED, service_token = %self.owner.name, namespace = %self.owner.namespace, removed = count, "removed accounts");
         }
         let not_removed = removed.into_iter().filter_map(|(name, answer)| Some((name, answer.err()?)));
         Removed { count, not_removed: not_removed.collect(), kept }

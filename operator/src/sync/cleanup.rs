@@ -41,10 +41,10 @@ use super::remove::{Hindrance, Kept, Removal};
 use super::sources;
 use super::stale_copies;
 use super::state::{Search, SyncState};
-use crate::code;
 use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
+use crate::log_code;
 use crate::metrics::Written;
 use crate::watch::ResourceRef;
 use weaver_copies::copy::owner;
@@ -131,12 +131,12 @@ fn log_release<K: Declares>(guarded: &Guarded<K>, pass: &CleanupResult) {
         CleanupResult::NotWanted(field) => {
             let uid = guarded.uid().unwrap_or_default();
             info!(
-                code = code::RELEASED, %sync, %uid, %field,
+                code = log_code::RELEASED, %sync, %uid, %field,
                 "removed the finalizer of a deleted {kind}; its copies stay, as its spec says"
             );
         }
         CleanupResult::Clean(upstream) => {
-            info!(code = code::RELEASED, %sync, "removed the finalizer of a deleted {kind}; all its copies are deleted");
+            info!(code = log_code::RELEASED, %sync, "removed the finalizer of a deleted {kind}; all its copies are deleted");
             name_upstreams(&sync, upstream);
         }
         CleanupResult::Refused(_) | CleanupResult::Hindered(_) | CleanupResult::Failed(_) => {}
@@ -155,13 +155,13 @@ async fn announce_orphans<K: Declares>(
     let sync = ResourceRef::of(guarded);
     if refused && known.is_empty() {
         info!(
-            code = code::RELEASED, %sync, refused = %left,
+            code = log_code::RELEASED, %sync, refused = %left,
             "removed the finalizer of a deleted {kind}; no copies are known to be left"
         );
     } else {
         let uid = guarded.uid().unwrap_or_default();
         warn!(
-            code = code::ORPHANS_LEFT, %sync, %uid, %left,
+            code = log_code::ORPHANS_LEFT, %sync, %uid, %left,
             "removed the finalizer of a deleted {kind}; copies may be left: `weaver orphans list`"
         );
     }
@@ -182,7 +182,7 @@ fn name_upstreams(sync: &ResourceRef, object_keys: &BTreeSet<ObjectKey>) {
     let names: Vec<String> = object_keys.iter().map(ToString::to_string).collect();
     for copies in names.chunks(50) {
         warn!(
-            code = code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
+            code = log_code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
             "objects that the upstream operator made for a deleted resource stay"
         );
     }

@@ -14,7 +14,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
-use crate::code;
+use crate::log_code;
 use weaver_copies::copy::Desired;
 use weaver_copies::kinds::staying_on;
 use weaver_copies::metadata::adopted;
@@ -266,7 +266,7 @@ async fn carry_out(
     }
     if let CopyChange::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
         info!(
-            code = code::TAKEN_OVER, owner = %desired.owner, copy = %desired.object_key(namespace), ?before,
+            code = log_code::TAKEN_OVER, owner = %desired.owner, copy = %desired.object_key(namespace), ?before,
             "took over an object"
         );
     }

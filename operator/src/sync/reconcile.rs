@@ -24,11 +24,11 @@ use super::state::SyncState;
 use super::status::patch;
 use super::work::work;
 use super::{cleanup, events};
-use crate::code;
 use crate::controller::kind::{Common, Context, Failure, Guarded, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
 use crate::controller::state::StateEntry;
+use crate::log_code;
 use crate::watch::ResourceRef;
 use weaver_copies::finalizers::{FinalizerChange, is_taken, is_upgrading};
 
@@ -168,7 +168,7 @@ async fn end_upgrade<K: Declares>(
             let api = api(context, meta);
             finalizer::set(&api, meta, FinalizerChange::EndUpgrade).await.map_err(Failure::Finalizer)?;
             state.upgraded = Some(judged);
-            info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
+            info!(code = log_code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
             // The patch is an event, and the reconcile that follows reports.
             Ok(true)
         }
@@ -176,7 +176,7 @@ async fn end_upgrade<K: Declares>(
         Some(before) if *before == judged => Ok(true),
         Some(_) => {
             warn!(
-                code = code::UPSTREAM_RUNS, sync = %reference,
+                code = log_code::UPSTREAM_RUNS, sync = %reference,
                 "the upstream operator's finalizer is back: stop that operator if it is still running"
             );
             Ok(false)

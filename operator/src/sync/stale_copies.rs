@@ -30,8 +30,8 @@ use super::outcome::StaleCopies;
 use super::pages::each_page;
 use super::remove::{self, Hindrance, Kept, Removal};
 use super::state::{Search, SyncState};
-use crate::code;
 use crate::controller::pause::Pause;
+use crate::log_code;
 use crate::metrics::Written;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
@@ -207,7 +207,7 @@ pub async fn sweep<K: Declares>(
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(key)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
-                info!(code = code::COPY_REMOVED, %owner, copy = %key, "removed a stale copy");
+                info!(code = log_code::COPY_REMOVED, %owner, copy = %key, "removed a stale copy");
             }
             Err(kept) => {
                 state.stale_copies.insert(key.clone(), source_of(&key));

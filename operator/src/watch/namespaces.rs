@@ -16,7 +16,7 @@ use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::code;
+use crate::log_code;
 use crate::scope::Scope;
 use weaver_copies::namespace::Traits;
 
@@ -113,7 +113,7 @@ impl Namespaces {
                     }
                 }
                 Err(error) => {
-                    warn!(code = code::WATCH_FAILED, %error, "the watch on namespaces failed; it is restarted");
+                    warn!(code = log_code::WATCH_FAILED, %error, "the watch on namespaces failed; it is restarted");
                 }
             }
         }

@@ -24,7 +24,7 @@ use tracing::{debug, error};
 
 use super::arrival::BodyMemory;
 use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
-use crate::code;
+use crate::log_code;
 use weaver_api::webhook::REVIEW;
 use weaver_host::http_server::Caller;
 
@@ -88,7 +88,7 @@ async fn convert(shared: WebhookState, request: Request) -> Result<Response, Con
         serde_json::to_vec(&answer).map_err(|_| ConversionRefusal::Failed)
     });
     let answer = converted.await.map_err(|error| {
-        error!(code = code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
+        error!(code = log_code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
         ConversionRefusal::Failed
     })??;
     // As the API server does, and as others could: it decides who is evicted last, and nothing else.

@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use crate::code;
+use crate::log_code;
 use weaver_host::key_pair::{Pair, PairFault};
 
 /// Between two looks at the file.
@@ -90,7 +90,7 @@ impl CertificateFile {
                 FileRead::New(pair) => {
                     slot.fill(pair.certified());
                     info!(
-                        code = code::WEBHOOK_CERTIFICATE_SERVED, %file, expires = %pair.expires(), sha256 = pair.fingerprint(),
+                        code = log_code::WEBHOOK_CERTIFICATE_SERVED, %file, expires = %pair.expires(), sha256 = pair.fingerprint(),
                         "serving a certificate"
                     );
                     if let Some(ready) = ready.take() {
@@ -98,16 +98,16 @@ impl CertificateFile {
                     }
                 }
                 FileRead::Bad(fault) => {
-                    warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {fault}", consequence(serving));
+                    warn!(code = log_code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {fault}", consequence(serving));
                 }
                 FileRead::Unreadable(io::ErrorKind::NotFound) if !serving => {
                     info!(
-                        code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
+                        code = log_code::WEBHOOK_CERTIFICATE_AWAITED, %file,
                         "waiting for the certificate, which the installer's Job or `weaver crd install` writes"
                     );
                 }
                 FileRead::Unreadable(kind) => {
-                    warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {kind}", consequence(serving));
+                    warn!(code = log_code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {kind}", consequence(serving));
                 }
             }
         }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::leaf::{CertificateFile, Slot};
-use crate::code;
+use crate::log_code;
 use weaver_api::webhook::{DIRECTORY, LEAF};
 use weaver_host::signals::Signals;
 use weaver_host::{http_server, service_manager};
@@ -89,7 +89,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
         let address = listener.local_addr().map_err(failed)?;
         (listener, address)
     };
-    info!(code = code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
+    info!(code = log_code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
 
     // Without a certificate every handshake fails at once, which is clearer to a client than silence.
     let slot = Arc::new(Slot::default());
@@ -100,7 +100,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
         service_manager::ready("converting between versions");
     });
     let ends = async {
-        info!(code = code::STOPPING, "{}: finishing requests under way", signals.next().await);
+        info!(code = log_code::STOPPING, "{}: finishing requests under way", signals.next().await);
         stop.cancel();
         // The certificate is followed until the last connection is gone.
         std::future::pending::<()>().await;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weaver_host::code as host;
-use weaver_installer::code as installer;
-use weaver_operator::code as operator;
+use weaver_host::log_code as host;
+use weaver_installer::log_code as installer;
+use weaver_operator::log_code as operator;
 
 /// Those of the operator and of what it is built on, each with what it means.
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -35,7 +35,7 @@ fn each_record_from_info_upwards_has_a_code_and_each_code_is_used() {
         .map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
     for path in crates.iter().flat_map(|source| files(source)) {
         for begin in records(&fs::read_to_string(&path).unwrap()) {
-            let code = begin.strip_prefix("code = code::").and_then(|rest| rest.split(',').next());
+            let code = begin.strip_prefix("code = log_code::").and_then(|rest| rest.split(',').next());
             let code = code.unwrap_or_else(|| panic!("{}: no code at {begin:.60}", path.display()));
             used.insert(code.to_lowercase().replace('_', "-"));
         }

@@ -72,7 +72,7 @@ macro_rules! weaver_toml_rows {
         }
         JoinUnproven = "B-07" "join-unproven" Warn {
             title: "The node joins a server whose identity is not verified.",
-            cause: "The token is only the password. k3s accepts it and sends it to whichever server answers at the address.",
+            cause: "The token is only the password. k3s accepts it and sends it to any server that answers at the address.",
             remedy: "write the complete token into weaver.toml: it begins with K10 and the hash of the \
                 server's CA. The server prints it with the command below",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],

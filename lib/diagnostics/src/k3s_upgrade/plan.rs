@@ -177,10 +177,11 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
         return;
     }
     if !unit.active {
-        let what = format!("{} does not run, so nothing could be proven afterwards", unit.role.unit());
+        let what = format!("{} does not run, so nothing could be verified afterwards", unit.role.unit());
         refuse(what, "`sudo weaver doctor` says why, or `sudo weaver node rollback`");
     } else if let Some(Err(why)) = &facts.ready {
-        let what = format!("its API server is not ready now, so nothing could be proven afterwards ({why})");
+        let what =
+            format!("its API server is not ready now, so nothing could be verified afterwards ({why})");
         refuse(what, "`sudo weaver doctor` says why, or `sudo weaver node rollback`");
     }
     if let Err(why) = &facts.installed {

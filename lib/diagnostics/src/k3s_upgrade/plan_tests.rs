@@ -106,7 +106,7 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
         ),
         (
             Facts { ready: Some(Err("refused".to_owned())), ..fine() },
-            "not ready now, so nothing could be proven afterwards (refused)",
+            "not ready now, so nothing could be verified afterwards (refused)",
         ),
         (
             Facts { held_back: Some("N-01".to_owned()), ..fine() },

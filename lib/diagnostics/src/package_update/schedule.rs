@@ -42,7 +42,7 @@ impl LastUpdate {
                 } else {
                     "nor was the version before"
                 };
-                let failure = Some(format!("{version} was not proven, {then}"));
+                let failure = Some(format!("{version} could not be verified, {then}"));
                 Self { made: Some(now), failure, unproven: Some(version) }
             }
             // It is tried again the next time that the timer looks.
@@ -71,7 +71,7 @@ mod tests {
         let bad = LastUpdate::default().after(unproven, NOW);
         let said = bad.judge(Place::file("/x")).unwrap().message;
         assert!(
-            said.ends_with("failed: 0.2 was not proven, the version before is installed again"),
+            said.ends_with("failed: 0.2 could not be verified, the version before is installed again"),
             "{said}"
         );
         // Neither a look that finds the same version nor a source that does not answer makes it good.

@@ -46,7 +46,7 @@ pub use self::connections::Caller;
 use self::connections::{Arriving, Connection, Connections, Exchange, Slot};
 use self::eviction::Admission;
 pub use self::limits::Limits;
-use crate::code;
+use crate::log_code;
 
 /// For a client that is asked to go while none of its requests is under way.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -91,7 +91,7 @@ pub async fn serve_at(
             () = stop.cancelled() => break,
             Some(ended) = tasks.join_next() => {
                 if let Err(error) = ended {
-                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "a connection was lost");
+                    warn!(code = log_code::HTTP_CONNECTION_LOST, %error, "a connection was lost");
                 }
             }
             accepted = listener.accept(), if newcomer.is_none() => match accepted {
@@ -100,7 +100,7 @@ pub async fn serve_at(
                     _ => debug!(%peer, "closed a connection to an address that is not served"),
                 },
                 Err(error) => {
-                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "could not accept a connection");
+                    warn!(code = log_code::HTTP_CONNECTION_LOST, %error, "could not accept a connection");
                     // Out of file descriptors, say: one of ours may give its back.
                     open.shed();
                     sleep(ACCEPT_PAUSE).await;
@@ -126,7 +126,7 @@ pub async fn serve_at(
     if drained.is_err() {
         let seconds = limits.drain.as_secs();
         warn!(
-            code = code::HTTP_CUT_OFF,
+            code = log_code::HTTP_CUT_OFF,
             connections = tasks.len(),
             "closed connections whose requests did not \
             finish within {seconds} s"

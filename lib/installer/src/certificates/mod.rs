@@ -28,7 +28,7 @@ use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
 use self::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
-use crate::code;
+use crate::log_code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, WriteOptions, replace, replace_as};
 use weaver_host::key_pair::{Pair, PairFault};
@@ -189,7 +189,7 @@ pub fn ensure(
             }
             replace_as(&path, text.as_bytes(), &WriteOptions { gid: group, ..WriteOptions::mode(rights) })?;
             info!(
-                code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
+                code = log_code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
                 "issued a new webhook certificate: {reason}"
             );
             (made, true)
@@ -224,7 +224,7 @@ fn authority(path: &Path) -> Result<(Pair, String, bool), CertificateError> {
                 .map_err(|source| CertificateError::Make { path: path.to_owned(), source })?
                 .into_bytes();
             replace(path, &text, 0o600)?;
-            info!(code = code::WEBHOOK_CA_MADE, file = %path.display(), "created a new CA for the webhook");
+            info!(code = log_code::WEBHOOK_CA_MADE, file = %path.display(), "created a new CA for the webhook");
             (text, true)
         }
         Err(error) => return Err(failed("read", path)(error)),

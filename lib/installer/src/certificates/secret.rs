@@ -20,7 +20,7 @@ use weaver_host::key_pair::{Pair, PairFault};
 
 use super::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
-use crate::code;
+use crate::log_code;
 use crate::webhook::Service;
 use crate::write::{MANAGER, ROUNDS};
 
@@ -167,7 +167,7 @@ fn renewed(
             let leaf = issue::leaf(&authority, &wanted, expires).map_err(made)?;
             data.insert(LEAF.into(), ByteString(leaf.into_bytes()));
             info!(
-                code = code::WEBHOOK_CERTIFICATE_MADE, secret = %service, %expires,
+                code = log_code::WEBHOOK_CERTIFICATE_MADE, secret = %service, %expires,
                 "issued a new webhook certificate: {reason}"
             );
             (expires, true)

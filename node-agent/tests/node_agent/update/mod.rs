@@ -371,13 +371,17 @@ fn the_timer_leaves_out_what_was_not_proven_and_a_boot_completes_what_was_cut_of
     host.offers("0.2bad");
     let (code, said) = host.update(&timer);
     assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
-    assert!(noted().contains("0.2bad was not proven, the version before is installed again"), "{}", noted());
+    assert!(
+        noted().contains("0.2bad could not be verified, the version before is installed again"),
+        "{}",
+        noted()
+    );
     let (code, said) = host.update(&timer);
     assert!(code == Some(0) && said.contains("not old enough"), "{said}");
     later();
     let (code, said) = host.update(&timer);
     assert!(
-        code == Some(0) && said.contains("0.2bad was not proven on this host, and is left out"),
+        code == Some(0) && said.contains("0.2bad could not be verified on this host and is skipped"),
         "{said}"
     );
     assert!(noted().contains(r#""unproven":"0.2bad""#), "{}", noted());

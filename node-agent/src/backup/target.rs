@@ -15,7 +15,7 @@ pub use weaver_diagnostics::node_backup::target::{BackupTarget, Disk};
 use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
-use super::work::counted;
+use super::common::counted;
 use crate::facts::storage::space;
 
 /// Where a backup goes.

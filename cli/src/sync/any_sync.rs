@@ -13,8 +13,8 @@ use weaver_copies::sources::SpecSource;
 
 use crate::resource::kind::Kind;
 
-/// What is asked for, and by whom.
-pub struct Asking {
+/// What is requested, and by which account.
+pub struct AnySync {
     pub kind: Kind,
     pub meta: ObjectMeta,
     pub conditions: Vec<Condition>,
@@ -23,8 +23,7 @@ pub struct Asking {
     pub spec: Result<ValidSync, Vec<String>>,
 }
 
-impl Asking {
-    /// That of this ConfigMapSync.
+impl AnySync {
     pub fn of_sync(sync: &ConfigMapSync) -> Self {
         let source = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
         Self {

@@ -25,7 +25,7 @@ use super::view::event::{History, MOST};
 use super::view::health::Summary;
 use super::view::sync::{SyncKind, SyncView};
 use crate::review;
-use crate::sync::asking::Asking;
+use crate::sync::any_sync::AnySync;
 
 /// Events in one page of a list, and such pages for one object.
 const EVENTS: u32 = 500;
@@ -62,10 +62,10 @@ async fn in_time<T, E: Display>(
     }
 }
 
-/// What a ConfigMapSync asks for now.
-pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Asking> {
+/// The current spec of a ConfigMapSync.
+pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<AnySync> {
     let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
-    Ok(Asking::of_sync(&syncs.read(name).await?))
+    Ok(AnySync::of_sync(&syncs.read(name).await?))
 }
 
 /// The events in this namespace about what is selected, or why they are not known.

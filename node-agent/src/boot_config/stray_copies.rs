@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use weaver_diagnostics::{finding::Finding, weaver_toml::copies};
+use weaver_diagnostics::{finding::Finding, weaver_toml::stray_copies};
 
 use crate::host_root::HostRoot;
 
@@ -19,7 +19,7 @@ pub(super) fn look(root: &HostRoot, directory: &Path) -> Option<Finding> {
     let mut left = ENTRIES;
     walk(&root.real(directory), "", DEPTH, &mut left, &mut paths);
     paths.sort();
-    copies::finding(&directory.display().to_string(), &paths)
+    stray_copies::finding(&directory.display().to_string(), &paths)
 }
 
 fn walk(real: &Path, below: &str, depth: usize, left: &mut usize, paths: &mut Vec<String>) {
@@ -37,7 +37,7 @@ fn walk(real: &Path, below: &str, depth: usize, left: &mut usize, paths: &mut Ve
             if depth > 1 {
                 walk(&entry.path(), &path, depth - 1, left, paths);
             }
-        } else if copies::is_copy(&name) || is_moved {
+        } else if stray_copies::is_copy(&name) || is_moved {
             paths.push(path);
         }
     }
