@@ -29,8 +29,10 @@ cargo update --quiet --workspace --offline
 sed -i "/^name = \"weaver-diagnostics\"$/{n;s/.*/version = \"$version\"/}" lib/diagnostics/fuzz/Cargo.lock
 sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/{kubernetes,installer}/*.yaml
 dots=${old//./\\.}
-# Not where another version is spoken of, as in a rollback, nor where files are shown that were signed.
-grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt |
+# In the pages, and where tests hold their commands. Not where another version is meant, as in a rollback, nor where
+# files are shown that were signed.
+grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt \
+  tests/docs/held.txt tests/docs/real_k3d.rs |
   xargs sed -i -E "s/(weaver(-operator)?[-:])$dots/\1$version/g; s/:$dots( docker:)/:$version\1/"
 sed -i "0,/^## Unreleased$/s//## Unreleased\n\n## $version/" CHANGELOG.md
 echo "  $old is $version now; look at \`git diff\`, run \`make generate\`, commit, then: git tag v$version"

@@ -73,6 +73,26 @@ ends 1 "no package of" env VERSION="$version" RELEASE_NOTES="$notes" packaging/r
 ends 1 "no section" release "$work/none" RELEASE_NOTES=99.0.0
 [[ ! -e $work/none ]] || fail "a release that failed left something"
 
+# A checkout of the last commit becomes the next version, as docs/how-to/make-a-release.md has it; without `make
+# generate`, which compiles, it is refused.
+next=99.0.0-rc.1
+git clone --quiet --depth 1 "file://$root" "$work/checkout"
+(
+  cd "$work/checkout"
+  # Not how the owner of this machine signs.
+  export GIT_CONFIG_GLOBAL=/dev/null
+  git config user.name 'Dry run'
+  git config user.email dry-run@example.com
+  make version "VERSION=$next" >"$work/said"
+  git commit -am "Release $next" >"$work/said"
+  git tag "v$next"
+  [[ $(git describe --tags) == "v$next" && -z $(git status --porcelain) ]] || fail "not tagged, or not all of it committed"
+  grep -q "^## $next\$" CHANGELOG.md || fail "the changelog has no section $next"
+  old=$(grep -A 1 '^name = "weaver-' Cargo.lock | grep '^version' | grep -vF "\"$next\"" || :)
+  [[ -z $old ]] || fail "Cargo.lock has another version than $next: $old"
+  ends 1 "make generate" env VERSION="$next" packaging/release.sh
+)
+
 # All of it, twice.
 release "$work/dist" "${signed[@]}" >"$work/said"
 (umask 077 && TZ=Pacific/Apia release "$work/again" "${signed[@]}" >/dev/null)

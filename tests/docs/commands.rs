@@ -115,7 +115,8 @@ const THE_BOOT_PARTITION: &str = "mkdir WEAVERBOOT
 
 #[test]
 fn first_card() {
-    let before = a_laptop_and_a_pi() + &an_image_and_a_card("0.1.0", "out") + THE_BOOT_PARTITION;
+    let before =
+        a_laptop_and_a_pi() + &an_image_and_a_card(env!("CARGO_PKG_VERSION"), "out") + THE_BOOT_PARTITION;
     page_works_on(
         &given("WEAVER_TEST_KUBECONFIG"),
         "docs/tutorials/first-card.md",

@@ -15,4 +15,5 @@ mod links;
 mod page;
 mod pages_on_a_server;
 mod real_k3d;
+mod single;
 mod workflows;

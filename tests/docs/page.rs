@@ -19,7 +19,7 @@ use weaver_tests::world::given;
 const SEPARATOR: char = '\u{1e}';
 
 #[derive(Debug, Default, PartialEq)]
-struct Step {
+struct DocStep {
     command: String,
     shown: Vec<String>,
     exit: u8,
@@ -46,20 +46,20 @@ pub fn blocks(page: &str) -> Vec<Block<'_>> {
 }
 
 /// The marked commands of a page, in their order.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn steps(page: &str) -> Vec<DocStep> {
+    let mut steps: Vec<DocStep> = Vec::new();
     for Block { kind, lines } in blocks(page) {
         let (kind, exit) = kind.split_once(" exit=").unwrap_or((kind, "0"));
         let exit = exit.parse().unwrap();
         if kind == "sh run" {
-            steps.push(Step { command: lines.join("\n"), shown: Vec::new(), exit });
+            steps.push(DocStep { command: lines.join("\n"), shown: Vec::new(), exit });
         }
         if kind != "console run" {
             continue;
         }
         for line in lines {
             if let Some(command) = line.strip_prefix("$ ") {
-                steps.push(Step { command: command.to_owned(), shown: Vec::new(), exit });
+                steps.push(DocStep { command: command.to_owned(), shown: Vec::new(), exit });
                 continue;
             }
             let step = steps.last_mut().expect("a block begins with a command");
@@ -160,7 +160,7 @@ fn typed(path: &str, names: &[(&str, String)], before: &str, kubeconfig: &Path) 
     let steps = steps(&renamed(&file(path), names));
     assert!(!steps.is_empty(), "{path} has no command that is marked");
     let mut script = renamed(before, names);
-    for Step { command, exit, .. } in &steps {
+    for DocStep { command, exit, .. } in &steps {
         // In a condition `set -e` would be off.
         match exit {
             0 => write!(script, "\nprintf '\\036'\n{command}").unwrap(),
@@ -175,7 +175,7 @@ fn typed(path: &str, names: &[(&str, String)], before: &str, kubeconfig: &Path) 
     }
     for (step, found) in steps.iter().zip(said.split(SEPARATOR).skip(1)) {
         let found: Vec<&str> = found.lines().collect();
-        let Step { command, shown, .. } = step;
+        let DocStep { command, shown, .. } = step;
         if !shown.is_empty() && !is_output(shown, &found) {
             let (found, shown) = (found.join("\n"), shown.join("\n"));
             return Some(format!("{path}: {command}\nshows\n{found}\nbut the page has\n{shown}"));
@@ -224,7 +224,7 @@ pub fn page_works_on(kubeconfig: &Path, path: &str, words: &[(&str, &str)], befo
 #[test]
 fn marked_blocks_are_read_as_commands_and_their_output() {
     let page = "```console run\n$ one\nout\n…\n$ two <<END\n> in\n> END\n```\n\n1. x\n\n   ```sh run\n   a\n   b\n   ```\n```sh\nno\n```\n```sh run exit=1\nc\n```\n";
-    let step = |command: &str, shown: &[&str], exit| Step {
+    let step = |command: &str, shown: &[&str], exit| DocStep {
         command: command.to_owned(),
         shown: shown.iter().map(|line| (*line).to_owned()).collect(),
         exit,

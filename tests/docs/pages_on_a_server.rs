@@ -50,6 +50,24 @@ mod own_server {
         )
     }
 
+    /// `why_it_does_not_start`: a Pod as the chart's Job makes one, and what a kubelet says of it that cannot pull the
+    /// image. The page's two commands have the reason.
+    const A_POD_THAT_DOES_NOT_START: &str = r#"
+        its() { kubectl -n config-weaver get "$1" -o "jsonpath={$2}"; }
+        why_it_does_not_start() {
+          printf '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"of-the-job","labels":%s},"spec":%s}' \
+            "$(its job/weaver-installer .spec.template.metadata.labels)" \
+            "$(its job/weaver-installer .spec.template.spec)" | kubectl -n config-weaver create -f -
+          printf '{"apiVersion":"v1","kind":"Event","metadata":{"name":"of-the-pod"},"type":"Warning",
+            "reason":"Failed","message":"Error: ImagePullBackOff","involvedObject":{"apiVersion":"v1","kind":"Pod",
+            "namespace":"config-weaver","name":"of-the-job","uid":"%s"}}' \
+            "$(its pod/of-the-job .metadata.uid)" | kubectl -n config-weaver create -f -
+          kubectl -n config-weaver describe pod -l app.kubernetes.io/component=installer | grep ImagePullBackOff
+          kubectl -n config-weaver get events --field-selector involvedObject.kind=Pod | grep ImagePullBackOff
+          kubectl -n config-weaver delete pod of-the-job
+        }
+    "#;
+
     /// What an interrupted Helm leaves is there when the page removes it: the hooks of the chart.
     fn after_an_interrupted_helm() -> String {
         let kubectl = ServerBinary::from_environment().unwrap().path;
@@ -59,6 +77,7 @@ mod own_server {
                 helm template config-weaver deploy/chart -n config-weaver -f values.yaml \
                   --show-only templates/install.yaml --show-only templates/certificate.yaml |
                   '{kubectl}' kubectl apply -f -
+                why_it_does_not_start
               esac
               '{kubectl}' kubectl "$@"
             }}
@@ -98,6 +117,7 @@ mod own_server {
         let helm = helm::program();
         let mut before = manifests() + &with_a_webhook();
         writeln!(before, "helm() {{ '{}' \"$@\"; }}", helm.display()).unwrap();
+        before += A_POD_THAT_DOES_NOT_START;
         before += &after_an_interrupted_helm();
         page_works_on(&own.server.kubeconfig(), "docs/how-to/install-with-helm.md", &[], &before);
     }

@@ -18,7 +18,7 @@ use crate::page::{blocks, is_output};
 const PAGE: &str = "docs/tutorials/k3d-on-a-pi.md";
 
 /// What is not typed: builds, what a step offers instead of its other half, and what is for a case that does not occur.
-const NOT_TYPED: [&str; 11] = [
+pub const NOT_TYPED: [&str; 11] = [
     "make cross",
     "sudo weaver-node-agent repair --dry-run",
     "sudo weaver-node-agent repair",
