@@ -18,9 +18,9 @@ use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{
     self, FILE_LIMIT,
     companion::{self, Unknown},
-    foreign_files, network_config, network_lint, plan,
+    encoding, foreign_files, network_config, network_lint, plan,
     user_data::{self, UserData},
-    user_data_lint, verdict,
+    user_data_lint, verdict, wired_clash,
 };
 use weaver_diagnostics::yaml_node::SyntaxError;
 use weaver_host::platform;
@@ -173,9 +173,13 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         None
     });
     let other_wifi = other_wifi.map(|other| other.place);
-    let has_wifi = read.config.wifi.is_some();
-    let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, has_wifi)));
-    let of_users = said(path, "user-data", |file| Ok(user_data_lint::lint(file, true)));
+    let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, &read.config)));
+    let clash = |other: &TextFile| Ok(wired_clash::clash(&file, &read.config, other));
+    let of_ports = said(path, "network-config", clash).unwrap_or_default();
+    let is_file = path != Path::new("-");
+    let of_encoding = encoding::lint(path, |path| lossy(path).filter(|_| is_file));
+    let has_keys = !read.config.ssh_keys.is_empty();
+    let of_users = said(path, "user-data", |file| Ok(user_data_lint::lint(file, true, has_keys)));
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} is valid, and has no settings")),
@@ -193,6 +197,8 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         .chain(&of_others(path))
         .chain(&of_names)
         .chain(&of_networks)
+        .chain(&of_ports)
+        .chain(&of_encoding)
         .chain(&unproven)
     {
         show(finding_text::text(finding));
@@ -213,6 +219,13 @@ fn of_others(weaver_toml: &Path) -> Vec<Finding> {
         return foreign_files::lint(directory, &names);
     }
     Vec::new()
+}
+
+/// The text of a file, with what is no UTF-8 replaced.
+fn lossy(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(FILE_LIMIT as u64).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a file next to `weaver.toml` holds; standard input has no file next to it.

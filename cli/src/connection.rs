@@ -18,7 +18,7 @@ use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::shell::quoted;
 use weaver_host::platform::{self, CAN_BE_NODE};
 
-use crate::kubeconfig::file::default_kubeconfig;
+use crate::kubeconfig::file::{default_kubeconfig, default_kubeconfigs};
 use crate::stdout::note;
 
 /// For the longest request, a watch without events.
@@ -111,9 +111,9 @@ pub fn kubeconfig() -> Option<PathBuf> {
     Some(PathBuf::from(K3S_KUBECONFIG))
 }
 
-/// The same as a file to read, where a user has one without saying so.
-pub fn kubeconfig_file() -> Option<PathBuf> {
-    kubeconfig().or_else(default_kubeconfig)
+/// The same as files to read, where a user has some without saying so: kubectl reads them as one.
+pub fn kubeconfig_files() -> Vec<PathBuf> {
+    kubeconfig().map_or_else(default_kubeconfigs, |path| vec![path])
 }
 
 fn is_by_k3s(variable: Option<&OsStr>, own: Option<&Path>, exists: impl Fn(&Path) -> bool) -> bool {

@@ -56,14 +56,14 @@ pub enum Verb {
     /// never deletes anything. Run it as root on the host of the webhook, or anywhere with --service if the
     /// webhook runs in the cluster.
     ///
-    /// Exit status: 0 all in place; 1 a step failed, try again; 10 refused, the message says what to do.
+    /// Exit status: 0 all in place; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     Install {
         /// Directory of the webhook's CA and certificate
         #[arg(long, value_name = "DIR", default_value = webhook::DIRECTORY, conflicts_with = "service")]
         certificates: PathBuf,
         #[command(flatten)]
-        cluster: Cluster,
+        cluster: WebhookAddress,
     },
     /// Compare the CRDs in the cluster with the built-in ones
     ///
@@ -74,7 +74,7 @@ pub enum Verb {
     #[command(verbatim_doc_comment)]
     Diff {
         #[command(flatten)]
-        cluster: Cluster,
+        cluster: WebhookAddress,
     },
     /// List incompatible changes between two releases of any CRDs; needs no cluster
     ///
@@ -99,7 +99,7 @@ pub enum Verb {
 }
 
 #[derive(Args)]
-pub struct Cluster {
+pub struct WebhookAddress {
     /// URL at which the API server reaches the conversion webhook
     #[arg(long, value_name = "URL", default_value = webhook::URL, conflicts_with = "service")]
     webhook: String,
@@ -108,7 +108,7 @@ pub struct Cluster {
     service: Option<Service>,
 }
 
-impl Cluster {
+impl WebhookAddress {
     /// The webhook, which shows a certificate that one of these CAs has signed.
     fn webhook(&self, ca_bundle: String) -> Webhook {
         match &self.service {
@@ -179,7 +179,7 @@ fn manifests(name: Option<&str>) -> anyhow::Result<String> {
     Ok(manifests.context("writing a definition as YAML")?.join("---\n"))
 }
 
-async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCode> {
+async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<ExitCode> {
     if !CAN_BE_NODE && cluster.service.is_none() {
         bail!(
             "a webhook on this machine would need Linux: pass --service NAMESPACE/NAME for one in the cluster, \
@@ -243,7 +243,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
 }
 
 /// Why there are no certificates, with what helps where they would be on this host.
-fn unwritten(error: anyhow::Error, cluster: &Cluster) -> anyhow::Error {
+fn unwritten(error: anyhow::Error, cluster: &WebhookAddress) -> anyhow::Error {
     if cluster.service.is_some() {
         return error;
     }
@@ -267,7 +267,7 @@ fn left_to_cert_manager(installed: &[CustomResourceDefinition]) -> Option<anyhow
 }
 
 /// Is the cluster's the same as what is built in?
-async fn diff(cluster: Cluster) -> anyhow::Result<bool> {
+async fn diff(cluster: WebhookAddress) -> anyhow::Result<bool> {
     let client = connection::client().await?;
     let api: Api<CustomResourceDefinition> = Api::all(client);
     let mut same = true;

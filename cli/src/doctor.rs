@@ -41,14 +41,14 @@ pub struct Doctor {
     report: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: DoctorOutput,
     /// Explain this code instead of checking (repeatable)
     #[arg(long, value_name = "CODE", value_parser = crate::explain::code)]
     explain: Vec<Code>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Output {
+enum DoctorOutput {
     /// Human-readable text
     Text,
     /// One JSON document
@@ -64,8 +64,8 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
     }
     let seen = look(options.report.as_deref(), None).await;
     match options.output {
-        Output::Text => show::text(&seen)?,
-        Output::Json => print(&show::json(&seen)?).map(|_| ())?,
+        DoctorOutput::Text => show::text(&seen)?,
+        DoctorOutput::Json => print(&show::json(&seen)?).map(|_| ())?,
     }
     Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
 }

@@ -34,11 +34,11 @@ pub struct Explain {
     follow: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: ExplainOutput,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Output {
+enum ExplainOutput {
     /// Human-readable text
     Text,
     /// One JSON object per line
@@ -78,7 +78,7 @@ fn print(text: &str) -> Result<()> {
     Ok(out.write_all(b"\n").and_then(|()| out.flush())?)
 }
 
-fn journal(unit: &str, follows: bool, output: Output) -> Result<()> {
+fn journal(unit: &str, follows: bool, output: ExplainOutput) -> Result<()> {
     let mut child = Command::new("journalctl")
         .args(["--boot", "--no-pager", "--output", "cat"])
         .args(follows.then_some(["--follow", "--lines", PAST]).into_iter().flatten())
@@ -105,7 +105,7 @@ fn is_wide(piece: &[u8]) -> bool {
 }
 
 /// Reports what is recognised in `input`, each finding once.
-fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
+fn explain(input: &mut impl BufRead, source: &str, output: ExplainOutput) -> Result<()> {
     let mut seen = RecognisedCounts { output, counts: BTreeMap::new() };
     let recogniser = Recogniser::for_logs().context("the signatures")?;
     let lines = recognise(&recogniser, input, source, |finding| seen.tell(&finding))?;
@@ -156,7 +156,7 @@ pub fn recognise(
 
 /// What was recognised, and how often.
 struct RecognisedCounts {
-    output: Output,
+    output: ExplainOutput,
     counts: BTreeMap<(Code, String), u64>,
 }
 
@@ -168,8 +168,8 @@ impl RecognisedCounts {
             return Ok(());
         }
         match self.output {
-            Output::Text => print(&finding_text::text(finding)),
-            Output::Json => {
+            ExplainOutput::Text => print(&finding_text::text(finding)),
+            ExplainOutput::Json => {
                 let json = serde_json::to_string(finding).context("writing a finding as JSON")?;
                 print(&finding_text::clean_json(&json))
             }

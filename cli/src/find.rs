@@ -18,7 +18,7 @@ use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_diagnostics::finding_text::clean_json;
 use weaver_host::table::table;
 
-use crate::status::Format;
+use crate::status::StatusFormat;
 use crate::stdout::{Lines, document, failed, note, print};
 use card::FoundCard;
 
@@ -31,7 +31,7 @@ pub struct Find {
     search: Search,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: StatusFormat,
 }
 
 /// How to look for cards.
@@ -96,12 +96,12 @@ impl FoundCards {
 pub async fn run(options: &Find) -> anyhow::Result<ExitCode> {
     let found = options.search.cards().await?;
     match options.output {
-        Format::Json => {
+        StatusFormat::Json => {
             let json = serde_json::to_string_pretty(&card::json(&found.cards))?;
             document(&(clean_json(&json) + "\n"))?;
         }
-        Format::Table if found.cards.is_empty() => {}
-        Format::Table => {
+        StatusFormat::Table if found.cards.is_empty() => {}
+        StatusFormat::Table => {
             print(&table(&card::rows(&found.cards), "  "))?;
         }
     }

@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use crate::exit_status::HEADING;
 use crate::stdout::document;
 
 const ENVIRONMENT: [(&str, &str); 4] = [
@@ -59,7 +60,9 @@ fn write_pages(command: &Command, name: &str, directory: &Path) -> io::Result<()
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     let about = command.get_long_about().or_else(|| command.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
-    let (about, status) = about.split_once("Exit status: ").unwrap_or((&about, ""));
+    let (about, own) = about.split_once(HEADING).unwrap_or((&about, ""));
+    let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (examples, shared) = below.split_once(HEADING).unwrap_or((&below, ""));
     let man = Man::new(command.clone().long_about(about.trim_end().to_owned()))
         .title(name.to_uppercase())
         .source(concat!("weaver ", env!("CARGO_PKG_VERSION")))
@@ -74,15 +77,16 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     }
     man.render_options_section(&mut text)?;
     let mut rest = Roff::new();
-    let status = status.trim_end_matches('.');
-    section(&mut rest, "EXIT STATUS", status.split("; ").filter_map(|item| item.split_once(' ')));
+    let status = if own.is_empty() { shared } else { own };
+    let statuses = status.trim_end_matches('.').split("; ");
+    section(&mut rest, "EXIT STATUS", statuses.filter_map(|item| item.split_once(' ')));
     if name == "weaver" {
         section(&mut rest, "ENVIRONMENT", ENVIRONMENT);
         section(&mut rest, "FILES", FILES);
     }
-    if let Some(examples) = command.get_after_help() {
+    if !examples.is_empty() {
         rest.control("SH", ["EXAMPLES"]).control("nf", []);
-        for line in examples.to_string().lines().skip(1) {
+        for line in examples.trim_end().lines().skip(1) {
             rest.text([roman(line.trim_start())]);
         }
         rest.control("fi", []);
@@ -133,7 +137,10 @@ mod tests {
             "{status}"
         );
         assert!(status.ends_with(".SH \"SEE ALSO\"\nweaver(1)\n"), "{status}");
-        assert!(!doctor.contains("Exit status: "), "once only: {doctor}");
+        assert!(!doctor.contains(HEADING), "once only: {doctor}");
+        let get = page("weaver-sync-get.1");
+        let status = get.split_once(".SH \"EXIT STATUS\"\n").unwrap().1;
+        assert!(status.starts_with(".TP\n\\fB0\\fR\ndone\n.TP\n\\fB1\\fR\n"), "{status}");
         for verb in ["weaver.1", "weaver-doctor.1", "weaver-kubeconfig-export.1"] {
             assert!(pages.iter().any(|page| page == verb), "{pages:?}");
         }

@@ -23,10 +23,10 @@ pub enum Verb {
     Config(Config),
     /// Check values of `--k3s-arg`
     ///
-    /// Exit status: 0 valid; 10 not valid.
+    /// Exit status: 0 valid; 2 wrong usage; 10 not valid.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// Values in the form of `k3d --k3s-arg`: --tls-san=raspi@server:*
+        /// Values in the form of `k3d --k3s-arg`: '--tls-san=raspi@server:*'
         #[arg(required = true, value_name = "VALUE", allow_hyphen_values = true)]
         values: Vec<String>,
     },

@@ -77,10 +77,10 @@ pub enum Verb {
     ///
     /// Checks the current context: server address, CA, verification, file permissions.
     ///
-    /// Exit status: 0 usable; 1 the file could not be read; 10 kubectl would refuse it.
+    /// Exit status: 0 usable; 1 the file could not be read; 2 wrong usage; 10 kubectl would refuse it.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// Kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
+        /// Kubeconfig [default: those of KUBECONFIG as kubectl reads them, else ~/.kube/config]
         file: Option<PathBuf>,
     },
 }

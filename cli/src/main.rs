@@ -13,6 +13,7 @@ mod crd_lint;
 mod docs;
 mod doctor;
 mod examples;
+mod exit_status;
 mod explain;
 mod find;
 mod generated;
@@ -227,7 +228,8 @@ fn command(called: &'static str) -> Command {
     let command = WITHOUT_CLUSTER.iter().fold(Args::command(), |command, path| {
         connection::hidden_in(command, &path.split(' ').collect::<Vec<_>>())
     });
-    examples::EXAMPLES.added(command, called).bin_name(called)
+    let command = examples::EXAMPLES.added(resource::with_kinds(command), called);
+    exit_status::added(command).bin_name(called)
 }
 
 /// Commands that send no request to an API server.

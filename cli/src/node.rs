@@ -29,6 +29,10 @@ pub enum Verb {
     #[command(verbatim_doc_comment)]
     Upgrade(Upgrade),
     /// Reinstall the k3s version that ran before the last upgrade, with the same checks
+    ///
+    /// Exit status: 0 the earlier version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 failed, and
+    /// the version that ran is back; 13 failed, and that version could not be verified, the message says what to type.
+    #[command(verbatim_doc_comment)]
     Rollback(RunOptions),
     /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
     ///
@@ -101,7 +105,7 @@ pub struct DecryptionFlags {
 }
 
 impl DecryptionFlags {
-    fn words(self) -> impl Iterator<Item = OsString> {
+    fn args(self) -> impl Iterator<Item = OsString> {
         let keys = [("--passphrase-file", self.passphrase_file), ("--identity", self.identity)];
         keys.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten()
     }
@@ -178,27 +182,27 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     if !CAN_BE_NODE {
         return Err(elsewhere());
     }
-    let error = run_instead(Command::new(AGENT).args(words(verb)));
+    let error = run_instead(Command::new(AGENT).args(args(verb)));
     Err(match error.kind() {
         io::ErrorKind::NotFound => elsewhere(),
         _ => anyhow!(error).context(format!("cannot run {AGENT}")),
     })
 }
 
-fn words(verb: Verb) -> Vec<OsString> {
-    let (mut words, how): (Vec<OsString>, _) = match verb {
+fn args(verb: Verb) -> Vec<OsString> {
+    let (mut args, how): (Vec<OsString>, _) = match verb {
         Verb::Upgrade(Upgrade { k3s, sha256, no_backup, how }) => {
             let hash = sha256.into_iter().flat_map(|hash| ["--sha256".into(), hash.into()]);
             let flag = no_backup.then(|| "--no-backup".into());
             (["upgrade".into(), "--k3s".into(), k3s].into_iter().chain(hash).chain(flag).collect(), how)
         }
         Verb::Rollback(how) => (vec!["rollback".into()], how),
-        Verb::Backup(backup) => return backup.words(),
+        Verb::Backup(backup) => return backup.args(),
         Verb::Restore(Restore { file, resume, take_name, keys, dry_run, wait }) => {
             let flags = [("--resume", resume), ("--take-name", take_name)];
             let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
             (
-                ["restore".into()].into_iter().chain(flags).chain(keys.words()).chain(file).collect(),
+                ["restore".into()].into_iter().chain(flags).chain(keys.args()).chain(file).collect(),
                 RunOptions { dry_run, wait },
             )
         }
@@ -207,21 +211,21 @@ fn words(verb: Verb) -> Vec<OsString> {
             let yes = yes.then(|| "--yes".into());
             let one_way = one_way.then(|| "--one-way".into());
             let no_backup = no_backup.then(|| "--no-backup".into());
-            let words =
+            let args =
                 [OsString::from("update")].into_iter().chain(to).chain(yes).chain(one_way).chain(no_backup);
-            (words.collect(), how)
+            (args.collect(), how)
         }
     };
     let RunOptions { dry_run, wait } = how;
-    words.extend(["--wait".into(), wait.to_string().into()]);
+    args.extend(["--wait".into(), wait.to_string().into()]);
     if dry_run {
-        words.push("--dry-run".into());
+        args.push("--dry-run".into());
     }
-    words
+    args
 }
 
 impl Backup {
-    fn words(self) -> Vec<OsString> {
+    fn args(self) -> Vec<OsString> {
         let Self { target, show, volumes, keep, must_be_mounted, recipients, keys } = self;
         let flags = [("--volumes", volumes), ("--must-be-mounted", must_be_mounted)];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
@@ -229,8 +233,8 @@ impl Backup {
         let keep = keep.into_iter().flat_map(|keep| ["--keep".into(), keep.to_string().into()]);
         let recipients =
             recipients.into_iter().flat_map(|recipient| ["--recipient".into(), recipient.into()]);
-        let words = ["backup".into()].into_iter().chain(flags).chain(recipients).chain(keys.words());
-        words.chain(show).chain(keep).chain(target).collect()
+        let args = ["backup".into()].into_iter().chain(flags).chain(recipients).chain(keys.args());
+        args.chain(show).chain(keep).chain(target).collect()
     }
 }
 
@@ -269,9 +273,9 @@ mod tests {
                 "update --to 0.1.0 --yes --one-way --no-backup --wait 300 --dry-run",
             ),
         ] {
-            let args = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
-            let Top::Node { verb } = args.verb else { panic!("{typed}") };
-            assert_eq!(words(verb).join(" ".as_ref()), asked);
+            let parsed = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
+            let Top::Node { verb } = parsed.verb else { panic!("{typed}") };
+            assert_eq!(args(verb).join(" ".as_ref()), asked);
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum Verb {
     /// List orphans with their former owner and source
     List {
         #[command(flatten)]
-        scope: Scope,
+        scope: OrphanScope,
     },
     /// Remove the ownership labels and annotations, which makes them ordinary objects
     Adopt {
@@ -50,7 +50,7 @@ pub enum Verb {
 }
 
 #[derive(clap::Args)]
-pub struct Scope {
+pub struct OrphanScope {
     /// Only in this namespace
     #[arg(short, long)]
     namespace: Option<String>,
@@ -59,7 +59,7 @@ pub struct Scope {
 #[derive(clap::Args)]
 pub struct Which {
     #[command(flatten)]
-    scope: Scope,
+    scope: OrphanScope,
     /// Objects as `weaver orphans list` shows them: KIND/NAMESPACE/NAME
     #[arg(required_unless_present = "all", value_name = "OBJECT")]
     objects: Vec<String>,
@@ -158,7 +158,7 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
     Ok(chosen)
 }
 
-async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
+async fn find(client: &Client, scope: &OrphanScope) -> anyhow::Result<Vec<Orphan>> {
     let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
     let found = all_marked(client, scope.namespace.as_deref()).await?.into_iter();
     let orphan = |copy: Marked| {

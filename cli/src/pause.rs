@@ -10,7 +10,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::ownership::PAUSED_ANNOTATION;
-use weaver_client::Write;
+use weaver_client::WriteMode;
 use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
@@ -103,7 +103,7 @@ async fn set(target: &PauseTarget, value: Value) -> anyhow::Result<String> {
     let place = store.place(name);
     // The error lists the existing names where this one does not exist.
     store.existing(name).await?;
-    let merged = store.objects.merge(name, &change, Write::Persist).await;
+    let merged = store.objects.merge(name, &change, WriteMode::Persist).await;
     merged.map_err(|error| store.said(error.why).context(place.clone()))?;
     Ok(place)
 }

@@ -15,7 +15,7 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
-use weaver_api::lease::{Candidacy, NAME, Record};
+use weaver_api::lease::{Candidacy, LeaseRecord, NAME};
 use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_client::conditions::condition;
 use weaver_diagnostics::finding_text::{clean, clean_json};
@@ -29,7 +29,7 @@ use crate::stdout::print;
 pub struct Options {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: Format,
+    pub output: StatusFormat,
     /// Keep it up to date until Ctrl-C: in place on a terminal, else printed again after each change
     #[arg(short, long)]
     pub watch: bool,
@@ -37,7 +37,7 @@ pub struct Options {
 
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Format {
+pub enum StatusFormat {
     /// Human-readable text
     Table,
     /// One JSON document
@@ -47,25 +47,25 @@ pub enum Format {
 /// All that is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ClusterStatus {
     leader: Known<Option<Leader>>,
     candidates: Vec<Candidacy>,
     /// Why everything is paused.
     paused: Known<Option<String>>,
-    syncs: Known<Counts>,
-    resources: Known<Counts>,
-    tokens: Known<Counts>,
+    syncs: Known<StatusCounts>,
+    resources: Known<StatusCounts>,
+    tokens: Known<StatusCounts>,
 }
 
-impl Status {
+impl ClusterStatus {
     fn of(
         lease: &anyhow::Result<Option<Lease>>,
         paused: Known<Option<String>>,
-        [syncs, resources, tokens]: [Known<Counts>; 3],
+        [syncs, resources, tokens]: [Known<StatusCounts>; 3],
         now: Timestamp,
     ) -> Self {
         let found = lease.as_ref().ok().and_then(Option::as_ref);
-        let candidates = found.map(|lease| Record::of(lease).candidates).unwrap_or_default();
+        let candidates = found.map(|lease| LeaseRecord::of(lease).candidates).unwrap_or_default();
         let leader = match lease {
             Ok(_) => Known::Is(found.and_then(|lease| leader(lease, now))),
             Err(error) => Known::Unknown { unknown: format!("{error:#}") },
@@ -110,7 +110,7 @@ pub struct Leader {
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Counts {
+struct StatusCounts {
     all: usize,
     ready: usize,
     paused: usize,
@@ -122,10 +122,10 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let [syncs, resources, tokens] = Kind::ALL;
     let kinds = [counts(syncs).await.into(), counts(resources).await.into(), counts(tokens).await.into()];
-    let status = Status::of(&lease, paused.into(), kinds, now);
+    let status = ClusterStatus::of(&lease, paused.into(), kinds, now);
     let text = match options.output {
-        Format::Table => table(&status, now),
-        Format::Json => {
+        StatusFormat::Table => table(&status, now),
+        StatusFormat::Json => {
             clean_json(&serde_json::to_string_pretty(&status).context("writing the status as JSON")?) + "\n"
         }
     };
@@ -147,14 +147,14 @@ pub async fn paused(client: &Client) -> anyhow::Result<Option<String>> {
     Ok(found.and_then(|namespace| namespace.annotations().get(PAUSED_ANNOTATION).cloned()))
 }
 
-async fn counts(kind: Kind) -> anyhow::Result<Counts> {
+async fn counts(kind: Kind) -> anyhow::Result<StatusCounts> {
     let store = Store::connect(kind, None).await?.at(kind, None);
     Ok(counted(&store.list(ListParams::default()).await?))
 }
 
-fn counted(objects: &[DynamicObject]) -> Counts {
+fn counted(objects: &[DynamicObject]) -> StatusCounts {
     let count = |kind| objects.iter().filter(|object| is_true(object, kind)).count();
-    Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
+    StatusCounts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
 }
 
 fn is_true(object: &DynamicObject, kind: &str) -> bool {
@@ -162,7 +162,7 @@ fn is_true(object: &DynamicObject, kind: &str) -> bool {
 }
 
 pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
-    let record = Record::of(lease);
+    let record = LeaseRecord::of(lease);
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
     let renewed_seconds_ago = renewed.map(|time| now.as_second() - time.0.as_second());
     let lasts = record.expiry.and_then(|expiry| i64::try_from(expiry.as_secs()).ok()).unwrap_or(60);
@@ -170,7 +170,7 @@ pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
     Some(Leader { holder: record.holder?, priority: record.priority, renewed_seconds_ago, late })
 }
 
-fn table(status: &Status, now: Timestamp) -> String {
+fn table(status: &ClusterStatus, now: Timestamp) -> String {
     let mut lines =
         vec![("leader", status.leader.said(|leader| leader.as_ref().map_or_else(leaderless, led)))];
     for Candidacy { holder, priority, at } in &status.candidates {
@@ -223,8 +223,8 @@ pub fn named(holder: &str) -> String {
     }
 }
 
-fn counts_said(counts: &Counts) -> String {
-    let Counts { all, ready, paused } = counts;
+fn counts_said(counts: &StatusCounts) -> String {
+    let StatusCounts { all, ready, paused } = counts;
     let paused = if *paused > 0 { format!(", {paused} paused") } else { String::new() };
     format!("{ready} of {all} ready{paused}")
 }
@@ -251,13 +251,17 @@ mod tests {
 
     fn shown(lease: Option<Lease>, paused: anyhow::Result<Option<String>>) -> String {
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        let status = Status {
-            candidates: lease.as_ref().map(Record::of).map(|record| record.candidates).unwrap_or_default(),
+        let status = ClusterStatus {
+            candidates: lease
+                .as_ref()
+                .map(LeaseRecord::of)
+                .map(|record| record.candidates)
+                .unwrap_or_default(),
             leader: Known::Is(lease.and_then(|lease| leader(&lease, now))),
             paused: paused.into(),
-            syncs: Known::Is(Counts { all: 3, ready: 2, paused: 1 }),
-            resources: Known::Is(Counts::default()),
-            tokens: Known::Is(Counts::default()),
+            syncs: Known::Is(StatusCounts { all: 3, ready: 2, paused: 1 }),
+            resources: Known::Is(StatusCounts::default()),
+            tokens: Known::Is(StatusCounts::default()),
         };
         table(&status, now)
     }
@@ -309,7 +313,7 @@ mod tests {
         };
         let objects = [object("True", "False"), object("False", "True"), json!({})];
         let objects = objects.map(|object| serde_json::from_value(object).unwrap());
-        let Counts { all, ready, paused } = counted(&objects);
+        let StatusCounts { all, ready, paused } = counted(&objects);
         assert_eq!((all, ready, paused), (3, 1, 1));
     }
 }

@@ -29,18 +29,18 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use weaver_host::http_server::{self, Limits};
+use weaver_host::http_server::{self, ConnectionLimits};
 use weaver_host::platform::Signals;
 
 use crate::connection;
 use crate::stdout::{note, print};
-use access::Access;
+use access::UiAccess;
 use app::App;
 use live::Live;
 use serve::router;
 
 /// An open page has one request for hours: the stream of changes.
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 64,
     per_address: 64,
     head: Duration::from_secs(10),
@@ -75,7 +75,7 @@ pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {address}: pass --port with one that is free, or none for any")
     })?;
     let port = listener.local_addr().context("asking for the port")?.port();
-    let access = Arc::new(Access::new(port)?);
+    let access = Arc::new(UiAccess::new(port)?);
     let live = Live::start(client, options.namespace.clone());
     let app = App {
         access: Arc::clone(&access),

@@ -19,13 +19,13 @@ use tokio::time::Instant;
 
 use crate::connection;
 use crate::stdout::{agree, print, say};
-use found::{Copies, FoundObjects};
+use found::{CopyDisposal, FoundObjects};
 
 #[derive(Args)]
 pub struct Uninstall {
     /// Keep or delete the copies and the Secrets with tokens
     #[arg(long, value_name = "WHAT", default_value = "keep")]
-    copies: Copies,
+    copies: CopyDisposal,
     /// Show what would be removed without removing it
     #[arg(long)]
     dry_run: bool,

@@ -11,13 +11,13 @@ use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
-use weaver_api::lease::Record;
+use weaver_api::lease::LeaseRecord;
 use weaver_api::v1beta1::NodeReport;
 use weaver_diagnostics::finding_text::{clean, clean_json};
 use weaver_host::table::table;
 
 use crate::connection;
-use crate::status::{Format, Known, lease, named};
+use crate::status::{Known, StatusFormat, lease, named};
 use crate::stdout::print;
 
 /// A cluster that does not answer in time counts as not reachable.
@@ -32,42 +32,42 @@ pub struct Options {
     client: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: StatusFormat,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Versions {
+struct VersionReport {
     weaver: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<Known<Cluster>>,
+    cluster: Option<Known<ClusterVersions>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Cluster {
+struct ClusterVersions {
     kubernetes: String,
-    operator: Known<Option<Operator>>,
-    definitions: Known<Vec<Definition>>,
-    nodes: Known<Vec<Node>>,
+    operator: Known<Option<OperatorVersion>>,
+    definitions: Known<Vec<DefinitionVersions>>,
+    nodes: Known<Vec<NodeVersions>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Operator {
+struct OperatorVersion {
     holder: String,
     /// Not of one before 0.2.
     version: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Definition {
+struct DefinitionVersions {
     name: String,
     /// Served ones; the first is the stored one.
     versions: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Node {
+struct NodeVersions {
     name: String,
     agent: Option<String>,
     k3s: Option<String>,
@@ -75,10 +75,10 @@ struct Node {
 
 pub async fn run(options: &Options) -> anyhow::Result<()> {
     let cluster = if options.client { None } else { Some(reached().await.into()) };
-    let versions = Versions { weaver: env!("CARGO_PKG_VERSION"), cluster };
+    let versions = VersionReport { weaver: env!("CARGO_PKG_VERSION"), cluster };
     let text = match options.output {
-        Format::Table => shown(&versions),
-        Format::Json => {
+        StatusFormat::Table => shown(&versions),
+        StatusFormat::Json => {
             clean_json(&serde_json::to_string_pretty(&versions).context("writing the versions as JSON")?)
                 + "\n"
         }
@@ -87,20 +87,20 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn reached() -> anyhow::Result<Cluster> {
+async fn reached() -> anyhow::Result<ClusterVersions> {
     let client = connection::client().await?;
     let server = tokio::time::timeout(PATIENCE, client.apiserver_version()).await;
     let server = server.context("no answer within 15 s")?.context("asking the API server")?;
     let asked = async || {
         let lease = lease(&client).await.map(|lease| {
-            let Record { holder, program_version: version, .. } = Record::of(&lease?);
-            Some(Operator { holder: holder?, version })
+            let LeaseRecord { holder, program_version: version, .. } = LeaseRecord::of(&lease?);
+            Some(OperatorVersion { holder: holder?, version })
         });
         (lease, definitions(&client).await, nodes(&client).await)
     };
     let (operator, definitions, nodes) =
         tokio::time::timeout(PATIENCE, asked()).await.context("no answer within 15 s")?;
-    Ok(Cluster {
+    Ok(ClusterVersions {
         kubernetes: server.git_version,
         operator: operator.into(),
         definitions: definitions.into(),
@@ -108,7 +108,7 @@ async fn reached() -> anyhow::Result<Cluster> {
     })
 }
 
-async fn definitions(client: &Client) -> anyhow::Result<Vec<Definition>> {
+async fn definitions(client: &Client) -> anyhow::Result<Vec<DefinitionVersions>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut found = Vec::new();
     for built_in in weaver_api::crds::all() {
@@ -119,36 +119,36 @@ async fn definitions(client: &Client) -> anyhow::Result<Vec<Definition>> {
     Ok(found)
 }
 
-fn definition(installed: &CustomResourceDefinition) -> Definition {
+fn definition(installed: &CustomResourceDefinition) -> DefinitionVersions {
     let mut served: Vec<_> = installed.spec.versions.iter().filter(|version| version.served).collect();
     served.sort_by_key(|version| !version.storage);
     let versions = served.into_iter().map(|version| version.name.clone()).collect();
-    Definition { name: installed.spec.names.plural.clone(), versions }
+    DefinitionVersions { name: installed.spec.names.plural.clone(), versions }
 }
 
-async fn nodes(client: &Client) -> anyhow::Result<Vec<Node>> {
+async fn nodes(client: &Client) -> anyhow::Result<Vec<NodeVersions>> {
     let api: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
     let reports = api.list(&ListParams::default().limit(MOST)).await.context("listing NodeReports")?;
     Ok(reports.iter().map(node).collect())
 }
 
 /// A report that is not understood comes from an agent whose version is not known.
-fn node(report: &DeserializeGuard<NodeReport>) -> Node {
+fn node(report: &DeserializeGuard<NodeReport>) -> NodeVersions {
     let status = report.0.as_ref().ok().and_then(|report| report.status.as_ref());
-    Node {
+    NodeVersions {
         name: report.name_any(),
         agent: status.and_then(|status| status.agent_version.clone()),
         k3s: status.and_then(|status| status.k3s_version.clone()),
     }
 }
 
-fn shown(Versions { weaver, cluster }: &Versions) -> String {
+fn shown(VersionReport { weaver, cluster }: &VersionReport) -> String {
     let mut rows = vec![("weaver".to_owned(), (*weaver).to_owned())];
     let mut add = |what: &str, value: String| rows.push((what.to_owned(), value));
     match cluster {
         None => {}
         Some(Known::Unknown { unknown }) => add("cluster", format!("not reached: {unknown}")),
-        Some(Known::Is(Cluster { kubernetes, operator, definitions, nodes })) => {
+        Some(Known::Is(ClusterVersions { kubernetes, operator, definitions, nodes })) => {
             add("kubernetes", kubernetes.clone());
             add(
                 "operator",
@@ -158,7 +158,7 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
                 Known::Unknown { unknown } => add("CRDs", format!("unknown: {unknown}")),
                 Known::Is(all) if all.is_empty() => add("CRDs", "not installed".to_owned()),
                 Known::Is(all) => {
-                    for Definition { name, versions } in all {
+                    for DefinitionVersions { name, versions } in all {
                         let stored = |(number, version)| {
                             if number == 0 { format!("{version} (stored)") } else { String::clone(version) }
                         };
@@ -170,7 +170,7 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
             match nodes {
                 Known::Unknown { unknown } => add("nodes", format!("unknown: {unknown}")),
                 Known::Is(all) => {
-                    for Node { name, agent, k3s } in all {
+                    for NodeVersions { name, agent, k3s } in all {
                         let agent = agent.as_deref().unwrap_or("before 0.2, or not known");
                         let k3s = k3s.as_ref().map_or_else(String::new, |k3s| format!(", k3s {k3s}"));
                         add(&format!("node {name}"), format!("agent {agent}{k3s}"));
@@ -183,7 +183,7 @@ fn shown(Versions { weaver, cluster }: &Versions) -> String {
     table(&rows, "  ")
 }
 
-fn led(Operator { holder, version }: &Operator) -> String {
+fn led(OperatorVersion { holder, version }: &OperatorVersion) -> String {
     let version = version.as_deref().unwrap_or("before 0.2, or not known");
     format!("{version}, on {}", named(holder))
 }
@@ -196,26 +196,30 @@ mod tests {
 
     use super::*;
 
-    fn cluster() -> Cluster {
-        Cluster {
+    fn cluster() -> ClusterVersions {
+        ClusterVersions {
             kubernetes: "v1.36.4+k3s1".into(),
-            operator: Known::Is(Some(Operator {
+            operator: Known::Is(Some(OperatorVersion {
                 holder: "raspi_a_b_4026531836_812_99".into(),
                 version: Some("0.2.0".into()),
             })),
-            definitions: Known::Is(vec![Definition {
+            definitions: Known::Is(vec![DefinitionVersions {
                 name: "configmapsyncs".into(),
                 versions: vec!["v1beta1".into(), "v1alpha1".into()],
             }]),
             nodes: Known::Is(vec![
-                Node { name: "raspi".into(), agent: Some("0.2.0".into()), k3s: Some("v1.36.4+k3s1".into()) },
-                Node { name: "old".into(), agent: None, k3s: None },
+                NodeVersions {
+                    name: "raspi".into(),
+                    agent: Some("0.2.0".into()),
+                    k3s: Some("v1.36.4+k3s1".into()),
+                },
+                NodeVersions { name: "old".into(), agent: None, k3s: None },
             ]),
         }
     }
 
-    fn text(cluster: Option<Known<Cluster>>) -> String {
-        shown(&Versions { weaver: "0.2.0-rc.1", cluster })
+    fn text(cluster: Option<Known<ClusterVersions>>) -> String {
+        shown(&VersionReport { weaver: "0.2.0-rc.1", cluster })
     }
 
     #[test]
@@ -235,10 +239,11 @@ mod tests {
     #[test]
     fn what_is_not_there_or_may_not_be_seen_is_said() {
         let unknown = |why: &str| why.to_owned();
-        let none = Cluster { operator: Known::Is(None), definitions: Known::Is(Vec::new()), ..cluster() };
+        let none =
+            ClusterVersions { operator: Known::Is(None), definitions: Known::Is(Vec::new()), ..cluster() };
         let none = text(Some(Known::Is(none)));
         assert!(none.contains("operator    no leader\nCRDs        not installed\n"), "{none}");
-        let forbidden = Cluster {
+        let forbidden = ClusterVersions {
             operator: Known::Unknown { unknown: unknown("leases is forbidden") },
             definitions: Known::Unknown { unknown: unknown("crds is forbidden") },
             nodes: Known::Unknown { unknown: unknown("nodereports is forbidden") },
@@ -264,22 +269,22 @@ mod tests {
                 {"name": "v1beta1", "served": true, "storage": true},
             ],
         }});
-        let Definition { name, versions } = definition(&serde_json::from_value(crd).unwrap());
+        let DefinitionVersions { name, versions } = definition(&serde_json::from_value(crd).unwrap());
         assert_eq!((name.as_str(), versions.join(" ")), ("ts", "v1beta1 v1alpha1".to_owned()));
     }
 
     proptest! {
         #[test]
         fn no_one_forges_a_line(text in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{2028}a-z_]{0,30}") {
-            let node = Node { name: text.clone(), agent: Some(text.clone()), k3s: Some(text.clone()) };
-            let operator = Operator { holder: text.clone(), version: Some(text.clone()) };
-            let cluster = Cluster {
+            let node = NodeVersions { name: text.clone(), agent: Some(text.clone()), k3s: Some(text.clone()) };
+            let operator = OperatorVersion { holder: text.clone(), version: Some(text.clone()) };
+            let cluster = ClusterVersions {
                 kubernetes: text,
                 operator: Known::Is(Some(operator)),
                 nodes: Known::Is(vec![node]),
                 ..cluster()
             };
-            let shown = shown(&Versions { weaver: "0", cluster: Some(Known::Is(cluster)) });
+            let shown = shown(&VersionReport { weaver: "0", cluster: Some(Known::Is(cluster)) });
             prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
             prop_assert_eq!(shown.lines().count(), 5);
         }

@@ -18,7 +18,7 @@ use weaver_devstack::choice::ServerBinary;
 use weaver_devstack::steps::{Steps, say};
 
 use crate::boot::card::{Card, Edits};
-use crate::boot::machine::{Machine, Setup, Snapshot};
+use crate::boot::machine::{Machine, MachineSnapshot, Setup};
 
 /// Names the directory of the booted machine to the command.
 pub const BOOTED: &str = "WEAVER_BOOTED";
@@ -180,6 +180,6 @@ fn restored(setup: &Setup) -> Result<Machine> {
     let dir = dir.context("WEAVER_BOOTED is not set: run `make image-smoke`")?;
     let image = std::env::var_os(IMAGE).map(PathBuf::from).context("WEAVER_IMAGE is not set")?;
     let card = Arc::new(Card::in_dir(&dir.join("card"), &image, CARD, &edits())?);
-    let snapshot = Snapshot::open(&card, setup, &dir.join("booted.qcow2"), SNAPSHOT)?;
+    let snapshot = MachineSnapshot::open(&card, setup, &dir.join("booted.qcow2"), SNAPSHOT)?;
     Machine::restore(&snapshot)
 }

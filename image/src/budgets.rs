@@ -41,7 +41,7 @@ pub struct Options {
 
 /// One figure. Markdown, a line each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct FigureRow {
     pub what: String,
     pub measured: String,
     /// The limit, and whether it is met; `None` without a limit.
@@ -57,7 +57,7 @@ pub struct Budget {
     pub kept: bool,
 }
 
-impl Row {
+impl FigureRow {
     /// Whether a budget is exceeded.
     #[must_use]
     pub fn exceeds(&self) -> bool {
@@ -69,7 +69,7 @@ impl Row {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn keep(rows: &[Row], dir: &Path, name: &str) -> Result<()> {
+pub fn keep(rows: &[FigureRow], dir: &Path, name: &str) -> Result<()> {
     files::make_dir(dir)?;
     let text = serde_json::to_vec_pretty(rows).context("rows are JSON")?;
     files::replace(&dir.join(name).with_extension("json"), &text, 0o644)
@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut rows = Vec::new();
     for path in left(measured, "json")? {
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let of_one: Vec<Row> =
+        let of_one: Vec<FigureRow> =
             serde_json::from_slice(&text).with_context(|| format!("{} holds no rows", path.display()))?;
         rows.extend(of_one);
     }
@@ -112,9 +112,9 @@ fn left(dir: &Path, kind: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn table(seen: &str, rows: &[Row]) -> String {
+fn table(seen: &str, rows: &[FigureRow]) -> String {
     let mut table = format!("{seen}\n\n| what | measured | budget | kept |\n|---|---|---|---|\n");
-    for Row { what, measured, budget } in rows {
+    for FigureRow { what, measured, budget } in rows {
         let (limit, kept) = match budget {
             None => ("", ""),
             Some(Budget { limit, kept }) => (limit.as_str(), if *kept { "yes" } else { "**no**" }),
@@ -129,9 +129,9 @@ fn table(seen: &str, rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(what: &str, kept: Option<bool>) -> Row {
+    fn row(what: &str, kept: Option<bool>) -> FigureRow {
         let budget = kept.map(|kept| Budget { limit: "< 5 %".into(), kept });
-        Row { what: what.into(), measured: "4 %".into(), budget }
+        FigureRow { what: what.into(), measured: "4 %".into(), budget }
     }
 
     #[test]

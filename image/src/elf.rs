@@ -129,7 +129,7 @@ impl fmt::Display for Fault {
 
 /// The origin of a program, which decides how strictly it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ProgramOrigin {
     /// Built from this checkout's Rust: with glibc, position-independent.
     Ours,
     /// A Go program such as k3s, which is static and has a fixed address.
@@ -146,7 +146,7 @@ impl ElfFacts {
 
     /// Every reason against it; none: the card runs it.
     #[must_use]
-    pub fn faults(&self, origin: Origin) -> Vec<Fault> {
+    pub fn faults(&self, origin: ProgramOrigin) -> Vec<Fault> {
         if self.machine != "AArch64" || self.bits != 64 || !self.little_endian {
             // All other faults would follow from this and only hide it.
             return vec![Fault::Machine { found: self.processor() }];
@@ -156,7 +156,7 @@ impl ElfFacts {
         }
         let mut faults = Vec::new();
         match self.loader.as_deref() {
-            None if origin == Origin::Ours => faults.push(Fault::Static),
+            None if origin == ProgramOrigin::Ours => faults.push(Fault::Static),
             Some(loader) if loader != CARD_LOADER => faults.push(Fault::Loader(loader.to_owned())),
             Some(_) if self.glibc.is_none() => faults.push(Fault::GlibcUnknown),
             _ => {}
@@ -165,7 +165,7 @@ impl ElfFacts {
         faults.extend(strange.cloned().map(Fault::Library));
         faults.extend(self.glibc.filter(|found| *found > CARD_GLIBC).map(Fault::GlibcTooNew));
         faults.extend(self.odd_references.iter().cloned().map(Fault::OddReference));
-        if origin == Origin::Ours && !self.position_independent {
+        if origin == ProgramOrigin::Ours && !self.position_independent {
             faults.push(Fault::NotPositionIndependent);
         }
         faults

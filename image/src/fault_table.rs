@@ -30,7 +30,7 @@ pub struct Options {
 
 /// One fault and its result. Markdown, a line each.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Row {
+pub struct FaultRow {
     /// What was done to the card.
     pub fault: String,
     /// Codes and stopped units that it should show.
@@ -45,7 +45,7 @@ pub struct Row {
     pub then: String,
 }
 
-impl Row {
+impl FaultRow {
     /// Leaves the row in `dir`, under a name that orders the table.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rows(dir: &Path) -> Result<Vec<Row>> {
+fn rows(dir: &Path) -> Result<Vec<FaultRow>> {
     let found = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
     let mut paths = found.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
@@ -83,13 +83,13 @@ fn rows(dir: &Path) -> Result<Vec<Row>> {
     paths.iter().map(read).collect()
 }
 
-fn table(seen: &str, rows: &[Row]) -> String {
+fn table(seen: &str, rows: &[FaultRow]) -> String {
     let mut table = format!(
         "{seen}\n\n| fault | expected | observed | the card in a laptop | what helps, commands as printed | then |\n\
          |---|---|---|---|---|---|\n"
     );
     for row in rows {
-        let Row { fault, expected, observed, on_card, typed, then } = row;
+        let FaultRow { fault, expected, observed, on_card, typed, then } = row;
         let observed = if observed == expected { "the same" } else { observed.as_str() };
         let cells = [fault, expected, observed, on_card, typed, then].map(page::cell);
         table.extend(["| ", &cells.join(" | "), " |\n"]);
@@ -101,8 +101,13 @@ fn table(seen: &str, rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(observed: &str) -> Row {
-        Row { fault: "a | b".into(), expected: "N-01".into(), observed: observed.into(), ..Row::default() }
+    fn row(observed: &str) -> FaultRow {
+        FaultRow {
+            fault: "a | b".into(),
+            expected: "N-01".into(),
+            observed: observed.into(),
+            ..FaultRow::default()
+        }
     }
 
     #[test]

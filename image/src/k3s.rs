@@ -17,7 +17,7 @@ use weaver_devstack::choice::{self, TestbedFor};
 use weaver_devstack::download::{self, Asset, Cache, Fetched, Lock, Patience};
 use weaver_devstack::files;
 
-use crate::elf::{self, Origin};
+use crate::elf::{self, ProgramOrigin};
 use crate::programs::emulation;
 
 /// The card's processor, as Rust names it.
@@ -214,7 +214,7 @@ fn variant_of(version: &str) -> Variant {
 /// Refuses what the card's processor or glibc cannot run.
 fn fit(path: &Path) -> Result<()> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let faults = elf::read(&bytes)?.faults(Origin::Foreign);
+    let faults = elf::read(&bytes)?.faults(ProgramOrigin::Foreign);
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     ensure!(faults.is_empty(), "{}", faults.join("; "));
     Ok(())

@@ -18,7 +18,7 @@ use weaver_devstack::steps::say;
 use weaver_devstack::{download, files};
 
 use crate::build::build_dir;
-use crate::elf::{self, ElfFacts, Origin};
+use crate::elf::{self, ElfFacts, ProgramOrigin};
 
 pub mod emulation;
 
@@ -36,7 +36,7 @@ const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 
 /// A program that is ready for the card.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct CardProgram {
     /// Its name on the card.
     pub name: &'static str,
     pub path: PathBuf,
@@ -75,8 +75,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(program: &Program) -> String {
-    let Program { path, size, facts, symbols, .. } = program;
+fn line(program: &CardProgram) -> String {
+    let CardProgram { path, size, facts, symbols, .. } = program;
     let tenths = size * 10 / (1 << 20);
     let glibc = facts.glibc.map(|version| format!("glibc {version} or later, ")).unwrap_or_default();
     let (path, symbols) = (path.display(), symbols.display());
@@ -115,7 +115,7 @@ impl Profile {
 ///
 /// # Errors
 /// When the build fails, or a program is not fit for the card.
-pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -> Result<Vec<Program>> {
+pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -> Result<Vec<CardProgram>> {
     let built = compile(source, profile)?;
     files::make_dir(programs)?;
     files::make_dir(symbols)?;
@@ -222,7 +222,7 @@ pub fn prepare(
     budget: u64,
     programs: &Path,
     symbols: &Path,
-) -> Result<Program> {
+) -> Result<CardProgram> {
     let next_to = |dir: &Path| {
         let made = tempfile::Builder::new().prefix(build_dir::PARTIAL).tempdir_in(dir);
         made.map_err(|error| files::explained(&dir.join(name), error))
@@ -258,12 +258,12 @@ pub fn prepare(
     if let Some(id) = &facts.build_id {
         link_by_id(symbols, id, name)?;
     }
-    Ok(Program { name, path: in_place(&stripped, programs)?, size, sha256, facts, symbols: symbols_file })
+    Ok(CardProgram { name, path: in_place(&stripped, programs)?, size, sha256, facts, symbols: symbols_file })
 }
 
 /// All checks that need no run.
 fn judge(facts: &ElfFacts, size: u64, budget: u64) -> Result<()> {
-    let mut faults: Vec<String> = facts.faults(Origin::Ours).iter().map(ToString::to_string).collect();
+    let mut faults: Vec<String> = facts.faults(ProgramOrigin::Ours).iter().map(ToString::to_string).collect();
     if size >= budget {
         faults.push(format!(
             "it has {size} bytes stripped, the budget is {} MiB; look for a new dependency or feature",

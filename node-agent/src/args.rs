@@ -30,8 +30,8 @@ pub enum Command {
         #[command(flatten)]
         host: HostArgs,
         /// Output format.
-        #[arg(short, long, value_enum, default_value_t = Output::Text)]
-        output: Output,
+        #[arg(short, long, value_enum, default_value_t = FindingsOutput::Text)]
+        output: FindingsOutput,
         /// Also measure the disk under k3s: writes 800 KB in small synchronous writes and removes them.
         #[arg(long)]
         disk: bool,
@@ -60,7 +60,7 @@ pub enum Command {
 
 /// Formats of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum FindingsOutput {
     /// Human-readable text.
     Text,
     /// One JSON document.
@@ -117,8 +117,8 @@ pub struct PreflightArgs {
     #[command(flatten)]
     pub host: HostArgs,
     /// Output format.
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    pub output: Output,
+    #[arg(short, long, value_enum, default_value_t = FindingsOutput::Text)]
+    pub output: FindingsOutput,
     /// Act as the gate of k3s: wait for the clock, block k3s on a failed check, publish the report.
     #[arg(long)]
     pub gate: bool,

@@ -28,9 +28,9 @@ use std::{
 use weaver_diagnostics::{
     exit_code,
     finding::Finding,
-    node_backup::record::Record,
+    node_backup::record::RestoreRecord,
     weaver_toml::{
-        self, Config, Read, RoleSetting, owners_netplan,
+        self, Config, RoleSetting, ValidConfig, owners_netplan,
         plan::{self, File, KnownHost, Plan},
         verdict,
     },
@@ -58,7 +58,7 @@ const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TO
 #[must_use]
 pub fn run(args: &BootConfigArgs) -> u8 {
     let root = HostRoot::new(args.root.clone());
-    let run = Run {
+    let run = BootConfigRun {
         file: &args.file,
         state_dir: &args.state_dir,
         root: &root,
@@ -78,7 +78,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     if outcome.failed { exit_code::INTERNAL } else { exit_code::FINE }
 }
 
-struct Run<'a> {
+struct BootConfigRun<'a> {
     file: &'a Path,
     state_dir: &'a Path,
     root: &'a HostRoot,
@@ -104,7 +104,7 @@ impl BootOutcome {
 
 impl BootOutcome {
     /// One that was interrupted and could not be completed keeps k3s from starting: preflight finds it.
-    fn note_restore(&mut self, restored: anyhow::Result<Option<Record>>) {
+    fn note_restore(&mut self, restored: anyhow::Result<Option<RestoreRecord>>) {
         match restored {
             Ok(None) => {}
             Ok(Some(record)) => {
@@ -118,7 +118,7 @@ impl BootOutcome {
     }
 }
 
-impl Run<'_> {
+impl BootConfigRun<'_> {
     fn configure(&self) -> BootOutcome {
         let file = self.file.display().to_string();
         let bytes = match settings_file::read(self.root, self.file) {
@@ -248,7 +248,7 @@ impl Run<'_> {
     }
 
     /// Blanks the secrets and remembers the file without them.
-    fn keep_good(&self, read: &Read, bytes: &[u8], secrets_are_safe: bool, outcome: &mut BootOutcome) {
+    fn keep_good(&self, read: &ValidConfig, bytes: &[u8], secrets_are_safe: bool, outcome: &mut BootOutcome) {
         let blanked = read.blanked(bytes);
         if let Some(blanked) = blanked.as_deref().filter(|_| secrets_are_safe)
             && let Err(error) = self.host.replace_secret(self.file, blanked)

@@ -9,7 +9,7 @@ use weaver_diagnostics::{
     host::storage::Mount,
     kernel_cmdline::is_moved_stub,
     memory_cgroup::{EXTRA_CMDLINE, PROC_CMDLINE},
-    next_boot::{self, BootFile, Content, Files, Machine, NextBoot},
+    next_boot::{self, BootFile, BootFileContent, FatFiles, MachineFacts, NextBoot},
     text_file::TextFile,
 };
 
@@ -70,7 +70,7 @@ fn read_only_at(root: &HostRoot, next: &NextBoot) -> Option<String> {
 }
 
 fn next(root: &HostRoot) -> NextBoot {
-    let mut files = Files::default();
+    let mut files = FatFiles::default();
     let mut left = MOST_FILES;
     for directory in [BOOT_DIR, OLD_BOOT_DIR] {
         let depth = if directory == BOOT_DIR { DEPTH } else { 0 };
@@ -99,14 +99,14 @@ fn walk(
     directory: &str,
     depth: usize,
     left: &mut usize,
-    files: &mut Files,
+    files: &mut FatFiles,
 ) -> Result<(), String> {
     let names = root.list(directory).map_err(|error| format!("{directory} cannot be listed: {error}"))?;
     for name in names {
         let path = format!("{directory}/{name}");
         if root.is_dir(&path) {
             // A directory where a file is expected is found as one that cannot be read.
-            files.insert(path.clone(), Content::Unreadable("it is not a regular file".to_owned()));
+            files.insert(path.clone(), BootFileContent::Unreadable("it is not a regular file".to_owned()));
             if depth > 0 && name != OVERLAYS {
                 walk(root, &path, depth - 1, left, files)?;
             }
@@ -117,21 +117,23 @@ fn walk(
             && !NO_TEXT
                 .iter()
                 .any(|end| name.rsplit_once('.').is_some_and(|(_, it)| it.eq_ignore_ascii_case(end)));
-        let content = if is_text { content(root, &path) } else { Content::Named };
+        let content = if is_text { content(root, &path) } else { BootFileContent::Named };
         files.insert(path, content);
     }
     Ok(())
 }
 
-fn content(root: &HostRoot, path: &str) -> Content {
+fn content(root: &HostRoot, path: &str) -> BootFileContent {
     match root.read_lossy(path) {
-        Ok(Some((text, damage))) => Content::Text { text, damage: damage.map(|error| error.to_string()) },
-        Ok(None) => Content::Unreadable("it leads nowhere".to_owned()),
-        Err(error) => Content::Unreadable(error.to_string()),
+        Ok(Some((text, damage))) => {
+            BootFileContent::Text { text, damage: damage.map(|error| error.to_string()) }
+        }
+        Ok(None) => BootFileContent::Unreadable("it leads nowhere".to_owned()),
+        Err(error) => BootFileContent::Unreadable(error.to_string()),
     }
 }
 
-fn machine(root: &HostRoot) -> Machine {
+fn machine(root: &HostRoot) -> MachineFacts {
     let number = |name: &str| {
         let bytes = fs::read(root.real(format!("{BOOTLOADER}/{name}"))).ok()?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
@@ -141,7 +143,7 @@ fn machine(root: &HostRoot) -> Machine {
     let device =
         |directory| mounts.as_ref().and_then(|mounts| mounts.device_at(directory).map(str::to_owned));
     let (new, old) = (device(BOOT_DIR), device(OLD_BOOT_DIR));
-    Machine {
+    MachineFacts {
         hardware: Hardware { model, serial: root.device_serial(), is_tryboot: false },
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
         is_trial: number("tryboot").map(|flag| flag != 0),

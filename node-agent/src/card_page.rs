@@ -36,7 +36,7 @@ use tracing::{debug, info};
 use weaver_book::pages;
 use weaver_diagnostics::announcement::{NodeState, STATE_PATH};
 use weaver_host::{
-    http_server::{self, Limits},
+    http_server::{self, ConnectionLimits},
     page_style::{ICON, STYLE},
     service_manager,
     signals::Signals,
@@ -47,7 +47,8 @@ use crate::publish::html;
 mod docs;
 
 /// People with a browser each; a slow one keeps its connection while others wait for theirs.
-static LIMITS: Limits = Limits { per_address: 8, drain: Duration::from_secs(2), ..Limits::PAGES };
+static LIMITS: ConnectionLimits =
+    ConnectionLimits { per_address: 8, drain: Duration::from_secs(2), ..ConnectionLimits::PAGES };
 
 /// Everything comes from this program, nothing is in the page itself, and nothing can be sent.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -12,7 +12,7 @@ use weaver_diagnostics::{
     k3s_config::Effective,
     name_repair::{self, OwnNames},
     power, reach,
-    serving::{self, Causes, HandshakeOutcome, ObservedName, Stage},
+    serving::{self, Causes, HandshakeOutcome, ObservedName, ServingStage},
     text_file::TextFile,
 };
 
@@ -69,11 +69,11 @@ pub fn preflight(host: &Host) -> Preflight {
 /// The same after the host could not be made ready for a start without a network, for the reason given.
 #[must_use]
 pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
-    let (findings, effective) = judge_files(host, Stage::BeforeStart, not_ready);
+    let (findings, effective) = judge_files(host, ServingStage::BeforeStart, not_ready);
     Preflight { findings: findings.finish(), effective }
 }
 
-fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings, Effective) {
+fn judge_files(host: &Host, stage: ServingStage, not_ready: Option<&str>) -> (Findings, Effective) {
     let effective = host.effective();
     let role = host.role();
     let mut findings = Findings::new(host.runs(), override_file::read(&host.root, &host.boot_dir));
@@ -95,7 +95,7 @@ fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings,
 }
 
 /// The content of the files.
-struct Files {
+struct CheckedFiles {
     findings: Findings,
     effective: Effective,
     server_ca: Result<TextFile, Box<Finding>>,
@@ -107,9 +107,9 @@ struct Files {
     target: Option<join::JoinTarget>,
 }
 
-impl Files {
+impl CheckedFiles {
     fn read(host: &Host) -> Self {
-        let (findings, effective) = judge_files(host, Stage::Serving, None);
+        let (findings, effective) = judge_files(host, ServingStage::Serving, None);
         let own = host.own_names(&effective);
         let places = host.places(&effective);
         let joins = host.joins();
@@ -136,7 +136,7 @@ impl Files {
 #[must_use]
 pub fn momentary(host: &Host) -> Vec<Finding> {
     let effective = host.effective();
-    let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
+    let (names, _) = serving::wanted(&effective.tls_san, ServingStage::Serving);
     let heat = board::heat(&host.root).and_then(|(place, heat)| power::heat(place, heat));
     heat.into_iter().chain(reach::unqualified_names(&names)).collect()
 }
@@ -157,9 +157,10 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     host.look_at_k3d().await;
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
-    let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
+    let files = tokio::task::spawn_blocking(move || CheckedFiles::read(&reader)).await;
     let files = files.context("reading the host's files")?;
-    let Files { mut findings, effective, server_ca, kubeconfig, own, places, causes, joins, target } = files;
+    let CheckedFiles { mut findings, effective, server_ca, kubeconfig, own, places, causes, joins, target } =
+        files;
     findings.extend(host.newer_settings().await);
     let api_address = host.api_address(&effective);
     let anchors = server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors);
@@ -181,7 +182,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
         });
     }
 
-    let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
+    let (names, _) = serving::wanted(&effective.tls_san, ServingStage::Serving);
     let names_are_open = findings.names_are_open();
     let mut proven = false;
     let (mut seen, mut served, mut certificate, mut load) = (Vec::new(), Vec::new(), None, None);

@@ -14,7 +14,7 @@ use weaver_diagnostics::{
     k3s_config::{DEFAULT_DATA_DIR, Effective},
     k3s_upgrade::Role,
     name_repair::OwnNames,
-    serving::Written,
+    serving::WriteTime,
 };
 
 use crate::{
@@ -207,12 +207,12 @@ impl Host {
 
     /// When the files with the names to serve were written, compared with k3s' last start: it writes its kubeconfig at
     /// each start.
-    pub(crate) fn written(&self, effective: &Effective) -> BTreeMap<String, Written> {
+    pub(crate) fn written(&self, effective: &Effective) -> BTreeMap<String, WriteTime> {
         let written = |path: &Path| fs::metadata(self.root.real(path)).ok()?.modified().ok();
         let Some(started) = written(&self.admin_kubeconfig) else { return BTreeMap::new() };
         let when = |file: &str| {
             let is_newer = written(Path::new(file))? > started;
-            Some(if is_newer { Written::AfterStart } else { Written::BeforeStart })
+            Some(if is_newer { WriteTime::AfterStart } else { WriteTime::BeforeStart })
         };
         let files = effective.tls_san.iter().map(|name| &name.origin.file);
         files.filter_map(|file| Some((file.clone(), when(file)?))).collect()

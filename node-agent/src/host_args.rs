@@ -18,7 +18,7 @@ pub(crate) const DAY: u64 = 86_400;
 
 /// Where the report, the block and the operator's credentials are.
 pub(crate) const RUNTIME_DIR: &str = "/run/weaver";
-/// Where the ledger and boot-config's report are.
+/// Where the record of repairs and boot-config's report are.
 pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
 
 /// A relative path could start at the working directory or at the root given.

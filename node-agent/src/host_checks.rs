@@ -12,10 +12,10 @@ use weaver_diagnostics::{
     k3s_config::Effective,
     k3s_upgrade::{Role, record::UpgradeRecord},
     memory_cgroup,
-    node_backup::record::Record,
+    node_backup::record::RestoreRecord,
     package_update::record::UpdateRecord,
     power,
-    serving::{self, Stage},
+    serving::{self, ServingStage},
 };
 
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) api_port: u16,
     /// `None` where the kernel does not say.
     pub(crate) mounts: Option<Mounts>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ServingStage,
     /// Why the host could not be made ready for a start without a network.
     pub(crate) not_ready: Option<&'a str>,
 }
@@ -56,10 +56,10 @@ enum Of {
 }
 
 /// A check: reads its facts and has them judged.
-type Run = fn(&CheckContext<'_>) -> Vec<Finding>;
+type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 24] = [
+static CHECKS: [(Of, CheckFn); 24] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -77,7 +77,7 @@ static CHECKS: [(Of, Run); 24] = [
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
     (Of::Any, |at| some(last_update::finding(at.root))),
-    (Of::Unit, |at| some(journal::finding::<Record>(at.root))),
+    (Of::Unit, |at| some(journal::finding::<RestoreRecord>(at.root))),
     (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),

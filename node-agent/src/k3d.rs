@@ -13,7 +13,7 @@ use std::{
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3d::{
-        cluster::{Cluster, Gateway, NotChosen},
+        cluster::{Gateway, K3dCluster, NotChosen},
         verdict,
     },
     k3s_config::{DEFAULT_DATA_DIR, Effective},
@@ -172,7 +172,7 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
     };
     let known = before.and_then(|before| before.cluster.as_deref());
     let known = known.filter(|known| all.iter().any(|cluster| cluster.name == *known));
-    match Cluster::choose(&all, name.or(known)) {
+    match K3dCluster::choose(&all, name.or(known)) {
         Err(why) => {
             let is_fault = is_chosen || why != NotChosen::None;
             Some(K3d { engine: Some(engine), ..K3d::unknown(verdict::not_chosen(&why), is_fault) })
@@ -184,14 +184,14 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
 async fn clusters(
     root: &HostRoot,
     docker_host: Option<&str>,
-) -> Result<Option<(Engine, Vec<Cluster>)>, EngineError> {
+) -> Result<Option<(Engine, Vec<K3dCluster>)>, EngineError> {
     let Some(engine) = Engine::find(docker_host, |path| root.real(path))? else { return Ok(None) };
     let clusters = engine.k3d_clusters().await?;
     Ok(Some((engine, clusters)))
 }
 
 /// What the servers' containers show. One that is deleted meanwhile is reported by what could not be read.
-async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Setting]) -> K3d {
+async fn read(engine: &Engine, cluster: &K3dCluster, all: &[K3dCluster], names: &[Setting]) -> K3d {
     let mut findings = verdict::judge(cluster, all, is_own);
     let mut effective = cluster.effective();
     for name in names {

@@ -18,7 +18,7 @@ use weaver_diagnostics::{
         files::{self, FileUse, Unread},
         keys,
     },
-    k3s_unit::{self, Start},
+    k3s_unit::{self, K3sStart, Setting},
     k3s_upgrade::Role,
     kubeconfig, kubelet_flags, registries_yaml,
     text_file::TextFile,
@@ -77,6 +77,9 @@ pub fn effective_without(
         && matches!(root.read(&config), Ok(None))
     {
         unreadable.push(files::missing_config(&setting));
+    } else if config == Path::new(DEFAULT_CONFIG) && !root.exists(&config) {
+        let found = misnamed(root, &config, &files::MISNAMED);
+        unreadable.extend(found.map(|path| files::misnamed(&path, DEFAULT_CONFIG)));
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
     let role = role(root);
@@ -87,7 +90,7 @@ pub fn effective_without(
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
     effective.findings.append(&mut unreadable);
-    effective.findings.extend(registries(root));
+    effective.findings.extend(registries(root, effective.private_registry.as_ref()));
     effective.findings = effective.findings.into_iter().map(k3s_config::read_again).collect();
     effective
 }
@@ -108,20 +111,30 @@ pub(crate) fn newer_settings(
     findings.into_iter().map(k3s_config::read_again).collect()
 }
 
-/// What is wrong with the file of the registries.
-fn registries(root: &HostRoot) -> Vec<Finding> {
-    let path = Path::new(registries_yaml::FILE);
-    let misnamed = path.with_extension("yml");
-    match root.read(path) {
-        Ok(None) if root.exists(&misnamed) => {
-            vec![registries_yaml::misnamed(&misnamed.display().to_string())]
-        }
-        Ok(file) => file.map_or_else(Vec::new, |file| {
+/// What is wrong with the file of the registries: that of k3s, or another that is named.
+fn registries(root: &HostRoot, named: Option<&Setting>) -> Vec<Finding> {
+    let named = named.filter(|named| !named.value.is_empty());
+    let path = Path::new(named.map_or(registries_yaml::FILE, |named| &named.value));
+    match (root.read(path), named) {
+        (Ok(Some(file)), _) => {
             let is_there = |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)));
             registries_yaml::lint(&file, is_there)
-        }),
-        Err(error) => vec![unread(FileUse::Registries, path, &error)],
+        }
+        // What is relative depends on where k3s was started.
+        (Ok(None), Some(named)) if path.is_absolute() => vec![registries_yaml::missing(named)],
+        (Ok(None), Some(_)) => Vec::new(),
+        (Ok(None), None) => {
+            let found = misnamed(root, path, &registries_yaml::MISNAMED);
+            found.map(|path| registries_yaml::misnamed(&path)).into_iter().collect()
+        }
+        (Err(error), _) => vec![unread(FileUse::Registries, path, &error)],
     }
+}
+
+/// The first of these names that is in the directory of `path`, where `path` itself is missing.
+fn misnamed(root: &HostRoot, path: &Path, names: &[&str]) -> Option<String> {
+    let paths = names.iter().map(|name| path.with_file_name(name));
+    paths.into_iter().find(|path| root.exists(path)).map(|path| path.display().to_string())
 }
 
 /// The file, then its drop-ins by name.
@@ -172,7 +185,7 @@ fn read_unit(
     unit: Option<&Path>,
     is_wanted: impl Fn(&str) -> bool,
     unreadable: &mut Vec<Finding>,
-) -> Start {
+) -> K3sStart {
     let mut read = |path: &Path| {
         root.read(path).unwrap_or_else(|error| {
             unreadable.push(unread(FileUse::Unit, path, &error));

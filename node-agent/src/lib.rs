@@ -57,7 +57,7 @@ mod timer_record;
 pub mod update;
 mod upgrade;
 
-use args::{Args, Command, Output, RepairWhat};
+use args::{Args, Command, FindingsOutput, RepairWhat};
 
 /// Runs one command and returns the exit code of the process.
 ///
@@ -99,10 +99,10 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-fn show(findings: &[weaver_diagnostics::finding::Finding], output: Output) -> anyhow::Result<u8> {
+fn show(findings: &[weaver_diagnostics::finding::Finding], output: FindingsOutput) -> anyhow::Result<u8> {
     let text = match output {
-        Output::Text => report::text(findings),
-        Output::Json => report::json(findings)?,
+        FindingsOutput::Text => report::text(findings),
+        FindingsOutput::Json => report::json(findings)?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         // A reader such as `head` that has seen enough does not change the verdict.

@@ -32,7 +32,7 @@ pub struct Report {
     pub webhook: Option<ChildReport>,
     /// Whether the definitions of our kinds are installed and converted.
     pub definitions: Definitions,
-    /// Whether k3s is kept from being started; absent if this agent does not start k3s.
+    /// Whether k3s is blocked; absent if this agent does not start k3s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k3s_blocked: Option<bool>,
     /// Whether the boot partition shows the same; absent if this agent does not write it.

@@ -250,7 +250,7 @@ const HIDDEN: [(&[Code], Code); 2] = [
 
 /// What is new between two states of the findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
+pub struct VerdictChange {
     /// The reason of an event.
     pub reason: &'static str,
     /// Whether it is something bad; else something bad has gone.
@@ -268,13 +268,16 @@ pub fn severities(findings: &[node_report::Finding]) -> BTreeMap<String, node_re
 /// What has turned bad since it was last reported, and what is known to be gone; `known` is updated. What could not be
 /// checked is neither. A code that this version does not know came from another version and is dropped.
 #[must_use]
-pub fn news(known: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
+pub fn news(
+    known: &mut BTreeMap<String, node_report::Severity>,
+    now: &[node_report::Finding],
+) -> Vec<VerdictChange> {
     let mut news = Vec::new();
     for finding in now.iter().filter(|finding| is_bad(finding)) {
         let Some(code) = Code::of_id(&finding.code) else { continue };
         if known.insert(finding.code.clone(), finding.severity) != Some(finding.severity) {
             let note = format!("{}: {}", code.id(), finding.message);
-            news.push(News { reason: code.reason(), is_bad: true, note });
+            news.push(VerdictChange { reason: code.reason(), is_bad: true, note });
         }
     }
     known.retain(|id, _| {
@@ -285,7 +288,7 @@ pub fn news(known: &mut BTreeMap<String, node_report::Severity>, now: &[node_rep
         });
         if !stays {
             let note = format!("{code}: resolved");
-            news.push(News { reason: code.reason(), is_bad: false, note });
+            news.push(VerdictChange { reason: code.reason(), is_bad: false, note });
         }
         stays
     });

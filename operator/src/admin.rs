@@ -19,10 +19,10 @@ use weaver_tenant::watch::WatchState;
 
 use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
-use crate::health::{self, Health, HealthReport, LeaderReport, Leadership, OwnWatch};
+use crate::health::{self, HealthReport, LeaderReport, Leadership, OwnWatch, ProcessHealth};
 use crate::lease::fence::Fence;
 use crate::log_code;
-use crate::metrics::{self, Metrics, Snapshot};
+use crate::metrics::{self, Gauges, Metrics};
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::declared::Declares;
@@ -32,7 +32,7 @@ use weaver_host::metrics_page;
 #[derive(Clone)]
 pub struct Admin {
     metrics: Arc<Metrics>,
-    health: Health,
+    health: ProcessHealth,
     /// The leader may not write while it is closed.
     fence: Fence,
     /// What it works with, once it is the leader.
@@ -49,7 +49,7 @@ pub struct Leads {
 impl Admin {
     /// For a process that does not lead yet.
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>, health: Health, fence: Fence) -> Self {
+    pub fn new(metrics: Arc<Metrics>, health: ProcessHealth, fence: Fence) -> Self {
         Self { metrics, health, fence, work: Arc::default() }
     }
 
@@ -92,7 +92,7 @@ impl Admin {
         let work = self.work.get().map(snapshot);
         let leads = matches!(self.health.leadership(), Leadership::Leading | Leadership::Standalone);
         let leading = leads && self.fence.lets_through();
-        self.metrics.text(&Snapshot { leading, ..work.unwrap_or_default() })
+        self.metrics.text(&Gauges { leading, ..work.unwrap_or_default() })
     }
 }
 
@@ -130,7 +130,7 @@ where
     matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
 }
 
-fn snapshot(leads: &Leads) -> Snapshot {
+fn snapshot(leads: &Leads) -> Gauges {
     let Leads { syncs: context, tokens, .. } = leads;
     let mut resources = ByReady::default();
     let (mut synced, mut failed, mut conflicts, mut desired) = (0, 0, 0, 0);
@@ -159,7 +159,7 @@ fn snapshot(leads: &Leads) -> Snapshot {
         // Of each by itself: what one has to spare is nothing to another.
         missing += (spec.map_or(0, asked) - here).max(0);
     }
-    Snapshot {
+    Gauges {
         resources: resources.0.to_vec(),
         targets: metrics::TARGET_STATES.into_iter().zip([synced, failed, conflicts, waiting]).collect(),
         token_resources: token_resources.0.to_vec(),

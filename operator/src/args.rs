@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, S
 use weaver_host::examples::Examples;
 use weaver_host::metrics_page::MetricsAddress;
 
-use crate::scope::Scope;
+use crate::scope::OperatorScope;
 
 /// Copy objects between namespaces with the tenant's own rights and no others, and fill Secrets with tokens.
 #[derive(Debug, Parser)]
@@ -41,24 +41,25 @@ pub struct RunOptions {
         default_value = "",
         hide_default_value = true
     )]
-    pub namespaces: Scope,
+    pub namespaces: OperatorScope,
 
     /// Resync interval in seconds, instead of each resource's spec.resyncSeconds (60..86400)
-    #[arg(long, value_parser = seconds::<60, 86_400>)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::<60, 86_400>)]
     pub resync: Option<Duration>,
 
     /// Lifetime in seconds of a watch and of a cached access review; bounds how long a revoked right can still read
     /// (5..300)
-    #[arg(long, env = "WEAVER_WATCH", default_value = "290", value_parser = seconds::<5, 300>)]
+    #[arg(long, env = "WEAVER_WATCH", value_name = "SECONDS", default_value = "290", value_parser = seconds::<5, 300>)]
     pub watch: Duration,
 
     /// Maximum backoff after a failure, in seconds (1..3600)
-    #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
+    #[arg(long, env = "WEAVER_RETRY", value_name = "SECONDS", default_value = "60", value_parser = seconds::<1, 3_600>)]
     pub retry: Duration,
 
     /// Seconds (0..86400) that a deletion waits for what someone can correct, such as a missing account or a policy that
     /// refuses it, before it completes and leaves the copies as orphans; at most 10 for missing rights
-    #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
+    #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", value_name = "SECONDS", default_value = "300",
+          value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 
     /// Maximum age in seconds of a ServiceToken's token, instead of what its resource says (2..86400)
@@ -83,7 +84,7 @@ pub struct RunOptions {
     pub standalone: bool,
 
     /// Requested lifetime of tenant tokens in seconds (600..86400)
-    #[arg(long, default_value = "3600", value_parser = seconds::<600, 86_400>)]
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = seconds::<600, 86_400>)]
     pub token_lifetime: Duration,
 }
 

@@ -21,9 +21,9 @@ use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::controller::kind::Reconcile;
-use crate::health::{Asked, Health, LoopHeartbeat};
+use crate::health::{LoopHeartbeat, ProcessHealth, WatchRequests};
 use crate::log_code;
-use crate::scope::Scope;
+use crate::scope::OperatorScope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::declared::Declares;
@@ -50,7 +50,7 @@ const PAGE: u32 = 50;
 ///
 /// # Errors
 /// If it does not.
-pub async fn is_served<K: Reconcile>(client: &Client, scope: &Scope) -> anyhow::Result<()> {
+pub async fn is_served<K: Reconcile>(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
     let mut refused = Vec::new();
     let places = scope.places();
     for place in &places {
@@ -78,17 +78,17 @@ where
 }
 
 /// The operator's own watches.
-pub struct Watches {
+pub struct OperatorWatches {
     client: Client,
-    scope: Scope,
+    scope: OperatorScope,
     length: Duration,
-    health: Health,
+    health: ProcessHealth,
 }
 
-impl Watches {
+impl OperatorWatches {
     /// Each lasts `length`, and is tried again forever.
     #[must_use]
-    pub fn new(client: Client, scope: Scope, length: Duration, health: Health) -> Self {
+    pub fn new(client: Client, scope: OperatorScope, length: Duration, health: ProcessHealth) -> Self {
         Self { client, scope, length, health }
     }
 
@@ -104,7 +104,7 @@ impl Watches {
         let (store, writer) = reflector::store();
         let places = self.scope.places();
         let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
-            let asked = Asked::of(K::url_path(&(), place), None);
+            let asked = WatchRequests::of(K::url_path(&(), place), None);
             let heartbeat = self.heartbeat::<K>(asked, number, places.len());
             with_backoff(
                 watcher::watcher(api(&self.client, place), self.config()),
@@ -138,7 +138,7 @@ impl Watches {
         let parts = names.iter().enumerate().map(|(number, name)| {
             let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
             let field = name.as_ref().map(|name| format!("metadata.name={name}"));
-            let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
+            let asked = WatchRequests::of(Namespace::url_path(&(), None), field.as_deref());
             let heartbeat = self.heartbeat::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
             with_backoff(watcher::watcher(namespaces, config), WatchBackoff::up_to(LONGEST_PAUSE))
@@ -151,7 +151,7 @@ impl Watches {
     /// Of one watch on that kind. Anyone who asks for it learns no namespace's name, so they are numbered.
     fn heartbeat<K: Resource<DynamicType = ()>>(
         &self,
-        asked: Asked,
+        asked: WatchRequests,
         number: usize,
         all: usize,
     ) -> LoopHeartbeat {

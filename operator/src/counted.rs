@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use weaver_tenant::Account;
-use weaver_tenant::token::{KubeMinter, Mint, MintError, Minted};
+use weaver_tenant::token::{FreshToken, KubeMinter, Mint, MintError};
 use weaver_tenant::transport::{ServerClock, is_watch};
 
 use futures::future::BoxFuture;
@@ -11,8 +11,8 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-use crate::health::Health;
-use crate::metrics::{Metrics, Minting, RequestIdentity};
+use crate::health::ProcessHealth;
+use crate::metrics::{Metrics, MintOutcome, RequestIdentity};
 
 /// A layer that counts requests, and reads the API server's clock from the answers.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub struct Counted {
     pub metrics: Arc<Metrics>,
     pub clock: ServerClock,
     /// What the operator asks for as itself is a sign of life.
-    pub health: Health,
+    pub health: ProcessHealth,
 }
 
 impl<S> Layer<S> for Counted {
@@ -80,13 +80,13 @@ pub struct CountedMinter {
 }
 
 impl Mint for CountedMinter {
-    async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+    async fn mint(&self, account: &Account) -> Result<FreshToken, MintError> {
         let answer = self.minter.mint(account).await;
         self.metrics.minted(match &answer {
-            Ok(_) => Minting::Minted,
-            Err(MintError::AccountMissing(_)) => Minting::Missing,
-            Err(MintError::Forbidden(_)) => Minting::Forbidden,
-            Err(MintError::Failed { .. }) => Minting::Failed,
+            Ok(_) => MintOutcome::Minted,
+            Err(MintError::AccountMissing(_)) => MintOutcome::Missing,
+            Err(MintError::Forbidden(_)) => MintOutcome::Forbidden,
+            Err(MintError::Failed { .. }) => MintOutcome::Failed,
         });
         answer
     }

@@ -35,13 +35,13 @@ pub enum Leadership {
 
 /// Requests of one watch.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Asked {
+pub struct WatchRequests {
     path: String,
     /// Encoded, as it is in the query.
     field: Option<String>,
 }
 
-impl Asked {
+impl WatchRequests {
     /// For `path`, of what has this field.
     #[must_use]
     pub fn of(path: String, field: Option<&str>) -> Self {
@@ -62,7 +62,7 @@ pub struct LoopHeartbeat {
     name: String,
     bound: Duration,
     /// The requests that are its attempts.
-    asked: Option<Asked>,
+    asked: Option<WatchRequests>,
     heartbeats: Arc<Mutex<Heartbeats>>,
 }
 
@@ -86,12 +86,12 @@ impl LoopHeartbeat {
 
 /// What is known of this process' health; a clone is the same one.
 #[derive(Clone, Debug, Default)]
-pub struct Health {
+pub struct ProcessHealth {
     heartbeats: Arc<Mutex<Vec<LoopHeartbeat>>>,
     leadership: Arc<Mutex<Leadership>>,
 }
 
-impl Health {
+impl ProcessHealth {
     /// A loop that comes round within `bound`, beginning now.
     #[must_use]
     pub fn heartbeat(&self, name: &str, bound: Duration) -> LoopHeartbeat {
@@ -100,11 +100,11 @@ impl Health {
 
     /// A watch, whose attempts are the requests that are `asked`.
     #[must_use]
-    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> LoopHeartbeat {
+    pub fn watch(&self, name: String, bound: Duration, asked: WatchRequests) -> LoopHeartbeat {
         self.add(name, bound, Some(asked))
     }
 
-    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> LoopHeartbeat {
+    fn add(&self, name: String, bound: Duration, asked: Option<WatchRequests>) -> LoopHeartbeat {
         let heartbeats = Arc::new(Mutex::new(Heartbeats { attempt: Instant::now(), event: None }));
         let heartbeat = LoopHeartbeat { name, bound, asked, heartbeats };
         self.heartbeats.lock().push(heartbeat.clone());
@@ -277,9 +277,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_hangs_is_named_and_ends_being_alive_within_its_bound() {
-        let health = Health::default();
+        let health = ProcessHealth::default();
         let heartbeat = health.heartbeat("renewing the lease", Duration::from_mins(1));
-        let asked = Asked::of("/api/v1/namespaces".into(), None);
+        let asked = WatchRequests::of("/api/v1/namespaces".into(), None);
         let watch = health.watch("watching namespaces".into(), Duration::from_mins(5), asked);
         let judged = || report(Leadership::Leading, health.loops(), None);
         assert!(judged().alive);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn watches_on_several_namespaces_are_distinguished_by_their_field() {
-        let asked = Asked::of("/api/v1/namespaces".into(), Some("metadata.name=team"));
+        let asked = WatchRequests::of("/api/v1/namespaces".into(), Some("metadata.name=team"));
         let query =
             |field| format!("/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3D{field}&x=1");
         assert!(asked.is(&query("team").parse().unwrap()));

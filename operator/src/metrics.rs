@@ -21,7 +21,7 @@ pub struct Metrics {
     registry: Registry,
     reconciliations: Family<Reconciliation, Counter>,
     reconciliation_seconds: Histogram,
-    writes: Family<Write, Counter>,
+    writes: Family<WriteLabels, Counter>,
     requests: Family<RequestLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
     issued: Family<IssueLabels, Counter>,
@@ -60,7 +60,7 @@ pub enum ReconcileResult {
 
 /// What was written of a copy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Written {
+pub enum CopyWrite {
     Created,
     /// It was written over.
     Updated,
@@ -81,7 +81,7 @@ pub enum RequestIdentity {
 
 /// What became of the request for a token.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Minting {
+pub enum MintOutcome {
     Minted,
     /// The account does not exist.
     Missing,
@@ -104,9 +104,9 @@ macro_rules! label_values {
 
 label_values! {
     ReconcileResult { Settled = "settled", Retry = "retry", Failed = "failed" }
-    Written { Created = "created", Updated = "updated", Replaced = "replaced", Removed = "removed" }
+    CopyWrite { Created = "created", Updated = "updated", Replaced = "replaced", Removed = "removed" }
     RequestIdentity { Operator = "operator", Tenant = "tenant", Lease = "lease" }
-    Minting { Minted = "minted", Missing = "missing", Forbidden = "forbidden", Failed = "failed" }
+    MintOutcome { Minted = "minted", Missing = "missing", Forbidden = "forbidden", Failed = "failed" }
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -115,8 +115,8 @@ struct Reconciliation {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Write {
-    change: Written,
+struct WriteLabels {
+    change: CopyWrite,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -128,7 +128,7 @@ struct RequestLabels {
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct TokenLabels {
-    result: Minting,
+    result: MintOutcome,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -153,7 +153,7 @@ struct WatchLabels {
 
 /// What is not counted as it happens but looked up when someone asks.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct Gauges {
     /// Resources by [`READY`].
     pub resources: Vec<(&'static str, i64)>,
     /// Targets by their state.
@@ -264,10 +264,11 @@ impl Metrics {
         for result in [ReconcileResult::Settled, ReconcileResult::Retry, ReconcileResult::Failed] {
             drop(self.reconciliations.get_or_create(&Reconciliation { result }));
         }
-        for change in [Written::Created, Written::Updated, Written::Replaced, Written::Removed] {
-            drop(self.writes.get_or_create(&Write { change }));
+        for change in [CopyWrite::Created, CopyWrite::Updated, CopyWrite::Replaced, CopyWrite::Removed] {
+            drop(self.writes.get_or_create(&WriteLabels { change }));
         }
-        for result in [Minting::Minted, Minting::Missing, Minting::Forbidden, Minting::Failed] {
+        for result in [MintOutcome::Minted, MintOutcome::Missing, MintOutcome::Forbidden, MintOutcome::Failed]
+        {
             drop(self.tokens.get_or_create(&TokenLabels { result }));
         }
         for why in MintReason::ALL {
@@ -280,8 +281,8 @@ impl Metrics {
         self.reconciliation_seconds.observe(took.as_secs_f64());
     }
 
-    pub fn wrote(&self, change: Written) {
-        self.writes.get_or_create(&Write { change }).inc();
+    pub fn wrote(&self, change: CopyWrite) {
+        self.writes.get_or_create(&WriteLabels { change }).inc();
     }
 
     /// The API server was asked; `code` is absent where it gave no answer.
@@ -315,7 +316,7 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { identity, method, code }).inc();
     }
 
-    pub fn minted(&self, result: Minting) {
+    pub fn minted(&self, result: MintOutcome) {
         self.tokens.get_or_create(&TokenLabels { result }).inc();
     }
 
@@ -328,7 +329,7 @@ impl Metrics {
 
     /// Everything, with what was looked up just now.
     #[must_use]
-    pub fn text(&self, now: &Snapshot) -> String {
+    pub fn text(&self, now: &Gauges) -> String {
         for (ready, count) in &now.resources {
             self.resources.get_or_create(&Ready { ready }).set(*count);
         }
@@ -362,7 +363,7 @@ mod tests {
     fn what_was_counted_is_reported_with_labels_of_closed_sets() {
         let metrics = Metrics::default();
         metrics.reconciled(ReconcileResult::Settled, Duration::from_millis(3));
-        metrics.wrote(Written::Created);
+        metrics.wrote(CopyWrite::Created);
         metrics.asked(RequestIdentity::Tenant, &http::Method::GET, true, Some(http::StatusCode::OK));
         metrics.asked(RequestIdentity::Operator, &http::Method::PATCH, false, None);
         metrics.asked(
@@ -371,8 +372,8 @@ mod tests {
             false,
             Some(http::StatusCode::IM_A_TEAPOT),
         );
-        metrics.minted(Minting::Forbidden);
-        let now = Snapshot { targets: vec![("synced", 7)], waiting: 2, ..Snapshot::default() };
+        metrics.minted(MintOutcome::Forbidden);
+        let now = Gauges { targets: vec![("synced", 7)], waiting: 2, ..Gauges::default() };
         let text = metrics.text(&now);
         for line in [
             r#"weaver_reconciliations_total{result="settled"} 1"#,

@@ -29,10 +29,10 @@ use crate::controller::kind::{Context, Reconcile};
 use crate::controller::permits::Permits;
 use crate::controller::state::States;
 use crate::controllers::{
-    UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
+    OperatorWatches, UNREACHABLE, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
 };
 use crate::counted::{Counted, CountedMinter};
-use crate::health::{Health, Leadership, LoopHeartbeat};
+use crate::health::{Leadership, LoopHeartbeat, ProcessHealth};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::holder::this_process;
@@ -40,11 +40,11 @@ use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::log_code;
 use crate::metrics::{Metrics, RequestIdentity};
-use crate::sync::kinds::Own;
+use crate::sync::kinds::SyncServices;
 use crate::sync::reactions;
-use crate::trust::Trust;
+use crate::trust::TrustFile;
 use crate::user_agent;
-use crate::watch::{Copies, LIMITS, NamespaceChange, Namespaces, Triggers, WatchSet};
+use crate::watch::{CopyWatches, LIMITS, NamespaceChange, Namespaces, Triggers, WatchSet};
 use weaver_host::service_manager;
 use weaver_host::signals::Signals;
 
@@ -63,14 +63,14 @@ const FIX_KUBECONFIG: NeedsHuman = NeedsHuman("a restart does not help; fix the 
 /// If the kubeconfig cannot be used, and then a [`NeedsHuman`] is in the error where that is so; if the API server
 /// does not serve ConfigMapSyncs, or a part ends unexpectedly.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
-    let trust = Trust::read(options.kubeconfig.as_deref());
+    let trust = TrustFile::read(options.kubeconfig.as_deref());
     let process = this_process();
     let agent = user_agent(&process.0);
     let config = config(options.kubeconfig.as_deref(), options.watch, &agent).await.map_err(unusable)?;
     info!(code = log_code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
     let (fence, metrics, health) =
-        (Fence::closed(timing.deadline), Arc::<Metrics>::default(), Health::default());
+        (Fence::closed(timing.deadline), Arc::<Metrics>::default(), ProcessHealth::default());
     let clock = ServerClock::default();
     let seen = |identity| Counted {
         identity,
@@ -127,7 +127,7 @@ struct Means {
     transport: Client,
     metrics: Arc<Metrics>,
     clock: ServerClock,
-    health: Health,
+    health: ProcessHealth,
     options: RunOptions,
 }
 
@@ -136,12 +136,12 @@ async fn work(
     means: Means,
     mut lead: Lead,
     admin: &Admin,
-    trust: &Trust,
+    trust: &TrustFile,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
     let Means { client, transport, metrics, clock, health, options } = means;
     let stop = CancellationToken::new();
-    let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
+    let own = OperatorWatches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let minter = CountedMinter { minter, metrics: metrics.clone() };
     let shared = SharedParts {
@@ -153,9 +153,9 @@ async fn work(
         metrics,
         options,
     };
-    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, Own::default());
+    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, SyncServices::default());
     let (resources, resource_context) =
-        controller::<ResourceSync>(&own, &shared, &stop, is_read_of_sync, Own::default());
+        controller::<ResourceSync>(&own, &shared, &stop, is_read_of_sync, SyncServices::default());
     let (tokens, token_context) = controller::<ServiceToken>(&own, &shared, &stop, is_read_of_token, clock);
 
     let wake =
@@ -223,7 +223,7 @@ struct SharedParts {
 
 /// The controller of a kind, and what its reconciles have.
 fn controller<K: Reconcile>(
-    watches: &Watches,
+    watches: &OperatorWatches,
     shared: &SharedParts,
     stop: &CancellationToken,
     is_read: fn(&str) -> bool,
@@ -238,7 +238,7 @@ fn controller<K: Reconcile>(
     let context = Arc::new(Context {
         client: client.clone(),
         tenants: tenants.clone(),
-        watches: WatchSet::new(Copies::new(triggers), options.watch, options.retry, LIMITS),
+        watches: WatchSet::new(CopyWatches::new(triggers), options.watch, options.retry, LIMITS),
         namespaces: namespaces.clone(),
         store,
         events: events.clone(),
@@ -251,7 +251,7 @@ fn controller<K: Reconcile>(
     (logged(controller.run(frame::reconcile, frame::error_policy, context.clone())), context)
 }
 
-fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
+fn waits_for(health: &ProcessHealth, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
     health.set_leadership(Leadership::Waiting { holder: holder.to_owned() });
     match theirs.cmp(&priority) {
         Ordering::Less => {

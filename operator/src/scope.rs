@@ -11,14 +11,14 @@ const MOST: usize = 100;
 
 /// The namespaces whose resources are reconciled, and which may have copies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Scope {
+pub enum OperatorScope {
     #[default]
     Everywhere,
     /// These. The operator has no rights of its own in any other.
     Only(BTreeSet<String>),
 }
 
-impl Scope {
+impl OperatorScope {
     /// Is this namespace among them?
     #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for OperatorScope {
     type Err = String;
 
     /// Reads names with commas between; nothing means everywhere.
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn it_is_read_from_names_with_commas_between() {
-        let some: Scope = "team-b, team-a".parse().unwrap();
+        let some: OperatorScope = "team-b, team-a".parse().unwrap();
         assert!(some.serves("team-a") && !some.serves("team-c") && !some.serves(OPERATOR_NAMESPACE));
         assert_eq!(some.places(), [Some("team-a".to_owned()), Some("team-b".to_owned())]);
         let namespaces = some.namespaces();
         assert_eq!((namespaces.len(), namespaces[2].as_deref()), (3, Some(OPERATOR_NAMESPACE)));
-        let own: Scope = OPERATOR_NAMESPACE.parse().unwrap();
+        let own: OperatorScope = OPERATOR_NAMESPACE.parse().unwrap();
         assert_eq!(own.namespaces().len(), 1);
-        let all: Scope = " ".parse().unwrap();
+        let all: OperatorScope = " ".parse().unwrap();
         assert!(all.serves("team-c"));
         assert_eq!((all.places(), all.namespaces()), (vec![None], vec![None]));
     }
@@ -94,10 +94,10 @@ mod tests {
             ("*", "\"*\" is not a valid namespace name"),
             ("Team", "\"Team\" is not a valid namespace name"),
         ] {
-            let error = text.parse::<Scope>().unwrap_err();
+            let error = text.parse::<OperatorScope>().unwrap_err();
             assert!(error.contains(message), "{error}");
         }
         let many: Vec<String> = (0..101).map(|number| format!("n{number}")).collect();
-        assert!(many.join(",").parse::<Scope>().unwrap_err().contains("101 namespaces"));
+        assert!(many.join(",").parse::<OperatorScope>().unwrap_err().contains("101 namespaces"));
     }
 }

@@ -24,12 +24,12 @@ const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 pub struct Replaced(String);
 
 /// What was in the file.
-pub struct Trust {
+pub struct TrustFile {
     path: PathBuf,
     text: Option<Vec<u8>>,
 }
 
-impl Trust {
+impl TrustFile {
     /// Reads it; before it is used, so that no replacement is missed.
     #[must_use]
     pub fn read(kubeconfig: Option<&Path>) -> Self {
@@ -61,7 +61,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("operator.kubeconfig");
         std::fs::write(&path, "one").unwrap();
-        let trust = Trust::read(Some(&path));
+        let trust = TrustFile::read(Some(&path));
         let mut replaced = std::pin::pin!(trust.replaced());
         std::fs::write(&path, "one").unwrap();
         assert!(timeout(LOOK * 2, &mut replaced).await.is_err());
@@ -71,7 +71,7 @@ mod tests {
         let message = timeout(LOOK * 2, replaced).await.unwrap().to_string();
         assert!(message.contains("operator.kubeconfig names another API server or CA"), "{message}");
         // What was not there has nothing to be compared with.
-        let absent = Trust::read(Some(&dir.path().join("absent")));
+        let absent = TrustFile::read(Some(&dir.path().join("absent")));
         std::fs::write(dir.path().join("absent"), "new").unwrap();
         assert!(timeout(LOOK * 2, absent.replaced()).await.is_err());
     }

@@ -6,7 +6,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use weaver_api::convert::ANNOTATION;
-use weaver_tests::person::{User, refusal};
+use weaver_tests::person::{ClusterUser, refusal};
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually};
 
@@ -40,7 +40,7 @@ struct Attack {
 
 impl Attack {
     async fn on(world: &World, team: &str, kind: &str, name: &'static str) -> Self {
-        let mallory = User::new(world, team, "mallory").await;
+        let mallory = ClusterUser::new(world, team, "mallory").await;
         let status = json!([{"apiGroups": [weaver_api::GROUP], "resources": ["configmapsyncs/status"], "verbs": ["*"]}]);
         mallory.granted(world, team, "status", status).await;
         let attack = Self {
@@ -208,7 +208,7 @@ async fn who_fills_the_annotations_up_changes_neither_the_writer_nor_the_tokens(
 
 #[tokio::test]
 async fn what_conversion_carries_is_judged_like_the_spec_at_either_version_and_for_either_kind() {
-    let world = World::new("carried").await;
+    let world = World::new("round-trip").await;
     let team = service_token(&world).await;
     let mut spec = world.spec(&team, &[&team]);
     spec["targets"] = json!({"namespaces": ["nowhere"], "exclude": ["elsewhere"]});
@@ -216,9 +216,9 @@ async fn what_conversion_carries_is_judged_like_the_spec_at_either_version_and_f
     for (kind, name) in [("ConfigMapSync", "conf"), ("ServiceToken", "tokens")] {
         let attack = Attack::on(&world, &team, kind, name).await;
         let with = |text: Value| json!({"metadata": {"annotations": {ANNOTATION: text}}});
-        let carried = json!({"version": "v1alpha1", "dropped": true}).to_string();
+        let round_trip = json!({"version": "v1alpha1", "dropped": true}).to_string();
         // The mark that an older release left, and text of someone else.
-        for text in [carried, "theirs".to_owned()] {
+        for text in [round_trip, "theirs".to_owned()] {
             patched(&attack.admin, name, &with(json!(text))).await.unwrap();
             let before = attack.stored().await;
             for (api, changed) in [

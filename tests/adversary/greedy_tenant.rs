@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit::Audit;
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, eventually_within, given};
 
@@ -146,7 +146,7 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
     let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("greedy-giants");
     let (team, foo) = world.synced().await;
-    let before = Memory::of(alone.operator.pid()).now;
+    let before = ProcessMemory::of(alone.operator.pid()).now;
     let maps = world.config_maps(&foo);
     stream::iter(0..GIANTS)
         .for_each_concurrent(4, |number| {
@@ -158,13 +158,13 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
     let tampered = Patch::Merge(json!({"data": {"a": "tampered"}}));
     maps.patch("settings", &PatchParams::default(), &tampered).await.unwrap();
     world.holds(&foo, "settings", &[("a", "1")]).await;
-    let by_events = Memory::of(alone.operator.pid());
+    let by_events = ProcessMemory::of(alone.operator.pid());
 
     alone.operator.kill();
     alone.restart_operator();
     maps.patch("settings", &PatchParams::default(), &tampered).await.unwrap();
     world.holds(&foo, "settings", &[("a", "1")]).await;
-    let by_list = Memory::of(alone.operator.pid());
+    let by_list = ProcessMemory::of(alone.operator.pid());
     for (way, memory) in [("events", by_events), ("a list", by_list)] {
         assert!(memory.peak < before + SLACK, "{before} MiB before, {memory:?} by {way}");
     }
@@ -210,20 +210,20 @@ async fn a_hundred_resources_that_name_what_they_may_not_list_do_not_delay_anoth
 }
 
 #[tokio::test]
-async fn giants_that_a_neighbour_marks_as_copies_keep_no_sync_from_being_deleted() {
+async fn giants_that_a_neighbour_labels_as_copies_keep_no_sync_from_being_deleted() {
     let world = World::new("planted").await;
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;
     world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
     let copy = world.holds(&bar, "settings", &[("a", "1")]).await;
-    let marks =
+    let ownership =
         json!({"metadata": {"labels": copy.metadata.labels, "annotations": {"pad": "x".repeat(250_000)}}});
     // Together longer than what is read of an answer.
     stream::iter(0..40)
         .for_each_concurrent(4, |number| {
-            let (marks, maps) = (marks.clone(), world.config_maps(&bar));
+            let (ownership, maps) = (ownership.clone(), world.config_maps(&bar));
             async move {
-                let mut planted: ConfigMap = serde_json::from_value(marks).unwrap();
+                let mut planted: ConfigMap = serde_json::from_value(ownership).unwrap();
                 planted.metadata.name = Some(format!("planted-{number}"));
                 maps.create(&PostParams::default(), &planted).await.unwrap();
             }

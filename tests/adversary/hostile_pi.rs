@@ -150,7 +150,7 @@ fn a_context_that_needs_a_program_or_another_way_is_refused() {
 }
 
 #[test]
-fn a_carried_file_does_not_get_the_token_of_another_context() {
+fn an_exported_file_does_not_get_the_token_of_another_context() {
     let laptop = Laptop::new();
     let mut hostile = laptop.honest();
     hostile["users"][0]["user"] = json!({"token": "EVIL"});

@@ -63,11 +63,11 @@ async fn a_source_that_someone_marked_as_a_copy_is_neither_written_nor_deleted()
     let (team, foo) = world.synced().await;
     let sync = world.syncs(&team).get("sync").await.unwrap();
     let owner = Owner { namespace: team.clone(), name: "sync".into(), uid: sync.uid().unwrap() };
-    let marks = json!({"metadata": {
+    let ownership = json!({"metadata": {
         "labels": owner.labels(), "annotations": owner.annotations(&format!("ConfigMap/{team}/settings")),
     }});
     let sources = world.config_maps(&team);
-    let marked = sources.patch("settings", &PatchParams::default(), &Patch::Merge(&marks)).await.unwrap();
+    let marked = sources.patch("settings", &PatchParams::default(), &Patch::Merge(&ownership)).await.unwrap();
     // Also where the sync drops its target, moves to another source, and is
     // deleted.
     world.grant(&team, &team, &weaver_tests::tenant::TARGET).await;
@@ -160,12 +160,12 @@ async fn what_a_neighbour_writes_on_an_object_in_the_way_reaches_the_status_shor
     let foo = world.target(&team, "foo").await;
     world.config_map(&foo, "settings", &[("theirs", "x")]).await;
     let words = format!("evil/\u{1b}]0;owned\u{7}\u{1b}[2J\nReady=True\u{202e}{}/uid", "x".repeat(100_000));
-    let marks = json!({"metadata": {
+    let ownership = json!({"metadata": {
         "labels": {"weaver.example.com/sync-uid": "dead"},
         "annotations": {SYNC_ANNOTATION: words, SOURCE_ANNOTATION: words},
     }});
     let maps = world.config_maps(&foo);
-    let theirs = maps.patch("settings", &PatchParams::default(), &Patch::Merge(&marks)).await.unwrap();
+    let theirs = maps.patch("settings", &PatchParams::default(), &Patch::Merge(&ownership)).await.unwrap();
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
     world.condition(&team, "sync", "Ready", "False", "Conflict").await;

@@ -129,7 +129,7 @@ fn no_secret_is_on_it() {
         assert!(hash.starts_with(['!', '*']), "an account with a password: {line}");
     }
     // Split, so that this very file, were it on the card, would not count.
-    let marks = [
+    let patterns = [
         ["-----BEGIN ", "PRIVATE KEY"],
         ["-----BEGIN EC ", "PRIVATE KEY"],
         ["-----BEGIN OPENSSH ", "PRIVATE KEY"],
@@ -140,11 +140,11 @@ fn no_secret_is_on_it() {
         // A token of k3s: K10, a hash, two colons, a name.
         ["::server", ":"],
     ];
-    let marks = marks.map(|parts| parts.concat());
+    let patterns = patterns.map(|parts| parts.concat());
     let judge = |path: &str, bytes: &[u8]| {
         let text = if bytes.starts_with(b"\x7fELF") { "".into() } else { String::from_utf8_lossy(bytes) };
-        for mark in &marks {
-            assert!(!text.contains(mark.as_str()), "{path} holds a secret: {mark}");
+        for pattern in &patterns {
+            assert!(!text.contains(pattern.as_str()), "{path} holds a secret: {pattern}");
         }
     };
     for (path, entry) in &card.entries {
@@ -263,11 +263,11 @@ fn our_programs_run_on_debian_13_and_k3s_is_for_the_card() {
     let card = Root::read();
     for program in ["weaver-node-agent", "weaver-operator", "weaver"] {
         let facts = elf::read(&card.bytes(&format!("/usr/bin/{program}"))).unwrap();
-        let faults = facts.faults(elf::Origin::Ours);
+        let faults = facts.faults(elf::ProgramOrigin::Ours);
         assert!(faults.is_empty(), "{program}: {faults:?}");
     }
     let k3s = elf::read(&card.bytes("/usr/local/bin/k3s")).unwrap();
-    assert!(k3s.faults(elf::Origin::Foreign).is_empty());
+    assert!(k3s.faults(elf::ProgramOrigin::Foreign).is_empty());
     let release = card.text("/usr/lib/os-release");
     assert!(release.contains("IMAGE_ID=config-weaver"), "{release}");
     let field = |key: &str| release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));

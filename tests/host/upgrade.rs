@@ -12,7 +12,7 @@ mod own_server {
     use std::sync::{Arc, Mutex};
 
     use tempfile::TempDir;
-    use weaver_devstack::choice::{self, Origin, TestbedFor};
+    use weaver_devstack::choice::{self, ServerOrigin, TestbedFor};
     use weaver_devstack::files;
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
     use weaver_diagnostics::k3s_upgrade::release;
@@ -37,7 +37,7 @@ mod own_server {
             let dir = tempfile::tempdir_in(files::scratch()).unwrap();
             let k3s = dir.path().join("k3s");
             fs::copy(testbed(), &k3s).unwrap();
-            let binary = ServerBinary { path: k3s.clone(), origin: Origin::Testbed };
+            let binary = ServerBinary { path: k3s.clone(), origin: ServerOrigin::Testbed };
             let options = ServerOptions::new(dir.path().join("stack")).tls_sans(["pi.example"]);
             let server = Server::start(&binary, options).unwrap();
             let places = [
@@ -143,7 +143,7 @@ mod own_server {
     /// Of a real k3s only the shell around it would change its version.
     fn testbed() -> PathBuf {
         let binary = ServerBinary::from_environment().unwrap();
-        if binary.origin == Origin::Testbed {
+        if binary.origin == ServerOrigin::Testbed {
             return binary.path;
         }
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -10,7 +10,7 @@ use weaver_tests::world::{World, eventually};
 const AT_ONCE: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum OrderedObject {
     Source,
     Namespace,
     Account,
@@ -18,30 +18,36 @@ enum Part {
     Resource,
 }
 
-const PARTS: [Part; 5] = [Part::Source, Part::Namespace, Part::Account, Part::Rights, Part::Resource];
+const PARTS: [OrderedObject; 5] = [
+    OrderedObject::Source,
+    OrderedObject::Namespace,
+    OrderedObject::Account,
+    OrderedObject::Rights,
+    OrderedObject::Resource,
+];
 
-struct Order(Vec<Part>);
+struct Order(Vec<OrderedObject>);
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letter = |part: &Part| match part {
-            Part::Source => 's',
-            Part::Namespace => 'n',
-            Part::Account => 'a',
-            Part::Rights => 'r',
-            Part::Resource => 'x',
+        let letter = |part: &OrderedObject| match part {
+            OrderedObject::Source => 's',
+            OrderedObject::Namespace => 'n',
+            OrderedObject::Account => 'a',
+            OrderedObject::Rights => 'r',
+            OrderedObject::Resource => 'x',
         };
         f.write_str(&self.0.iter().map(letter).collect::<String>())
     }
 }
 
 /// Every order of these parts.
-fn orders(parts: &[Part]) -> Vec<Vec<Part>> {
+fn orders(parts: &[OrderedObject]) -> Vec<Vec<OrderedObject>> {
     if parts.is_empty() {
         return vec![Vec::new()];
     }
-    let with_first = |first: &Part| {
-        let rest: Vec<Part> = parts.iter().copied().filter(|part| part != first).collect();
+    let with_first = |first: &OrderedObject| {
+        let rest: Vec<OrderedObject> = parts.iter().copied().filter(|part| part != first).collect();
         let first = *first;
         orders(&rest).into_iter().map(move |rest| [vec![first], rest].concat())
     };
@@ -56,12 +62,12 @@ async fn appear(world: &World, order: &Order) {
     let mut resource = false;
     for part in &order.0 {
         match part {
-            Part::Source => drop(world.config_map(&team, "settings", &[("a", "1")]).await),
-            Part::Namespace => drop(world.namespace(&format!("{order}-foo")).await),
-            Part::Account => world.account(&team).await,
+            OrderedObject::Source => drop(world.config_map(&team, "settings", &[("a", "1")]).await),
+            OrderedObject::Namespace => drop(world.namespace(&format!("{order}-foo")).await),
+            OrderedObject::Account => world.account(&team).await,
             // Bound in all namespaces: in one that is not there yet there can be no Role.
-            Part::Rights => world.grant_everywhere(&team, &TARGET).await,
-            Part::Resource => {
+            OrderedObject::Rights => world.grant_everywhere(&team, &TARGET).await,
+            OrderedObject::Resource => {
                 world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
                 resource = true;
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use weaver_diagnostics::finding::{Code, Finding};
 use weaver_node_agent::node_report::Report;
-use weaver_node_agent::run::metrics::Counts;
+use weaver_node_agent::run::metrics::EventCounters;
 use weaver_tests::exposition::samples;
 use weaver_tests::monitoring::alerts;
 use weaver_tests::observer::{API_SERVER, BY_PAGE, LEADING, NODE, TENANTS};
@@ -24,7 +24,7 @@ fn each_alert_has_a_fault_that_fires_it() {
 #[test]
 fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
     let page = |report: Report, expires: Option<Timestamp>| {
-        let counts = Counts::default();
+        let counts = EventCounters::default();
         if let Some(expires) = expires {
             counts.token(expires);
         }

@@ -20,14 +20,14 @@ fn reported() -> Vec<Family> {
 }
 
 /// Series that an expression selects. Whether it is an expression, `promtool` says.
-struct Selector<'a> {
+struct SeriesSelector<'a> {
     name: &'a str,
     /// Labels, and the values that they are compared with.
     matchers: Vec<(&'a str, Vec<&'a str>)>,
     has_range: bool,
 }
 
-fn selectors(expr: &str) -> Vec<Selector<'_>> {
+fn selectors(expr: &str) -> Vec<SeriesSelector<'_>> {
     let selector = |(at, _)| {
         let text: &str = &expr[at..];
         let (name, rest) =
@@ -39,7 +39,7 @@ fn selectors(expr: &str) -> Vec<Selector<'_>> {
             let value = value.trim_start_matches(['=', '~']).trim_matches('"');
             (label.trim(), value.split('|').collect())
         });
-        Selector { name, matchers: matchers.collect(), has_range: rest.starts_with('[') }
+        SeriesSelector { name, matchers: matchers.collect(), has_range: rest.starts_with('[') }
     };
     expr.match_indices("weaver_").map(selector).collect()
 }
@@ -64,7 +64,7 @@ fn is_reported(place: &str, expr: &str) {
     let reported = reported();
     let selectors = selectors(expr);
     assert!(!selectors.is_empty(), "{place}");
-    for Selector { name, matchers, has_range } in &selectors {
+    for SeriesSelector { name, matchers, has_range } in &selectors {
         let family = family(&reported, name);
         assert!(
             family.kind == "gauge" || *has_range,
@@ -160,7 +160,7 @@ fn promtool_has_each_alert_fire_in_one_case_and_not_in_another() {
     let (mut fire, mut silent) = (BTreeSet::new(), BTreeSet::new());
     let reported = reported();
     for test in tests.tests {
-        for Selector { name, matchers, .. } in
+        for SeriesSelector { name, matchers, .. } in
             test.input_series.iter().flat_map(|series| selectors(&series.series))
         {
             are_reported(&test.name, family(&reported, name), &matchers);

@@ -7,7 +7,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use weaver_tests::person::{User, refusal};
+use weaver_tests::person::{ClusterUser, refusal};
 use weaver_tests::world::{World, eventually};
 
 /// Objects of one of our kinds, at a version, with the client of this user.
@@ -44,7 +44,7 @@ fn spec(source: &str) -> Value {
 async fn who_may_not_impersonate_an_account_cannot_name_it_and_the_printed_rule_is_enough() {
     let world = World::new("who-names").await;
     let (team, other) = (world.namespace("team").await, world.namespace("other").await);
-    let person = User::new(&world, &team, "alice").await;
+    let person = ClusterUser::new(&world, &team, "alice").await;
     let syncs = objects(&person.client, "v1beta1", "ConfigMapSync", &team);
     let sync = object("v1beta1", "ConfigMapSync", "sync", &spec("a"));
     // The same account elsewhere, or another one here, is not this one; the other shows that the rights are in force.
@@ -69,7 +69,7 @@ async fn who_may_not_impersonate_an_account_cannot_name_it_and_the_printed_rule_
 async fn only_what_changes_the_spec_is_refused_at_either_version() {
     let world = World::new("spec-only").await;
     let team = world.namespace("team").await;
-    let person = User::new(&world, &team, "bob").await;
+    let person = ClusterUser::new(&world, &team, "bob").await;
     world.sync(&team, "sync", spec("a")).await;
     for (version, targets) in [
         ("v1beta1", json!({"targets": {"namespaces": ["x"]}})),
@@ -113,7 +113,7 @@ async fn only_what_changes_the_spec_is_refused_at_either_version() {
 async fn at_v1alpha1_the_account_that_is_named_by_default_counts_and_naming_none_is_free() {
     let world = World::new("old-names").await;
     let team = world.namespace("team").await;
-    let person = User::new(&world, &team, "carol").await;
+    let person = ClusterUser::new(&world, &team, "carol").await;
     let syncs = objects(&person.client, "v1alpha1", "ConfigMapSync", &team);
     let target = json!({"source": {"name": "a", "namespace": "there"}, "syncToNamespaces": ["nowhere"]});
     let named = |account: Value| {
@@ -148,13 +148,13 @@ async fn a_right_of_a_group_and_the_cluster_role_edit_are_rights() {
     let world = World::new("grouped").await;
     let team = world.namespace("team").await;
     let sync = |name: &str| object("v1beta1", "ConfigMapSync", name, &spec("a"));
-    let person = User::new(&world, &team, "dora").await;
+    let person = ClusterUser::new(&world, &team, "dora").await;
     let syncs = objects(&person.client, "v1beta1", "ConfigMapSync", &team);
     cannot_create(&syncs, &sync("grouped"), "robot").await;
     person.group_may_impersonate(&world, &team, &["robot"]).await;
     creates(&syncs, &sync("grouped")).await;
 
-    let editor = User::new(&world, &team, "emil").await;
+    let editor = ClusterUser::new(&world, &team, "emil").await;
     let syncs = objects(&editor.client, "v1beta1", "ConfigMapSync", &team);
     cannot_create(&syncs, &sync("edited"), "robot").await;
     editor.has_cluster_role(&world, &team, "edit").await;
@@ -166,7 +166,7 @@ async fn a_right_of_a_group_and_the_cluster_role_edit_are_rights() {
 async fn of_a_service_token_the_writer_and_every_listed_account_count_and_the_missing_one_is_named() {
     let world = World::new("token-names").await;
     let team = world.namespace("team").await;
-    let person = User::new(&world, &team, "fred").await;
+    let person = ClusterUser::new(&world, &team, "fred").await;
     let tokens = objects(&person.client, "v1beta1", "ServiceToken", &team);
     let token = |name: &str, accounts: &[String]| {
         let listed =

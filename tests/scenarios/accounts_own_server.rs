@@ -17,7 +17,7 @@ use weaver_installer::accounts::NAME;
 use weaver_installer::deletions;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
-use weaver_tests::person::{User, refusal};
+use weaver_tests::person::{ClusterUser, refusal};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, given};
 
@@ -26,7 +26,7 @@ struct Scene {
     own: OwnServer,
     world: World,
     team: String,
-    person: User,
+    person: ClusterUser,
 }
 
 impl Scene {
@@ -35,7 +35,7 @@ impl Scene {
         own.install().await.unwrap();
         let world = World::on(own.client.clone(), name, own.logs());
         let team = world.tenant().await;
-        let person = User::by(&own.server.kubeconfig(), &world, &team, "alice").await;
+        let person = ClusterUser::by(&own.server.kubeconfig(), &world, &team, "alice").await;
         Self { own, world, team, person }
     }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::json;
-use weaver_devstack::server::Origin;
+use weaver_devstack::server::ServerOrigin;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
 use weaver_tests::world::{client_of, eventually};
@@ -54,7 +54,7 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
     let ca = |file| fs::read_to_string(tls.join(file)).unwrap();
     let before = ca("server-ca.crt");
     // The testbed makes a new one where there is none; k3s takes the old one from its datastore.
-    let is_testbed = alone.own.server.binary().origin == Origin::Testbed;
+    let is_testbed = alone.own.server.binary().origin == ServerOrigin::Testbed;
     if !is_testbed {
         rotate_ca(&alone.own, &tls);
     }

@@ -16,7 +16,7 @@ use kube::runtime::watcher;
 use serde_json::json;
 use weaver_client::rollback::{Rollback, UndoOutcome, scope};
 use weaver_client::{
-    Change, Conflicts, Error, Objects, Refusal, Updated, WaitProgress, Why, Write, conditions,
+    Change, Conflicts, Error, Objects, Refusal, Updated, WaitProgress, Why, WriteMode, conditions,
 };
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
@@ -52,7 +52,7 @@ async fn a_scope_that_fails_undoes_its_own_writes_and_leaves_those_of_others() {
     let home = world.namespace("home").await;
     let maps = maps(&world, &home);
     for name in ["applied", "theirs", "updated", "deleted"] {
-        maps.create(name, &map(name, &[("a", "1")]), Write::Persist).await.unwrap();
+        maps.create(name, &map(name, &[("a", "1")]), WriteMode::Persist).await.unwrap();
     }
     let deleted = maps.read("deleted").await.unwrap();
 
@@ -119,29 +119,29 @@ async fn a_change_is_repeated_on_the_newer_object_and_never_made_on_another_one(
     let world = World::new("client-update").await;
     let home = world.namespace("home").await;
     let maps = maps(&world, &home);
-    let seen = maps.create("a", &map("a", &[("ours", "1")]), Write::Persist).await.unwrap();
+    let seen = maps.create("a", &map("a", &[("ours", "1")]), WriteMode::Persist).await.unwrap();
     theirs(&maps, "a", json!({"data": {"theirs": "1"}})).await;
     let mut calls = 0;
     let change = |map: &ConfigMap| {
         calls += 1;
         Ok::<_, Error>(Some(with(map, "ours", "2")))
     };
-    let updated = maps.update(seen.clone(), Write::Rehearsed, change).await.unwrap();
+    let updated = maps.update(seen.clone(), WriteMode::Rehearsed, change).await.unwrap();
     assert!(matches!(updated, Updated::Changed(_)) && calls == 2, "{updated:?}");
     world.holds(&home, "a", &[("ours", "2"), ("theirs", "1")]).await;
 
     maps.delete(&seen, DeleteParams::default()).await.unwrap();
     maps.gone(&seen, SOON).await.unwrap();
-    maps.create("a", &map("a", &[]), Write::Persist).await.unwrap();
+    maps.create("a", &map("a", &[]), WriteMode::Persist).await.unwrap();
     let change = |map: &ConfigMap| Ok::<_, Error>(Some(with(map, "ours", "3")));
-    let error = maps.update(seen.clone(), Write::Persist, change).await.unwrap_err();
+    let error = maps.update(seen.clone(), WriteMode::Persist, change).await.unwrap_err();
     assert_eq!((&error.why, error.object), (&Why::Replaced, format!("ConfigMap {home}/a")));
     assert!(maps.delete(&seen, DeleteParams::default()).await.unwrap_err().is_conflict());
 
     let misspelt = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "dta": {}});
-    let error = maps.create("b", &misspelt, Write::Persist).await.unwrap_err();
+    let error = maps.create("b", &misspelt, WriteMode::Persist).await.unwrap_err();
     assert_eq!(error.refusal(), Some(Refusal::FieldUnknown), "{error}");
-    maps.create("b", &map("b", &[]), Write::DryRun).await.unwrap();
+    maps.create("b", &map("b", &[]), WriteMode::DryRun).await.unwrap();
     assert_eq!(maps.get("b").await.unwrap(), None);
     world.finish().await;
 }

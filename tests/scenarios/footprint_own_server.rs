@@ -1,7 +1,7 @@
 //! Objects that are not copied cost the operator nothing.
 
 use weaver_tests::alone::OwnOperator;
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
 
 /// Fluctuation of the memory of a working operator, MiB.
@@ -21,7 +21,7 @@ async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     world.config_map(&team, "settings", &[("a", "before")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
     world.holds(&foo, "settings", &[("a", "before")]).await;
-    let before = Memory::of(alone.operator.pid()).now;
+    let before = ProcessMemory::of(alone.operator.pid()).now;
 
     // 32 MiB in all.
     let large = "x".repeat(64 * 1_024);
@@ -30,14 +30,14 @@ async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     }
     world.config_map(&team, "settings", &[("a", "after")]).await;
     world.holds(&foo, "settings", &[("a", "after")]).await;
-    let after = Memory::of(alone.operator.pid()).peak;
+    let after = ProcessMemory::of(alone.operator.pid()).peak;
     assert!(after < before + SLACK, "{before} MiB before, {after} after");
 
     alone.operator.kill();
     alone.restart_operator();
     world.config_map(&team, "settings", &[("a", "again")]).await;
     world.holds(&foo, "settings", &[("a", "again")]).await;
-    let again = Memory::of(alone.operator.pid()).peak;
+    let again = ProcessMemory::of(alone.operator.pid()).peak;
     assert!(again < before + SLACK, "{before} MiB before, {again} after a start");
     world.finish().await;
 }

@@ -23,12 +23,12 @@ const SHORT: [&str; 2] = ["--lease", "12"];
 
 /// A tenant with a ConfigMapSync `sync` and a ServiceToken `tokens`, both ready, and one of each that cannot be
 /// understood.
-struct Place {
+struct RbacScene {
     team: String,
     foo: String,
 }
 
-impl Place {
+impl RbacScene {
     async fn made(own: &OwnServer, world: &World) -> Self {
         let (team, foo) = world.synced().await;
         world.grant_writer(&team, "tokens").await;
@@ -70,8 +70,8 @@ impl Cause {
         }
     }
 
-    async fn after_the_start(self, world: &World, place: &Place, name: &str) {
-        let Place { team, foo } = place;
+    async fn after_the_start(self, world: &World, place: &RbacScene, name: &str) {
+        let RbacScene { team, foo } = place;
         match self {
             Self::Start | Self::FirstStart => {}
             Self::NewSync => {
@@ -143,7 +143,7 @@ async fn odd(own: &OwnServer, world: &World, team: &str) {
 async fn every_right_is_used_and_nothing_else_is_asked_for() {
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-used");
-    let place = Place::made(&alone.own, &world).await;
+    let place = RbacScene::made(&alone.own, &world).await;
     // Its lease is its predecessor's now.
     alone.operator.kill();
     alone.restart_operator();
@@ -221,7 +221,7 @@ async fn each_right_that_is_missing_is_named() {
 
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-missing");
-    let place = Place::made(&alone.own, &world).await;
+    let place = RbacScene::made(&alone.own, &world).await;
     for (number, (resource, verb, cause, words)) in MISSING.into_iter().enumerate() {
         let missing =
             rights.iter().find(|right| (right.resource.as_str(), right.verb.as_str()) == (resource, verb));
@@ -252,7 +252,7 @@ async fn each_right_that_is_missing_is_named() {
 }
 
 /// The operator's log from there on, and what the conditions of `ServiceToken`s say.
-fn said(alone: &OwnOperator, place: &Place, from: usize) -> String {
+fn said(alone: &OwnOperator, place: &RbacScene, from: usize) -> String {
     const MESSAGES: &str = r#"jsonpath={range .items[*].status.conditions[*]}{.message}{"\n"}{end}"#;
     let log = alone.operator.log().split_off(from);
     log + &alone.own.kubectl(&["get", "servicetokens", "-n", &place.team, "-o", MESSAGES])

@@ -12,7 +12,7 @@ use weaver_tests::world::{World, eventually};
 
 /// Upstream's own shape: its field names, its RBAC on the targets and what the source needs; `testNum` too.
 #[tokio::test]
-async fn upstreams_sample_shape_syncs_and_the_copies_carry_the_marks() {
+async fn upstreams_sample_shape_syncs_and_the_copies_have_the_ownership_labels() {
     let world = World::new("upstream-sample").await;
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);

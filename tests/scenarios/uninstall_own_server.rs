@@ -213,7 +213,7 @@ async fn a_live_operator_deletes_the_copies_and_foreign_objects_stay() {
 }
 
 #[tokio::test]
-async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more() {
+async fn without_an_operator_the_person_deletes_what_the_ownership_labels_name_and_no_more() {
     let mut cluster = Cluster::start("uninstall-dead").await;
     let world = &cluster.world;
     let (bar, baz) = (world.target(&cluster.team, "bar").await, world.target(&cluster.team, "baz").await);
@@ -228,10 +228,10 @@ async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more(
     world.holds(&baz, "settings", &[("a", "1")]).await;
     world.condition(&cluster.team, "stays", "Ready", "True", "Synced").await;
     // What bears the label of a resource that this run does not delete.
-    let marks = json!({"metadata": {"labels": {"weaver.example.com/sync-uid": "u0"},
+    let ownership = json!({"metadata": {"labels": {"weaver.example.com/sync-uid": "u0"},
         "annotations": {"weaver.example.com/sync": "elsewhere/other/u0"}}});
     let params = PatchParams::default();
-    world.config_maps(&cluster.foo).patch("theirs", &params, &Patch::Merge(&marks)).await.unwrap();
+    world.config_maps(&cluster.foo).patch("theirs", &params, &Patch::Merge(&ownership)).await.unwrap();
     let theirs = cluster.theirs().await;
     let kept = world.config_maps(&bar).get("settings").await.unwrap();
     // One of them has another finalizer too.

@@ -65,11 +65,15 @@ fn old(own: &OwnServer, namespace: &str) -> Api<DynamicObject> {
 
 /// As upstream labels: targets and the source.
 async fn mark(world: &World, namespace: &str, name: &str, owner: &str) {
-    let marks = json!({"metadata": {
+    let ownership = json!({"metadata": {
         "annotations": {"configmapsync.io/owner-name": "sync", "configmapsync.io/owner-namespace": owner},
         "labels": {"cmsOwnerName": "sync", "cmsOwnerNamespace": owner},
     }});
-    world.config_maps(namespace).patch(name, &PatchParams::default(), &Patch::Merge(&marks)).await.unwrap();
+    world
+        .config_maps(namespace)
+        .patch(name, &PatchParams::default(), &Patch::Merge(&ownership))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -104,8 +108,8 @@ async fn upstreams_copies_become_ours_and_both_sources_stay_to_the_byte() {
 }
 
 #[tokio::test]
-async fn upstreams_marks_count_only_where_its_resource_points() {
-    let Upstream { alone, world, team, foo, .. } = Upstream::start("stray-marks").await;
+async fn upstreams_ownership_labels_count_only_where_its_resource_points() {
+    let Upstream { alone, world, team, foo, .. } = Upstream::start("stray-labels").await;
     // Marked for this very resource, in a namespace that it does not name.
     let stray = world.namespace("stray").await;
     world.grant(&team, &stray, &weaver_tests::tenant::TARGET).await;
@@ -129,8 +133,7 @@ async fn upstreams_marks_count_only_where_its_resource_points() {
 }
 
 #[tokio::test]
-async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_nothing_continues_upstreams_marks_alone()
-{
+async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_upstreams_labels_alone_start_nothing() {
     let Upstream { alone, world, team, foo, bar } = Upstream::start("deleted-at-once").await;
     // Without its account nothing can be taken over.
     world.delete_account(&team).await;

@@ -16,7 +16,7 @@ pub struct K3d {
 }
 
 /// A cluster; deleted when dropped.
-pub struct Cluster<'a> {
+pub struct TestCluster<'a> {
     k3d: &'a K3d,
     pub name: String,
     pub port: u16,
@@ -69,7 +69,7 @@ impl K3d {
     /// Creates a cluster by the file that `weaver k3d config` writes into `dir`.
     #[track_caller]
     #[must_use]
-    pub fn cluster(&self, dir: &Path, name: &str, serving: &str, port: u16) -> Cluster<'_> {
+    pub fn cluster(&self, dir: &Path, name: &str, serving: &str, port: u16) -> TestCluster<'_> {
         let name = format!("{name}-{}", std::process::id());
         let mut weaver = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"));
         weaver.args(["k3d", "config", &name, "--name", serving, "--api-port", &port.to_string()]);
@@ -78,7 +78,7 @@ impl K3d {
         let file = dir.join(format!("{name}.yaml"));
         fs::write(&file, output.stdout).unwrap();
         // Deleted even where it does not come up.
-        let cluster = Cluster { k3d: self, name, port };
+        let cluster = TestCluster { k3d: self, name, port };
         let file = file.to_str().unwrap();
         let switches = ["--kubeconfig-update-default=false", "--kubeconfig-switch-context=false"];
         self.done(&["cluster", "create", "--config", file, switches[0], switches[1]]);
@@ -86,7 +86,7 @@ impl K3d {
     }
 }
 
-impl Cluster<'_> {
+impl TestCluster<'_> {
     /// As the agent chooses it.
     #[must_use]
     pub fn chosen(&self) -> String {
@@ -100,7 +100,7 @@ impl Cluster<'_> {
     }
 }
 
-impl Drop for Cluster<'_> {
+impl Drop for TestCluster<'_> {
     fn drop(&mut self) {
         // It may be deleted already.
         let _ = self.k3d.run(&["cluster", "delete", &self.name]);

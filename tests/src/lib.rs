@@ -12,12 +12,12 @@ pub mod alone;
 pub mod audit;
 pub mod browser;
 pub mod cli;
+#[cfg(test)]
+mod crate_graph;
 pub mod engine;
 pub mod exposition;
 pub mod generated;
 pub mod helm;
-#[cfg(test)]
-mod house;
 pub mod k3d;
 pub mod kubelet;
 pub mod memory;

@@ -2,13 +2,13 @@
 
 /// Memory of a process in MiB.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub struct ProcessMemory {
     pub now: f64,
     /// The most it has used.
     pub peak: f64,
 }
 
-impl Memory {
+impl ProcessMemory {
     #[must_use]
     pub fn of(pid: u32) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_node_agent::node_report::Report;
-use weaver_node_agent::run::metrics::Counts;
-use weaver_operator::metrics::{self, Metrics, RequestIdentity, Snapshot};
+use weaver_node_agent::run::metrics::EventCounters;
+use weaver_operator::metrics::{self, Gauges, Metrics, RequestIdentity};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,13 +94,13 @@ pub fn operator_page() -> String {
             metrics.asked(identity, &Method::GET, true, code);
         }
     }
-    metrics.text(&Snapshot {
+    metrics.text(&Gauges {
         resources: zero(&metrics::READY),
         targets: zero(&metrics::TARGET_STATES),
         token_resources: zero(&metrics::READY),
         service_tokens: zero(&metrics::TOKEN_STATES),
         watches: zero(&metrics::WATCH_STATES),
-        ..Snapshot::default()
+        ..Gauges::default()
     })
 }
 
@@ -114,5 +114,5 @@ pub fn agent_page() -> String {
     let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
     let of = |code: &Code| severities.map(|severity| Finding::new(*code, "").milder(severity));
     let findings = Code::ALL.iter().flat_map(of).collect();
-    Counts::default().text(&Report { findings, ..Report::unchecked() })
+    EventCounters::default().text(&Report { findings, ..Report::unchecked() })
 }

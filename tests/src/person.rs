@@ -16,7 +16,7 @@ use crate::proxy::{Hooks, Proxy};
 use crate::world::{World, given};
 
 /// Someone whom the cluster knows by name and by one group.
-pub struct User {
+pub struct ClusterUser {
     /// The name, which no other user has.
     pub name: String,
     /// The group, with no other member.
@@ -24,7 +24,7 @@ pub struct User {
     pub client: Client,
 }
 
-impl User {
+impl ClusterUser {
     /// Someone on the shared server who may do everything with objects of our kinds in `namespace`, and nothing else.
     pub async fn new(world: &World, namespace: &str, name: &str) -> Self {
         Self::by(&given("WEAVER_TEST_KUBECONFIG"), world, namespace, name).await

@@ -12,10 +12,10 @@ use nix::pty::{Winsize, openpty};
 /// The near end of a pseudo-terminal.
 pub struct Terminal {
     reader: JoinHandle<()>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<TerminalOutput>>,
 }
 
-struct Seen {
+struct TerminalOutput {
     parser: vt100::Parser,
     bytes: Vec<u8>,
 }
@@ -39,7 +39,7 @@ impl Terminal {
         let ends = openpty(&size, None).unwrap();
         let (rows, columns) = if rows == 0 { (24, 80) } else { (rows, columns) };
         let parser = vt100::Parser::new(rows, columns, 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let seen = Arc::new(Mutex::new(TerminalOutput { parser, bytes: Vec::new() }));
         let (into, mut near) = (seen.clone(), File::from(ends.master));
         let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];

@@ -17,12 +17,12 @@ use tokio::time::sleep;
 /// A running wire; ends when dropped.
 pub struct Link {
     pub address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<WireState>,
     _task: JoinSet<()>,
 }
 
 /// Connections have numbers, so that what befalls those that there are spares those that come.
-struct State {
+struct WireState {
     /// How many there were.
     connections: AtomicU64,
     /// Those with a lower number never move again.
@@ -38,7 +38,7 @@ impl Link {
     pub async fn start(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State {
+        let state = Arc::new(WireState {
             connections: AtomicU64::new(0),
             frozen: AtomicU64::new(0),
             cut: watch::Sender::new(0),
@@ -93,7 +93,7 @@ impl Link {
 async fn pump(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    state: &State,
+    state: &WireState,
     number: u64,
 ) {
     let mut piece = vec![0; 16 * 1_024];

@@ -56,7 +56,7 @@ pub fn report(
         let finding = Finding::new(Code::RightsMissingForCheck, message);
         vec![LocatedFinding {
             location: Location::Node,
-            finding: finding.remedy(Remedy::new("as root").command(remedy.to_owned())),
+            finding: finding.remedy(Remedy::new("run this as root").command(remedy.to_owned())),
         }]
     };
     let text = match std::fs::read(path) {
@@ -150,7 +150,10 @@ fn of_report(
                         // What it started may run all the same.
                         .milder(Severity::Warn)
                         .saw(Place::file(path.display().to_string()), "no agent holds the lock")
-                        .remedy(Remedy::new("start it").command("sudo systemctl start weaver-node-agent")),
+                        .remedy(
+                            Remedy::new("start weaver-node-agent")
+                                .command("sudo systemctl start weaver-node-agent"),
+                        ),
                 );
             }
             now

@@ -22,7 +22,7 @@ const NAMED: usize = 10;
 const LONGEST: usize = 300;
 
 /// A kind that tenants create.
-trait Asked:
+trait TenantKind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
 {
     /// Short name, for kubectl.
@@ -34,7 +34,7 @@ trait Asked:
     fn observed(&self) -> Option<(Option<i64>, &[Condition])>;
 }
 
-impl Asked for ConfigMapSync {
+impl TenantKind for ConfigMapSync {
     const SHORT: &'static str = "cms";
     const MORE: &'static str = "weaver sync explain";
 
@@ -43,7 +43,7 @@ impl Asked for ConfigMapSync {
     }
 }
 
-impl Asked for ResourceSync {
+impl TenantKind for ResourceSync {
     const SHORT: &'static str = "rsync";
     const MORE: &'static str = "kubectl describe resourcesync";
 
@@ -52,7 +52,7 @@ impl Asked for ResourceSync {
     }
 }
 
-impl Asked for ServiceToken {
+impl TenantKind for ServiceToken {
     const SHORT: &'static str = "svctok";
     const MORE: &'static str = "kubectl describe servicetoken";
 
@@ -69,7 +69,7 @@ pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     findings
 }
 
-async fn of_kind<K: Asked>(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
+async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     // One that does not parse is reported, and hides no other.
     let api: Api<DeserializeGuard<K>> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -103,7 +103,7 @@ async fn of_kind<K: Asked>(client: &Client, namespace: Option<&str>) -> Vec<Find
     bad
 }
 
-fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
+fn not_understood<K: TenantKind>(metadata: &ObjectMeta, why: &str) -> Finding {
     let name =
         [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
     let message = format!("{name} cannot be parsed by this version: {why}");
@@ -111,7 +111,7 @@ fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
         .saw(Place::file(format!("{} {name}", K::kind(&()))), "not understood")
 }
 
-fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
+fn judge<K: TenantKind>(resource: &K, now: Timestamp) -> Option<Finding> {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
     let place = Place::file(format!("{} {namespace}/{name}", K::kind(&())));
     // While it is being deleted it has one more generation, which no status will ever show.

@@ -1,6 +1,7 @@
 //! From the kubeconfig to an answer of the API server, step by step.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use http::{Request, Response, header::DATE};
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::host::load;
 use weaver_diagnostics::kubeconfig_export::lint::on_the_pi;
+use weaver_diagnostics::kubeconfig_export::several;
 use weaver_diagnostics::laptop::System;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
@@ -122,34 +124,41 @@ impl Way {
     }
 
     async fn kubeconfig(&mut self) -> Option<(String, Config)> {
-        let Some(path) = connection::kubeconfig_file() else {
+        let paths = connection::kubeconfig_files();
+        let Some(path) = paths.first() else {
             let finding = Finding::new(Code::KubeconfigFallback, "there is no kubeconfig");
             self.note(Location::Here, [finding]);
             return None;
         };
-        let text = match file::read(&path, "run this as the user whose kubeconfig it is") {
-            Ok(text) => text,
+        let texts = match file::read_all(&paths, "run this as the user whose kubeconfig it is") {
+            Ok(texts) => texts,
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
                 self.note(Location::Here, [Finding::new(code, error.to_string())]);
                 return None;
             }
         };
-        self.note(Location::Here, judge::lint(&text, self.is_node));
+        // Without a single file that has the context, kubectl's own reading of them decides.
+        let (text, context) = match several::in_force(&texts, connection::context()) {
+            Ok(chosen) => chosen.map_or((None, None), |(text, context)| (Some(text), context)),
+            Err(finding) => {
+                self.note(Location::Here, [*finding]);
+                (None, None)
+            }
+        };
+        let context = context.as_deref().or(connection::context());
+        if let Some(text) = text {
+            self.note(Location::Here, judge::lint(text, context, self.is_node));
+        }
         if self.is_at_an_end() {
             return None;
         }
-        match weaver_client::connection::config(
-            Some(&path),
-            connection::context(),
-            LONGEST,
-            connection::USER_AGENT,
-        )
-        .await
-        {
-            Ok(config) => Some((text.path, config)),
+        let shown = text.map_or_else(|| path.display().to_string(), |text| text.path.clone());
+        let path = text.map(|text| Path::new(&text.path));
+        match weaver_client::connection::config(path, context, LONGEST, connection::USER_AGENT).await {
+            Ok(config) => Some((shown, config)),
             Err(error) => {
-                self.unusable(&text.path, format!("{error:#}"));
+                self.unusable(&shown, format!("{error:#}"));
                 None
             }
         }

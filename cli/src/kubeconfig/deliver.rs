@@ -12,7 +12,7 @@ use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
 use weaver_host::platform::private_note;
 
-use super::file::{self, Merging};
+use super::file::{self, MergeOptions};
 use super::refusal::refused_file;
 use crate::stdout::note;
 
@@ -36,7 +36,7 @@ pub struct Destination {
 /// Writes what was exported, and reports where. `credential` describes what it contains.
 pub fn deliver(to: &Destination, document: &Document, context: &str, credential: &str) -> anyhow::Result<()> {
     if let Some(path) = &to.merge {
-        merged(path, document, context, Merging { switch: to.switch, force: to.force })?;
+        merged(path, document, context, MergeOptions { switch: to.switch, force: to.force })?;
     } else if let Some(path) = &to.output {
         file::write(path, document, to.force).map_err(refused_file)?;
         note!("wrote {}: it holds {}", path.display(), credential);
@@ -56,7 +56,7 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
 }
 
 /// Merges, and reports the result.
-pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> anyhow::Result<()> {
+pub fn merged(path: &Path, document: &Document, context: &str, how: MergeOptions) -> anyhow::Result<()> {
     let merge =
         file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(refused_file)?;
     let path = path.display();

@@ -30,10 +30,10 @@ use super::arguments::{entry_name, host};
 use super::authority;
 use super::choose::{self, SshTarget};
 use super::deliver::merged;
-use super::file::{Merging, default_kubeconfig};
+use super::file::{MergeOptions, default_kubeconfig};
 use super::handshake::{self, anchors};
 use super::refusal::{REFUSED, refusal};
-use super::remote::{self, Failed, Limits};
+use super::remote::{self, Failed, RemoteLimits};
 use crate::find::Search;
 use crate::stdout::note;
 
@@ -135,7 +135,7 @@ pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> 
     is_as_asked(&source, &name).map_err(|why| refusal(format!("{} {why}", text.path)))?;
     let document = source.export(&wanted).map_err(refusal)?;
     let note = reached(&source, &name, arguments.k3d.as_deref()).await?;
-    merged(&path, &document, &context, Merging { switch: arguments.switch, force: arguments.force })?;
+    merged(&path, &document, &context, MergeOptions { switch: arguments.switch, force: arguments.force })?;
     if let Some(note) = note {
         note!("note: {note}");
     }
@@ -166,7 +166,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
     let export = format!("sudo -n weaver kubeconfig export {name}{flags}");
     let mut ssh = Command::new("ssh");
     ssh.args(["--", from, &export]);
-    let done = match remote::answer(ssh, from, Limits::default()).await {
+    let done = match remote::answer(ssh, from, RemoteLimits::default()).await {
         Ok(done) => done,
         Err(Failed::Run(error)) => {
             return Err(error).with_context(|| {

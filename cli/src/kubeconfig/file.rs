@@ -27,7 +27,7 @@ use super::authority;
 const LARGEST: u64 = 4 << 20;
 
 #[derive(Clone, Copy)]
-pub struct Merging {
+pub struct MergeOptions {
     /// Make its context the current one.
     pub switch: bool,
     /// Replace entries that are not an earlier export of the same server with the same CA.
@@ -36,9 +36,17 @@ pub struct Merging {
 
 /// The default kubeconfig of a user.
 pub fn default_kubeconfig() -> Option<PathBuf> {
-    let named = env::var_os("KUBECONFIG");
-    let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
-    first.or_else(|| Some(platform::home()?.join(".kube").join("config")))
+    default_kubeconfigs().into_iter().next()
+}
+
+/// All that kubectl reads as the user's kubeconfig, in its order.
+pub fn default_kubeconfigs() -> Vec<PathBuf> {
+    let named = env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<_> = env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    platform::home().map(|home| home.join(".kube").join("config")).into_iter().collect()
 }
 
 /// Why a kubeconfig was not read or written.
@@ -112,7 +120,7 @@ fn way_out(error: &io::Error) -> &'static str {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeOutcome {
     /// The copy of the old file; none where there was none or nothing changed.
     pub backup: Option<PathBuf>,
     /// Whether anything was written.
@@ -150,6 +158,15 @@ pub fn read(path: &Path, denied: &'static str) -> Result<TextFile, FileError> {
     Ok(TextFile::new(path.display().to_string(), text))
 }
 
+/// Reads those of several kubeconfigs that exist, as kubectl does; where none does, the error is of the first.
+pub fn read_all(paths: &[PathBuf], denied: &'static str) -> Result<Vec<TextFile>, FileError> {
+    // What cannot be looked up is not missing.
+    let is_there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
+    let there: Vec<_> = paths.iter().filter(is_there).collect();
+    let wanted = if there.is_empty() { paths.iter().take(1).collect() } else { there };
+    wanted.into_iter().map(|path| read(path, denied)).collect()
+}
+
 /// Writes a kubeconfig to a file of its own. One that exists is replaced only with `force`.
 pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileError> {
     let (target, old) = target(path)?;
@@ -164,10 +181,10 @@ pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileEr
 pub fn merge_into(
     path: &Path,
     exported: &Document,
-    how: Merging,
+    how: MergeOptions,
     next_to: &[PathBuf],
     now: Timestamp,
-) -> Result<Merged, FileError> {
+) -> Result<MergeOutcome, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
     platform::create_directories(directory_of(path), 0o700).map_err(failed)?;
     let _lock = Lock::take(path)?;
@@ -188,17 +205,17 @@ pub fn merge_into(
     let merged = merge(&theirs, exported, how.switch);
     let (Some(metadata), Some(text)) = (old, text) else {
         replace(&target, &merged.to_yaml(), None)?;
-        return Ok(Merged { backup: None, changed: true });
+        return Ok(MergeOutcome { backup: None, changed: true });
     };
     let is_private = platform::owner(&metadata).mode.is_none_or(|mode| mode & 0o777 & !0o700 == 0);
     if merged == theirs && is_private {
-        return Ok(Merged { backup: None, changed: false });
+        return Ok(MergeOutcome { backup: None, changed: false });
     }
     let backup = back_up(&target, &text.text, &metadata, now)?;
     replace(&target, &merged.to_yaml(), Some(&metadata))
         // It would be one more copy of the keys, and of no use.
         .inspect_err(|_| drop(fs::remove_file(&backup)))?;
-    Ok(Merged { backup: Some(backup), changed: true })
+    Ok(MergeOutcome { backup: Some(backup), changed: true })
 }
 
 /// The file behind symlinks, and what is there.

@@ -17,6 +17,7 @@ use weaver_diagnostics::kubeconfig_export::client_certificate::{
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::kubeconfig_export::references::{self, Surroundings};
 use weaver_diagnostics::kubeconfig_export::refused;
+use weaver_diagnostics::kubeconfig_export::several;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_host::key_pair::{self, Pair, PairFault};
 use weaver_host::platform::{self, CAN_BE_NODE};
@@ -27,15 +28,25 @@ use crate::connection;
 use crate::stdout::{say, show};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let file = file.or_else(connection::kubeconfig_file).context("name a kubeconfig")?;
-    let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(refused_file)?;
+    let paths = file.map_or_else(connection::kubeconfig_files, |file| vec![file]);
+    let texts =
+        file::read_all(&paths, "run this as the user whose kubeconfig it is").map_err(refused_file)?;
+    let (text, context) = match several::in_force(&texts, connection::context()) {
+        Ok(chosen) => chosen.context("name a kubeconfig")?,
+        Err(finding) => {
+            show(finding_text::text(&finding) + "\n");
+            return Ok(exit_code::of(&[*finding]).into());
+        }
+    };
+    let context = context.as_deref().or(connection::context());
+    let file = Path::new(&text.path);
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = CAN_BE_NODE && Path::new(K3S_KUBECONFIG).exists();
-    let mut findings = lint(&text, is_server);
-    let is_k3s_own = fs::canonicalize(&file).is_ok_and(|path| path == Path::new(K3S_KUBECONFIG));
+    let mut findings = lint(text, context, is_server);
+    let is_k3s_own = fs::canonicalize(file).is_ok_and(|path| path == Path::new(K3S_KUBECONFIG));
     let whose = if is_k3s_own { Whose::K3s } else { Whose::Copy };
-    findings.extend(of_dates(&text, whose, Timestamp::now()));
-    let mode = fs::metadata(&file).ok().and_then(|metadata| platform::owner(&metadata).mode);
+    findings.extend(of_dates(text, context, whose, Timestamp::now()));
+    let mode = fs::metadata(file).ok().and_then(|metadata| platform::owner(&metadata).mode);
     let judge = if is_k3s_own { exposed } else { exposed_copy };
     findings.extend(mode.and_then(|mode| judge(&text.path, mode)));
     for finding in &findings {
@@ -47,9 +58,8 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     Ok(exit_code::of(&findings).into())
 }
 
-/// What is wrong with a kubeconfig for the user of this machine.
-pub fn lint(text: &TextFile, is_server: bool) -> Vec<Finding> {
-    let context = connection::context();
+/// What is wrong with a kubeconfig for the user of this machine, by this context, else by its current one.
+pub fn lint(text: &TextFile, context: Option<&str>, is_server: bool) -> Vec<Finding> {
     let repeated = references::repeated(text);
     let findings = lint_for_use(text, context, is_server).into_iter();
     let missing =
@@ -65,8 +75,8 @@ fn read(path: &Path) -> Option<String> {
 }
 
 /// What the dates of the client certificate are by this clock.
-fn of_dates(text: &TextFile, whose: Whose, now: Timestamp) -> Option<Finding> {
-    let (held, _) = client_certificate::find(text, connection::context(), read);
+fn of_dates(text: &TextFile, context: Option<&str>, whose: Whose, now: Timestamp) -> Option<Finding> {
+    let (held, _) = client_certificate::find(text, context, read);
     let held = held?;
     let (begins, ends) = key_pair::validity(held.certificate.as_bytes())?;
     let day = |at: Timestamp| at.strftime("%Y-%m-%d").to_string();

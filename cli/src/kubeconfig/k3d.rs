@@ -6,7 +6,7 @@ use std::path::Path;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
-use weaver_diagnostics::k3d::cluster::Cluster;
+use weaver_diagnostics::k3d::cluster::K3dCluster;
 use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 use weaver_diagnostics::san::ServingName;
@@ -24,7 +24,7 @@ pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
     let engine = engine.ok_or_else(|| refused_by(&verdict::no_engine()))?;
     let all = engine.k3d_clusters().await.map_err(unread)?;
     let chosen =
-        Cluster::choose(&all, Some(cluster)).map_err(|why| refused_by(&verdict::not_chosen(&why)))?;
+        K3dCluster::choose(&all, Some(cluster)).map_err(|why| refused_by(&verdict::not_chosen(&why)))?;
     let Some((server, api)) = chosen.running().zip(chosen.api()) else {
         let found = verdict::judge(chosen, &all, |_| true);
         return Err(found.first().map_or_else(|| refusal(format!("{cluster} does not run")), refused_by));

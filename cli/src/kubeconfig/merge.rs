@@ -16,7 +16,7 @@ use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 
 use super::arguments::{entry_name, host};
 use super::deliver::merged;
-use super::file::{self, Merging, default_kubeconfig};
+use super::file::{self, MergeOptions, default_kubeconfig};
 use super::handshake::anchors;
 use super::refusal::{refusal, refused_file};
 use crate::stdout::note;
@@ -88,5 +88,5 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
         token: None,
     };
     let document = source.export(&wanted).map_err(refusal)?;
-    merged(&into, &document, &context, Merging { switch: arguments.switch, force: arguments.force })
+    merged(&into, &document, &context, MergeOptions { switch: arguments.switch, force: arguments.force })
 }

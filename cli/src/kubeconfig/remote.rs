@@ -15,7 +15,7 @@ use weaver_diagnostics::finding_text::cut;
 
 /// What is accepted from another machine.
 #[derive(Clone, Copy)]
-pub struct Limits {
+pub struct RemoteLimits {
     /// Bytes of its answer.
     answer: u64,
     /// Bytes of its messages; the rest is read and not shown.
@@ -24,7 +24,7 @@ pub struct Limits {
     time: Duration,
 }
 
-impl Default for Limits {
+impl Default for RemoteLimits {
     fn default() -> Self {
         Self { answer: 1 << 20, messages: 64 << 10, time: Duration::from_mins(5) }
     }
@@ -52,7 +52,7 @@ pub enum Failed {
 }
 
 /// Runs a program that queries `machine`. It is killed when it exceeds a limit.
-pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Result<SshOutput, Failed> {
+pub async fn answer(mut program: Command, machine: &str, limits: RemoteLimits) -> Result<SshOutput, Failed> {
     // ssh asks for passwords at the terminal itself.
     program.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = program.spawn()?;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[cfg(unix)]
-    async fn asked(script: &str, limits: Limits) -> Result<SshOutput, Failed> {
+    async fn asked(script: &str, limits: RemoteLimits) -> Result<SshOutput, Failed> {
         let mut sh = Command::new("sh");
         sh.args(["-c", script]);
         answer(sh, "pi", limits).await
@@ -108,13 +108,13 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn an_answer_beyond_a_limit_is_none() {
-        let limits = Limits { answer: 100, messages: 10, time: Duration::from_secs(20) };
+        let limits = RemoteLimits { answer: 100, messages: 10, time: Duration::from_secs(20) };
         let short = asked("printf hello; echo note >&2; exit 3", limits).await.unwrap();
         assert_eq!((short.code, &*short.stdout), (Some(3), &b"hello"[..]));
         let fits = asked("head -c 100 /dev/zero", limits).await.unwrap();
         assert_eq!((fits.code, fits.stdout.len()), (Some(0), 100));
         assert!(matches!(asked("cat /dev/zero", limits).await, Err(Failed::TooLarge(100))));
-        let soon = Limits { time: Duration::from_millis(100), ..limits };
+        let soon = RemoteLimits { time: Duration::from_millis(100), ..limits };
         assert!(matches!(asked("exec sleep 60", soon).await, Err(Failed::TooLong(_))));
         // Half of a line forever, and messages without an end.
         assert!(matches!(asked("exec cat /dev/zero >&2", soon).await, Err(Failed::TooLong(_))));

@@ -20,8 +20,8 @@ use weaver_diagnostics::registry::name;
 use weaver_diagnostics::text_file::TextFile;
 
 use super::contents::Repository;
-use super::look::{self, Contents, Question};
-use super::trust::Trust;
+use super::look::{self, Question, RegistryContents};
+use super::trust::RegistryTrust;
 use crate::stdout::{document as print_document, say, show};
 
 /// More than any registries.yaml has.
@@ -55,11 +55,11 @@ pub struct CheckOptions {
     timeout: u64,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: RegistryCheckOutput,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Output {
+enum RegistryCheckOutput {
     /// Human-readable text
     Text,
     /// One JSON document
@@ -82,7 +82,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     let of_nodes =
         configured.as_ref().and_then(|(_, configured)| configured.ca_file.as_ref()).map(PathBuf::from);
     let ca = options.ca.clone().or_else(|| of_nodes.filter(|file| file.exists()));
-    let trust = Trust::new(ca.as_deref())?;
+    let trust = RegistryTrust::new(ca.as_deref())?;
     let how = look::LookOptions {
         registry: options.registry.clone(),
         trust,
@@ -94,7 +94,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     findings.extend(judge(&facts));
     let code = exit_code::of(&findings);
     match options.output {
-        Output::Text => {
+        RegistryCheckOutput::Text => {
             say(format_args!("{}", facts.registry));
             facts.lines().iter().for_each(say);
             contents_shown(contents.as_ref());
@@ -105,12 +105,12 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
                 say("nothing is wrong with it");
             }
         }
-        Output::Json => {
+        RegistryCheckOutput::Json => {
             let mut all = document(&facts);
             all["exitCode"] = json!(code);
             all["findings"] = json!(findings);
             match &contents {
-                Some(Contents { repositories, is_all, unlisted, error }) => {
+                Some(RegistryContents { repositories, is_all, unlisted, error }) => {
                     all["repositories"] = json!(repositories);
                     all["complete"] = json!(*is_all && unlisted.is_empty());
                     all["unlisted"] = json!(unlisted);
@@ -148,8 +148,8 @@ fn read(path: &Path) -> anyhow::Result<TextFile> {
     Ok(TextFile::new(shown, text))
 }
 
-fn contents_shown(contents: Option<&Contents>) {
-    let Some(Contents { repositories, is_all, unlisted, error }) = contents else { return };
+fn contents_shown(contents: Option<&RegistryContents>) {
+    let Some(RegistryContents { repositories, is_all, unlisted, error }) = contents else { return };
     if let Some(error) = error {
         say(format_args!("contents not listed: {error}"));
         return;

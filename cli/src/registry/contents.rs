@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use weaver_diagnostics::registry::api::{self, Image, Manifest};
-use weaver_diagnostics::registry::check::Build;
+use weaver_diagnostics::registry::api::{self, ImageManifest, ImageReference};
+use weaver_diagnostics::registry::check::ImageAvailability;
 
 use super::client::{Client, RegistryResponse};
 
@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 1000;
 
 /// A list that may be cut.
 #[derive(Default)]
-pub struct Names {
+pub struct NameList {
     pub names: Vec<String>,
     pub is_all: bool,
 }
@@ -36,7 +36,7 @@ pub enum NoList {
     Other(String),
 }
 
-pub async fn catalogue(client: &Client) -> Result<Names, NoList> {
+pub async fn catalogue(client: &Client) -> Result<NameList, NoList> {
     pages(client, api::CATALOGUE.to_owned(), api::repositories, MOST_PAGES).await
 }
 
@@ -52,9 +52,9 @@ async fn pages(
     first: String,
     read: fn(&[u8]) -> Result<Vec<String>, &'static str>,
     most: usize,
-) -> Result<Names, NoList> {
+) -> Result<NameList, NoList> {
     let origin = client.origin();
-    let mut found = Names::default();
+    let mut found = NameList::default();
     let mut path = first;
     for _ in 0..most {
         let answer = client.get(&path, "application/json").await.map_err(NoList::Other)?;
@@ -89,34 +89,35 @@ fn said(status: u16, answer: &RegistryResponse) -> String {
 }
 
 /// For which machines an image is built.
-pub async fn build(client: &Client, image: &Image) -> Build {
+pub async fn build(client: &Client, image: &ImageReference) -> ImageAvailability {
     let answer = match client.get(&image.path(), api::MANIFESTS).await {
         Ok(answer) => answer,
-        Err(why) => return Build::Unknown(why),
+        Err(why) => return ImageAvailability::Unknown(why),
     };
     match answer.status {
         200 => {}
-        401 | 403 => return Build::Denied,
-        404 => return Build::Missing,
-        status => return Build::Unknown(said(status, &answer)),
+        401 | 403 => return ImageAvailability::Denied,
+        404 => return ImageAvailability::Missing,
+        status => return ImageAvailability::Unknown(said(status, &answer)),
     }
     let config = match api::manifest(&answer.body) {
-        Ok(Manifest::Index(platforms)) => return Build::For(platforms),
-        Ok(Manifest::Image { config }) => config,
-        Err(why) => return Build::Unusable(why.to_owned()),
+        Ok(ImageManifest::Index(platforms)) => return ImageAvailability::For(platforms),
+        Ok(ImageManifest::Image { config }) => config,
+        Err(why) => return ImageAvailability::Unusable(why.to_owned()),
     };
     let path = format!("/v2/{}/blobs/{config}", image.repository);
     match client.get(&path, "*/*").await {
         Ok(answer) if answer.status == 200 => match api::built_for(&answer.body) {
-            Some(platform) => Build::For(vec![platform]),
-            None => Build::Unknown("its image configuration has no platform".to_owned()),
+            Some(platform) => ImageAvailability::For(vec![platform]),
+            None => ImageAvailability::Unknown("its image configuration has no platform".to_owned()),
         },
         Ok(answer) if (300..400).contains(&answer.status) => {
-            Build::Unknown("its configuration is on another host, which is not asked".to_owned())
+            ImageAvailability::Unknown("its configuration is on another host, which is not asked".to_owned())
         }
-        Ok(answer) => {
-            Build::Unusable(format!("its configuration is missing: {}", said(answer.status, &answer)))
-        }
-        Err(why) => Build::Unknown(why),
+        Ok(answer) => ImageAvailability::Unusable(format!(
+            "its configuration is missing: {}",
+            said(answer.status, &answer)
+        )),
+        Err(why) => ImageAvailability::Unknown(why),
     }
 }

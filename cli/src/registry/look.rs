@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout_at};
 use weaver_diagnostics::k3d::registry::RegistryContainer;
-use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
+use weaver_diagnostics::registry::api::{ImageReference, Platform, repository_name};
 use weaver_diagnostics::registry::check::{Https, RegistryFacts, Reply, Sent, WantedImage, split};
 use weaver_diagnostics::registry::configured::{Configured, Credentials};
 use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
@@ -18,12 +18,12 @@ use weaver_host::docker::Engine;
 
 use super::client::Client;
 use super::contents::{self, NoList, Repository};
-use super::trust::{Judged, Trust};
+use super::trust::{Judged, RegistryTrust};
 
 /// How the registry is checked.
 pub struct LookOptions {
     pub registry: String,
-    pub trust: Trust,
+    pub trust: RegistryTrust,
     /// The file of CAs, besides those of this machine.
     pub ca: Option<String>,
     pub configured: Option<(String, Configured)>,
@@ -37,10 +37,10 @@ pub enum Question {
         with_tags: usize,
     },
     Repository(String),
-    Image(Image, Platform),
+    Image(ImageReference, Platform),
 }
 
-pub struct Contents {
+pub struct RegistryContents {
     pub repositories: Vec<Repository>,
     /// Those whose tags were not requested.
     pub unlisted: Vec<String>,
@@ -59,7 +59,7 @@ const IN_TIME: &str = "no answer in time";
 pub async fn look(
     how: LookOptions,
     question: &Question,
-) -> anyhow::Result<(RegistryFacts, Option<Contents>)> {
+) -> anyhow::Result<(RegistryFacts, Option<RegistryContents>)> {
     let deadline = Instant::now() + how.timeout;
     let (host, port) = split(&how.registry);
     let found = |default: u16| timeout_at(deadline, addresses(host, port.unwrap_or(default)));
@@ -99,12 +99,12 @@ pub async fn look(
     let contents = match question {
         Question::All { with_tags } => all(&client, *with_tags).await,
         Question::Repository(name) => match contents::repository(&client, name, true).await {
-            Ok(repository) => Contents { repositories: vec![repository], ..Contents::none() },
+            Ok(repository) => RegistryContents { repositories: vec![repository], ..RegistryContents::none() },
             Err(NoList::Missing) => {
                 facts.missing = Some(name.clone());
                 return Ok((facts, None));
             }
-            Err(NoList::Other(why)) => Contents { error: Some(why), ..Contents::none() },
+            Err(NoList::Other(why)) => RegistryContents { error: Some(why), ..RegistryContents::none() },
         },
         Question::Image(image, platform) => {
             let found = contents::build(&client, image).await;
@@ -188,22 +188,25 @@ fn credentials(how: &LookOptions, is_safe: bool) -> Result<Credentials, Sent> {
     if is_safe { Ok(credentials) } else { Err(Sent::Unverified) }
 }
 
-impl Contents {
+impl RegistryContents {
     fn none() -> Self {
         Self { repositories: Vec::new(), unlisted: Vec::new(), is_all: true, error: None }
     }
 }
 
 /// The repositories, with the tags of some.
-async fn all(client: &Client, with_tags: usize) -> Contents {
+async fn all(client: &Client, with_tags: usize) -> RegistryContents {
     let found = match contents::catalogue(client).await {
         Ok(found) => found,
         Err(NoList::Missing) => {
-            return Contents { error: Some("the registry has no catalogue".to_owned()), ..Contents::none() };
+            return RegistryContents {
+                error: Some("the registry has no catalogue".to_owned()),
+                ..RegistryContents::none()
+            };
         }
-        Err(NoList::Other(why)) => return Contents { error: Some(why), ..Contents::none() },
+        Err(NoList::Other(why)) => return RegistryContents { error: Some(why), ..RegistryContents::none() },
     };
-    let mut contents = Contents { is_all: found.is_all, ..Contents::none() };
+    let mut contents = RegistryContents { is_all: found.is_all, ..RegistryContents::none() };
     let mut names = found.names.into_iter();
     for name in names.by_ref().take(with_tags) {
         let without = |error: &str| Repository {

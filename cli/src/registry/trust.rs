@@ -21,7 +21,7 @@ use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, is_ca, o
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
 
-pub struct Trust {
+pub struct RegistryTrust {
     roots: Arc<RootCertStore>,
     /// Those of the file, of which one may be the server's own.
     own: Vec<CertificateDer<'static>>,
@@ -35,7 +35,7 @@ pub struct Judged {
     pub connector: Option<TlsConnector>,
 }
 
-impl Trust {
+impl RegistryTrust {
     /// The CAs of this machine, and those of the file.
     pub fn new(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();

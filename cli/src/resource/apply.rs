@@ -12,7 +12,7 @@ use anyhow::{anyhow, ensure};
 use clap::Args;
 use kube::core::DynamicObject;
 use weaver_client::rollback::{Applied, Rollback, UndoOutcome};
-use weaver_client::{Conflicts, Error, Refusal, Write};
+use weaver_client::{Conflicts, Error, Refusal, WriteMode};
 
 use super::kind::Kind;
 use super::manifest::{self, Checked};
@@ -46,7 +46,7 @@ pub struct Apply {
 }
 
 /// An object that was applied.
-struct Done {
+struct AppliedObject {
     store: Store,
     writes: Rollback,
     object: DynamicObject,
@@ -63,7 +63,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     let conflicts = if options.force_conflicts { Conflicts::Force } else { Conflicts::Refuse };
     for one in &checked {
         let store = store.at(one.kind, Some(&one.namespace));
-        let judged = store.applier().apply(&one.name, &one.object, Write::DryRun, conflicts).await;
+        let judged = store.applier().apply(&one.name, &one.object, WriteMode::DryRun, conflicts).await;
         judged.map_err(|error| refused(&store, one, error).context("nothing was applied"))?;
         if options.dry_run.is_asked_for() {
             print(&format!("{} applied{}\n", one.kind.reference(&one.name), options.dry_run.suffix()))?;
@@ -96,7 +96,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Result<Done> {
+async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Result<AppliedObject> {
     let mut writes = Rollback::new();
     let applied = writes.apply(&store.applier(), &one.name, &one.object, conflicts).await;
     let applied = applied.map_err(|error| refused(&store, one, error))?;
@@ -106,12 +106,12 @@ async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Res
         Applied::Changed(_) => "configured",
     };
     print(&format!("{} {what}\n", one.kind.reference(&one.name)))?;
-    Ok(Done { store, writes, object: applied.into_object() })
+    Ok(AppliedObject { store, writes, object: applied.into_object() })
 }
 
 /// Waits for it to be Ready; undoes the apply if requested.
-async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> {
-    let Done { store, writes, object } = done;
+async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Result<()> {
+    let AppliedObject { store, writes, object } = done;
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let Err(why) = wait(&store, name, limit).await else {
         writes.keep();

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_api::GROUP;
 use weaver_api::crds::STORED;
-use weaver_client::{Refusal, Write};
+use weaver_client::{Refusal, WriteMode};
 
 use super::kind::Kind;
 use super::manifest::{self, Checked};
@@ -99,7 +99,7 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
     let store = store.at(kind, Some(&home));
     let place = store.place(&name);
     let dry_run = options.dry_run.is_asked_for();
-    let how = if dry_run { Write::DryRun } else { Write::Persist };
+    let how = if dry_run { WriteMode::DryRun } else { WriteMode::Persist };
     let mut created = store.objects.create(&name, &object, how).await;
     let lacks_namespace = |refusal: Option<Refusal>| refusal == Some(Refusal::NamespaceMissing);
     if options.makes_namespace && created.as_ref().is_err_and(|error| lacks_namespace(error.refusal())) {

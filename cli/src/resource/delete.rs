@@ -12,7 +12,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::core::DynamicObject;
-use weaver_client::{Error, WaitProgress, Why, Write};
+use weaver_client::{Error, WaitProgress, Why, WriteMode};
 
 use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
 use super::kind::Kind;
@@ -104,11 +104,11 @@ async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: M
         // A user who may not delete must not change it either.
         objects.delete(&object, DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
         change["metadata"] = exactly(&object)["metadata"].clone();
-        object = match objects.merge(name, &change, Write::Persist).await {
+        object = match objects.merge(name, &change, WriteMode::Persist).await {
             Err(error) if is_invalid(&error) => {
                 let mut paused = exactly(&object);
                 paused["metadata"]["annotations"] = otherwise();
-                objects.merge(name, &paused, Write::Persist).await?
+                objects.merge(name, &paused, WriteMode::Persist).await?
             }
             done => done?,
         };

@@ -12,7 +12,7 @@ use clap::Args;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use weaver_client::merge_patch::{content, difference, merged, overtaken};
-use weaver_client::{Error, Updated, Why, Write};
+use weaver_client::{Error, Updated, Why, WriteMode};
 
 use super::kind::Kind;
 use super::manifest::{self, valid};
@@ -106,7 +106,7 @@ async fn change(
             "{place}: {field} cannot be changed here: only spec, metadata.labels and metadata.annotations can"
         );
     }
-    let how = if options.dry_run.is_asked_for() { Write::DryRun } else { Write::Rehearsed };
+    let how = if options.dry_run.is_asked_for() { WriteMode::DryRun } else { WriteMode::Rehearsed };
     let updated = store.objects.update(current, how, |current| {
         let current = value(current)?;
         if let Some(field) = seen.as_ref().and_then(|seen| overtaken(seen, &current, &patch)) {

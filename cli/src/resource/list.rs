@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use weaver_client::PAGE;
 
 use super::kind::Kind;
-use super::options::{Scope, Selectors, for_each};
+use super::options::{NamespaceFlags, Selectors, for_each};
 use super::output::{self, Format};
 use super::store::Store;
 use crate::stdout::{note, print};
@@ -29,7 +29,7 @@ pub struct Get {
 #[derive(Args)]
 pub struct List {
     #[command(flatten)]
-    scope: Scope,
+    scope: NamespaceFlags,
     #[command(flatten)]
     selectors: Selectors,
     /// Output format

@@ -25,7 +25,8 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::builder::StyledStr;
+use clap::{Command, Subcommand};
 
 use kind::Kind;
 
@@ -44,6 +45,32 @@ pub enum Verb {
     Delete(delete::Delete),
 }
 
+/// The command line with the name of the kind, where the help of these verbs has `object`.
+pub fn with_kinds(command: Command) -> Command {
+    let verbs = Verb::augment_subcommands(Command::new("verbs"));
+    command.mut_subcommands(|group| {
+        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.noun() == group.get_name()) else {
+            return group;
+        };
+        group.mut_subcommands(|verb| {
+            if verbs.find_subcommand(verb.get_name()).is_some() { with_kind(verb, kind) } else { verb }
+        })
+    })
+}
+
+fn with_kind(verb: Command, kind: Kind) -> Command {
+    let named = |text: &StyledStr| {
+        let text = text.to_string().replace("an object", &format!("a {}", kind.name()));
+        text.replace("object", kind.name())
+    };
+    let about = verb.get_about().map(named).unwrap_or_default();
+    verb.about(about).mut_args(|arg| {
+        // In the help of a flag, an object may be one of JSON.
+        let help = arg.get_help().filter(|_| arg.is_positional()).map(named);
+        if let Some(help) = help { arg.help(help) } else { arg }
+    })
+}
+
 pub async fn run(kind: Kind, verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Get(options) => list::get(kind, options).await,
@@ -51,5 +78,25 @@ pub async fn run(kind: Kind, verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Watch(options) => watch::run(kind, options).await,
         Verb::Edit(options) => edit::run(kind, options).await,
         Verb::Delete(options) => delete::run(kind, options).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn help_names_the_kind() {
+        let help = |words: &[&str]| {
+            let words = ["weaver"].iter().chain(words).chain(&["--help"]);
+            crate::command("weaver").try_get_matches_from(words).unwrap_err().to_string()
+        };
+        for (words, expected) in [
+            (["sync", "get"], ["Show ConfigMapSyncs by name\n", "Names of the ConfigMapSyncs\n"]),
+            (["token", "edit"], ["Change a ServiceToken in an editor", "Name of the ServiceToken\n"]),
+            (["resource", "watch"], ["Show the ResourceSyncs as they change", "with `type` and `object`"]),
+        ] {
+            let help = help(&words);
+            assert!(expected.iter().all(|text| help.contains(text)), "{help}");
+        }
+        assert!(help(&["sync"]).contains("Delete ConfigMapSyncs by name\n"));
     }
 }

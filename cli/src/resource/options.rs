@@ -10,7 +10,7 @@ use crate::connection;
 use crate::stdout::failed;
 
 #[derive(Args)]
-pub struct Scope {
+pub struct NamespaceFlags {
     /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long, conflicts_with = "all_namespaces")]
     pub namespace: Option<String>,
@@ -19,7 +19,7 @@ pub struct Scope {
     pub all_namespaces: bool,
 }
 
-impl Scope {
+impl NamespaceFlags {
     pub async fn store(&self, kind: Kind) -> anyhow::Result<Store> {
         Ok(self.of(Store::connect(kind, self.namespace.as_deref()).await?))
     }

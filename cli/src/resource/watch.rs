@@ -25,7 +25,7 @@ use weaver_host::platform::stdout_reader_gone;
 use super::kind::Kind;
 use super::list;
 use super::live_table::LiveTable;
-use super::options::{Scope, Selectors};
+use super::options::{NamespaceFlags, Selectors};
 use super::output::{self, Format, line, row, titles, widths};
 use crate::screen::Screen;
 use crate::stdout::{note, print};
@@ -35,7 +35,7 @@ pub struct Watch {
     /// Watch only this object, which need not exist yet
     name: Option<String>,
     #[command(flatten)]
-    scope: Scope,
+    scope: NamespaceFlags,
     #[command(flatten)]
     selectors: Selectors,
     /// Output format; json prints one object per line, with `type` and `object`
@@ -56,14 +56,14 @@ fn word(change: &Change<DynamicObject>) -> &'static str {
 const MODIFIED: &str = "MODIFIED";
 
 /// Writes changes in one format; a table has the widths of what was there first.
-struct Writer {
+struct ChangeWriter {
     kind: Kind,
     format: Format,
     with_namespace: bool,
     widths: Option<Vec<usize>>,
 }
 
-impl Writer {
+impl ChangeWriter {
     fn text(&mut self, changes: Vec<Change<DynamicObject>>) -> anyhow::Result<String> {
         if self.format == Format::Table {
             return Ok(self.lines(&changes));
@@ -136,7 +136,7 @@ impl DrawnTable {
 struct WatchOutput {
     /// On a terminal, instead of lines.
     drawn: Option<DrawnTable>,
-    writer: Writer,
+    writer: ChangeWriter,
     /// The first list was complete.
     has_begun: bool,
     last_error: String,
@@ -201,7 +201,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let mut no_one = pin!(stdout_reader_gone());
     // One for all rounds: a Ctrl-C while a change is printed is not missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    let writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
+    let writer = ChangeWriter { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
     let screen = if output == Format::Table { Screen::of_stdout() } else { None };
     let table = LiveTable::new(kind, store.namespace.clone());
     let drawn = screen.map(|screen| DrawnTable { screen, table, idle: 1 });
@@ -251,8 +251,12 @@ mod tests {
 
     #[test]
     fn lines_stand_under_one_title_however_many_batches_there_are() {
-        let mut writer =
-            Writer { kind: Kind::ServiceToken, format: Format::Table, with_namespace: false, widths: None };
+        let mut writer = ChangeWriter {
+            kind: Kind::ServiceToken,
+            format: Format::Table,
+            with_namespace: false,
+            widths: None,
+        };
         let first = writer.text(vec![Change::Added(object("registry"))]).unwrap();
         assert_eq!(first, "CHANGE     NAME       READY   REASON   FRESH   SECRET\nADDED      registry\n");
         assert_eq!(writer.text(vec![Change::Modified(object("a"))]).unwrap(), "MODIFIED   a\n");
@@ -261,8 +265,12 @@ mod tests {
 
     #[test]
     fn a_program_gets_one_json_object_per_line() {
-        let mut writer =
-            Writer { kind: Kind::ConfigMapSync, format: Format::Json, with_namespace: false, widths: None };
+        let mut writer = ChangeWriter {
+            kind: Kind::ConfigMapSync,
+            format: Format::Json,
+            with_namespace: false,
+            widths: None,
+        };
         let changes = vec![Change::Added(object("a")), Change::Deleted(object("b"))];
         let text = writer.text(changes).unwrap();
         let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -23,7 +23,7 @@ use weaver_diagnostics::finding_text::{clean, clean_json};
 use weaver_host::backoff::{Backoff, jittered};
 use weaver_host::platform::stdout_reader_gone;
 
-use super::{Counts, Format, Known, Status, is_true, lease, paused, table};
+use super::{ClusterStatus, Known, StatusCounts, StatusFormat, is_true, lease, paused, table};
 use crate::connection;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
@@ -36,13 +36,13 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// How often it is checked whether there is something new to show.
 const SHOW: Duration = Duration::from_millis(500);
 
-enum News {
-    Leadership(Box<Leadership>),
+enum StatusEvent {
+    Leadership(Box<OperatorState>),
     Objects(Kind, Result<Vec<Change<DynamicObject>>, String>),
 }
 
 /// What the operator's namespace says.
-struct Leadership {
+struct OperatorState {
     lease: anyhow::Result<Option<Lease>>,
     paused: Known<Option<String>>,
 }
@@ -52,7 +52,7 @@ type ReadyState = (bool, bool);
 
 /// The objects of a kind.
 #[derive(Default)]
-struct Tally {
+struct KindObjects {
     states: BTreeMap<(Option<String>, String), ReadyState>,
     /// Whether all of them were listed once.
     is_complete: bool,
@@ -60,7 +60,7 @@ struct Tally {
     trouble: Option<String>,
 }
 
-impl Tally {
+impl KindObjects {
     fn take(&mut self, read: Result<Vec<Change<DynamicObject>>, String>) {
         self.trouble = read.as_ref().err().cloned();
         self.is_complete |= read.is_ok();
@@ -79,12 +79,12 @@ impl Tally {
     }
 
     /// `None` until the first answer.
-    fn known(&self) -> Option<Known<Counts>> {
+    fn known(&self) -> Option<Known<StatusCounts>> {
         if !self.is_complete {
             return self.trouble.clone().map(|unknown| Known::Unknown { unknown });
         }
         let count = |is: fn(&ReadyState) -> bool| self.states.values().filter(|state| is(state)).count();
-        let counts = Counts {
+        let counts = StatusCounts {
             all: self.states.len(),
             ready: count(|(ready, _)| *ready),
             paused: count(|(_, paused)| *paused),
@@ -96,27 +96,27 @@ impl Tally {
 /// All that was read so far.
 #[derive(Default)]
 struct PartialStatus {
-    leadership: Option<Box<Leadership>>,
-    syncs: Tally,
-    resources: Tally,
-    tokens: Tally,
+    leadership: Option<Box<OperatorState>>,
+    syncs: KindObjects,
+    resources: KindObjects,
+    tokens: KindObjects,
 }
 
 impl PartialStatus {
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: StatusEvent) {
         match news {
-            News::Leadership(leadership) => self.leadership = Some(leadership),
-            News::Objects(Kind::ConfigMapSync, read) => self.syncs.take(read),
-            News::Objects(Kind::ResourceSync, read) => self.resources.take(read),
-            News::Objects(Kind::ServiceToken, read) => self.tokens.take(read),
+            StatusEvent::Leadership(leadership) => self.leadership = Some(leadership),
+            StatusEvent::Objects(Kind::ConfigMapSync, read) => self.syncs.take(read),
+            StatusEvent::Objects(Kind::ResourceSync, read) => self.resources.take(read),
+            StatusEvent::Objects(Kind::ServiceToken, read) => self.tokens.take(read),
         }
     }
 
     /// `None` until each part was read, or could not be.
-    fn status(&self, now: Timestamp) -> Option<Status> {
-        let Leadership { lease, paused } = self.leadership.as_deref()?;
+    fn status(&self, now: Timestamp) -> Option<ClusterStatus> {
+        let OperatorState { lease, paused } = self.leadership.as_deref()?;
         let kinds = [self.syncs.known()?, self.resources.known()?, self.tokens.known()?];
-        Some(Status::of(lease, paused.clone(), kinds, now))
+        Some(ClusterStatus::of(lease, paused.clone(), kinds, now))
     }
 
     /// What is out of date: the kinds that were read, and cannot be read any more.
@@ -132,7 +132,7 @@ impl PartialStatus {
 enum StatusOutput {
     Terminal(Screen),
     /// In this form, again when it is not what was last printed.
-    Lines(Format, Option<Value>),
+    Lines(StatusFormat, Option<Value>),
 }
 
 impl StatusOutput {
@@ -160,13 +160,13 @@ impl StatusOutput {
 
 /// What is printed of a status: one line of JSON, or lines after an empty one.
 fn block(
-    status: &Status,
+    status: &ClusterStatus,
     trouble: &[String],
-    format: Format,
+    format: StatusFormat,
     is_first: bool,
     now: Timestamp,
 ) -> anyhow::Result<String> {
-    if format == Format::Json {
+    if format == StatusFormat::Json {
         let mut value = serde_json::to_value(status).context("writing the status as JSON")?;
         value["trouble"] = trouble.into();
         return Ok(clean_json(&value.to_string()) + "\n");
@@ -177,7 +177,7 @@ fn block(
 }
 
 /// The status without the fields that change with time alone.
-fn without_times(status: &Status) -> anyhow::Result<Value> {
+fn without_times(status: &ClusterStatus) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(status).context("comparing the status")?;
     let drop = |of: Option<&mut Value>, field| of.and_then(Value::as_object_mut).map(|of| of.remove(field));
     drop(value.get_mut("leader"), "renewedSecondsAgo");
@@ -188,7 +188,7 @@ fn without_times(status: &Status) -> anyhow::Result<Value> {
 }
 
 /// Shows the status until Ctrl-C, or until the output is closed.
-pub async fn run(format: Format) -> anyhow::Result<()> {
+pub async fn run(format: StatusFormat) -> anyhow::Result<()> {
     let client = connection::watching().await?;
     let objects = Kind::ALL.map(|kind| objects(kind, &client));
     let mut news = stream::select_all(objects.into_iter().chain([leadership(client)]));
@@ -196,7 +196,7 @@ pub async fn run(format: Format) -> anyhow::Result<()> {
     // One for all rounds, so that none is missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut show = tokio::time::interval(SHOW);
-    let screen = if format == Format::Table { Screen::of_stdout() } else { None };
+    let screen = if format == StatusFormat::Table { Screen::of_stdout() } else { None };
     let mut shown = screen.map_or(StatusOutput::Lines(format, None), StatusOutput::Terminal);
     let mut seen = PartialStatus::default();
     loop {
@@ -216,7 +216,7 @@ pub async fn run(format: Format) -> anyhow::Result<()> {
     }
 }
 
-fn objects(kind: Kind, client: &Client) -> BoxStream<'static, News> {
+fn objects(kind: Kind, client: &Client) -> BoxStream<'static, StatusEvent> {
     let store = Store::all(kind, client);
     let batches = store.objects.watch(watcher::Config::default());
     let reported = batches.map(move |batch| {
@@ -226,12 +226,12 @@ fn objects(kind: Kind, client: &Client) -> BoxStream<'static, News> {
             }
             other => other.to_string(),
         };
-        News::Objects(kind, batch.map_err(why))
+        StatusEvent::Objects(kind, batch.map_err(why))
     });
     reported.boxed()
 }
 
-fn leadership(client: Client) -> BoxStream<'static, News> {
+fn leadership(client: Client) -> BoxStream<'static, StatusEvent> {
     let reads =
         stream::unfold((client, Backoff::new(LEASE), Duration::ZERO), async |(client, backoff, pause)| {
             let mut backoff: Backoff = backoff;
@@ -241,8 +241,8 @@ fn leadership(client: Client) -> BoxStream<'static, News> {
                 backoff.reset();
             }
             let pause = jittered(backoff.next(LONGEST));
-            let read = Box::new(Leadership { lease, paused: paused.into() });
-            Some((News::Leadership(read), (client, backoff, pause)))
+            let read = Box::new(OperatorState { lease, paused: paused.into() });
+            Some((StatusEvent::Leadership(read), (client, backoff, pause)))
         });
     reads.boxed()
 }
@@ -262,8 +262,8 @@ mod tests {
         .unwrap()
     }
 
-    fn of(lease: anyhow::Result<Option<Lease>>) -> News {
-        News::Leadership(Box::new(Leadership { lease, paused: Known::Is(None) }))
+    fn of(lease: anyhow::Result<Option<Lease>>) -> StatusEvent {
+        StatusEvent::Leadership(Box::new(OperatorState { lease, paused: Known::Is(None) }))
     }
 
     fn sync(name: &str, ready: &str) -> DynamicObject {
@@ -280,10 +280,10 @@ mod tests {
         let mut seen = PartialStatus::default();
         let renewed = "2026-01-01T00:00:00.000000Z";
         seen.take(of(Ok(Some(lease_of("a_0_0_1_5_9", renewed)))));
-        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Added(sync("a", "False"))])));
+        seen.take(StatusEvent::Objects(Kind::ConfigMapSync, Ok(vec![Change::Added(sync("a", "False"))])));
         assert!(seen.status(at(1)).is_none(), "half of it is not the status");
-        seen.take(News::Objects(Kind::ResourceSync, Ok(Vec::new())));
-        seen.take(News::Objects(Kind::ServiceToken, Err("forbidden\n\u{1b}[2J".into())));
+        seen.take(StatusEvent::Objects(Kind::ResourceSync, Ok(Vec::new())));
+        seen.take(StatusEvent::Objects(Kind::ServiceToken, Err("forbidden\n\u{1b}[2J".into())));
         seen
     }
 
@@ -294,11 +294,11 @@ mod tests {
         assert!(text(&seen).contains("syncs      0 of 1 ready\n"), "{}", text(&seen));
         assert!(text(&seen).contains("tokens     unknown: forbidden\\n\\u{1b}[2J\n"), "{}", text(&seen));
         assert!(seen.trouble().is_empty(), "it is said once");
-        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Modified(sync("a", "True"))])));
-        seen.take(News::Objects(Kind::ConfigMapSync, Err("connection refused".into())));
+        seen.take(StatusEvent::Objects(Kind::ConfigMapSync, Ok(vec![Change::Modified(sync("a", "True"))])));
+        seen.take(StatusEvent::Objects(Kind::ConfigMapSync, Err("connection refused".into())));
         assert!(text(&seen).contains("syncs      1 of 1 ready\n"), "{}", text(&seen));
         assert_eq!(seen.trouble(), ["the watch of syncs failed and is retried: connection refused"]);
-        seen.take(News::Objects(Kind::ConfigMapSync, Ok(vec![Change::Deleted(sync("a", "True"))])));
+        seen.take(StatusEvent::Objects(Kind::ConfigMapSync, Ok(vec![Change::Deleted(sync("a", "True"))])));
         assert!(text(&seen).contains("syncs      0 of 0 ready\n") && seen.trouble().is_empty());
         seen.take(of(Err(anyhow::anyhow!("refused").context("reading the lease"))));
         assert!(text(&seen).contains("leader     unknown: reading the lease: refused\n"), "{}", text(&seen));
@@ -322,11 +322,11 @@ mod tests {
     fn blocks_say_when_they_were_so_and_json_is_a_line() {
         let seen = seen();
         let status = seen.status(at(7)).unwrap();
-        let text = block(&status, &["x".into()], Format::Table, true, at(7)).unwrap();
+        let text = block(&status, &["x".into()], StatusFormat::Table, true, at(7)).unwrap();
         assert!(text.starts_with("at         2026-01-01T00:00:07Z\nleader     a, process 5,"), "{text}");
         assert!(text.ends_with("\nx\n"), "{text}");
-        assert!(block(&status, &[], Format::Table, false, at(7)).unwrap().starts_with("\nat "));
-        let line = block(&status, &["x".into()], Format::Json, false, at(7)).unwrap();
+        assert!(block(&status, &[], StatusFormat::Table, false, at(7)).unwrap().starts_with("\nat "));
+        let line = block(&status, &["x".into()], StatusFormat::Json, false, at(7)).unwrap();
         let read: Value = serde_json::from_str(&line).unwrap();
         assert!(
             line.lines().count() == 1 && read["syncs"]["all"] == 1 && read["trouble"][0] == "x",

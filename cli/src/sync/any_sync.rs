@@ -31,7 +31,7 @@ impl AnySync {
             meta: sync.metadata.clone(),
             conditions: sync.status.clone().unwrap_or_default().conditions,
             source: SpecSource::from(&source),
-            spec: validate(sync.desired()).map_err(words),
+            spec: validate(sync.desired()).map_err(messages),
         }
     }
 
@@ -82,7 +82,7 @@ impl AnySync {
     }
 }
 
-fn words(faults: Vec<SpecFault>) -> Vec<String> {
+fn messages(faults: Vec<SpecFault>) -> Vec<String> {
     faults.into_iter().map(|fault| fault.to_string()).collect()
 }
 
@@ -94,7 +94,7 @@ pub async fn valid_resource(
     client: &Client,
     spec: Option<&ResourceSyncSpec>,
 ) -> Result<ValidSync, Vec<String>> {
-    let valid = validate_resource(spec).map_err(words)?;
+    let valid = validate_resource(spec).map_err(messages)?;
     let kind = served(client, &valid.kind).await.map_err(|why| vec![why])?;
     Ok(valid.of(kind))
 }

@@ -13,8 +13,8 @@ use weaver_api::ownership::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge, Selector};
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_copies::content::Content;
-use weaver_copies::content::merge::{Merging, reading_order};
-use weaver_copies::copy::{Desired, source_reference};
+use weaver_copies::content::merge::{ContentMerger, reading_order};
+use weaver_copies::copy::{DesiredCopy, source_reference};
 use weaver_copies::kinds::metadata_of;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
@@ -119,7 +119,7 @@ impl Comparison<'_> {
     /// Shows each copy of what the sources make together; its name, if one is wanted.
     async fn merged(&self, how: &Merge, copy_name: &str, names: &[String]) -> BTreeSet<String> {
         let (spec, tell) = (self.spec, self.tell);
-        let mut merging = Merging::new(how, spec.source_kind);
+        let mut merging = ContentMerger::new(how, spec.source_kind);
         let (mut is_whole, mut gone) = (true, 0);
         for (at, name) in reading_order(how, names) {
             match self.read(name).await {
@@ -137,7 +137,7 @@ impl Comparison<'_> {
         } else {
             match merging.finish() {
                 Ok(content) => {
-                    self.compare(&Desired::merged(self.sync.owner(), spec, copy_name, content)).await;
+                    self.compare(&DesiredCopy::merged(self.sync.owner(), spec, copy_name, content)).await;
                 }
                 Err(why) => tell(&why.to_string()),
             }
@@ -177,7 +177,7 @@ impl Comparison<'_> {
     }
 
     /// Shows this copy in each of its namespaces.
-    async fn compare(&self, copy: &Desired) {
+    async fn compare(&self, copy: &DesiredCopy) {
         let targets = self.targets.all.iter().take(MAX_COMPARED).cloned();
         let steps = stream::iter(targets).map(|target| async move {
             let step = self.step(copy, &target).await;
@@ -205,7 +205,7 @@ impl Comparison<'_> {
         match self.read(name).await {
             Ok(Some((content, meta))) => {
                 let metadata = Metadata::new(&owner, &source_reference(&place), &meta, spec);
-                self.compare(&Desired::new(owner, place.kind, &copy_name, metadata, content)).await;
+                self.compare(&DesiredCopy::new(owner, place.kind, &copy_name, metadata, content)).await;
                 SourceSeen::Other
             }
             Ok(None) => SourceSeen::Gone,
@@ -213,7 +213,7 @@ impl Comparison<'_> {
         }
     }
 
-    async fn step(&self, copy: &Desired, namespace: &str) -> PlannedStep {
+    async fn step(&self, copy: &DesiredCopy, namespace: &str) -> PlannedStep {
         if self.targets.closed.contains(namespace) {
             return PlannedStep::closed(&copy.owner.namespace, &self.spec.source_namespace);
         }

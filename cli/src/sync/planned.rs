@@ -6,10 +6,10 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, Owner};
 use weaver_copies::content::Difference;
-use weaver_copies::copy::Desired;
+use weaver_copies::copy::DesiredCopy;
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::plan::{Before, CopyStep, StaleCopy, Takes, by_object, stale_copy};
+use weaver_copies::plan::{CopyStep, PreviousOwner, StaleCopy, Takes, by_object, stale_copy};
 use weaver_copies::sources::SpecSource;
 
 /// The most keys of one copy that are named; one more is kept, as a sign that there are others.
@@ -46,7 +46,7 @@ pub enum PlannedStep {
 
 impl PlannedStep {
     /// For a copy that the spec requests, by the existing object.
-    pub fn of(copy: &Desired, takes: Takes<'_>, found: Option<&Object>) -> Self {
+    pub fn of(copy: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>) -> Self {
         let few = |mut all: Vec<Difference>| {
             all.truncate(MAX_DIFFERENCES + 1);
             all
@@ -55,7 +55,7 @@ impl PlannedStep {
         match by_object(copy, takes, found) {
             CopyStep::Keep => Self::Keep,
             CopyStep::Create => Self::Create(few(copy.additions())),
-            CopyStep::Update(Before::Ours, _) => Self::Update(differences()),
+            CopyStep::Update(PreviousOwner::Ours, _) => Self::Update(differences()),
             CopyStep::Update(..) => Self::Adopt(differences()),
             CopyStep::Replace(_) => Self::Replace(differences()),
             CopyStep::Refuse(foreign) => Self::Refuse(foreign.to_string()),
@@ -156,11 +156,11 @@ mod tests {
     }
 
     /// Of a source with these keys.
-    fn desired(kind: ObjectKind, data: &Value) -> Desired {
+    fn desired(kind: ObjectKind, data: &Value) -> DesiredCopy {
         let source = object(kind, json!({"metadata": {}, "data": data}));
         let place = ObjectKey { kind, namespace: "team-a".into(), name: "settings".into() };
         let metadata = Metadata::new(&owner(), &source_reference(&place), &source.metadata, &spec("Refuse"));
-        Desired::new(owner(), kind, "settings", metadata, Content::of(&source))
+        DesiredCopy::new(owner(), kind, "settings", metadata, Content::of(&source))
     }
 
     fn words(step: &PlannedStep) -> Vec<String> {

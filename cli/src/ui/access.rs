@@ -21,7 +21,7 @@ const SITE: &str = "sec-fetch-site";
 const RANDOM: usize = 32;
 
 /// What opens the pages of one run.
-pub struct Access {
+pub struct UiAccess {
     hosts: Vec<String>,
     /// The path prefix of every page, with `/` at both ends.
     pub prefix: String,
@@ -34,7 +34,7 @@ pub struct Access {
 
 /// What becomes of a request.
 #[derive(Debug, Eq, PartialEq)]
-pub enum Admission {
+pub enum RequestAdmission {
     /// It has the cookie.
     Allowed,
     /// It has the token of the address, for the first time: it gets the cookie.
@@ -74,7 +74,7 @@ fn hosts(port: u16) -> Vec<String> {
     usual.chain(names.map(|name| format!("{name}:{port}"))).collect()
 }
 
-impl Access {
+impl UiAccess {
     /// For pages at this port.
     ///
     /// # Errors
@@ -102,18 +102,20 @@ impl Access {
     }
 
     /// Judges a request by its head.
-    pub fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admission {
+    pub fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestAdmission {
         match self.judge(method, uri, headers) {
             // Of two at once, only one is the first.
-            Admission::First if self.is_used.swap(true, Ordering::SeqCst) => Admission::Refused(Denial::Used),
+            RequestAdmission::First if self.is_used.swap(true, Ordering::SeqCst) => {
+                RequestAdmission::Refused(Denial::Used)
+            }
             admission => admission,
         }
     }
 
-    fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admission {
-        let Some(host) = self.host(uri, headers) else { return Admission::Refused(Denial::Host) };
+    fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestAdmission {
+        let Some(host) = self.host(uri, headers) else { return RequestAdmission::Refused(Denial::Host) };
         if !is_own_origin(headers, host) {
-            return Admission::Refused(Denial::Origin);
+            return RequestAdmission::Refused(Denial::Origin);
         }
         let is_here = uri.path().starts_with(&self.prefix);
         if is_here && self.has_cookie(headers) {
@@ -121,21 +123,21 @@ impl Access {
             let is_own_site = all(headers, SITE).is_none_or(|site| matches!(site, "same-origin" | "none"));
             let says_origin = headers.contains_key(header::ORIGIN);
             return if is_own_site && (says_origin || *method != Method::POST) {
-                Admission::Allowed
+                RequestAdmission::Allowed
             } else {
-                Admission::Refused(Denial::Origin)
+                RequestAdmission::Refused(Denial::Origin)
             };
         }
         let token = uri.query().and_then(|query| query.strip_prefix("token="));
         match token {
             Some(token) if is_here && *method == Method::GET && is_equal(token, &self.token) => {
                 if self.is_used.load(Ordering::SeqCst) {
-                    Admission::Refused(Denial::Used)
+                    RequestAdmission::Refused(Denial::Used)
                 } else {
-                    Admission::First
+                    RequestAdmission::First
                 }
             }
-            _ => Admission::Refused(Denial::Credential),
+            _ => RequestAdmission::Refused(Denial::Credential),
         }
     }
 
@@ -207,39 +209,39 @@ mod tests {
         map
     }
 
-    fn refused(why: Denial) -> Admission {
-        Admission::Refused(why)
+    fn refused(why: Denial) -> RequestAdmission {
+        RequestAdmission::Refused(why)
     }
 
     #[test]
     fn the_address_works_once_and_then_the_cookie() {
-        let access = Access::new(4000).unwrap();
+        let access = UiAccess::new(4000).unwrap();
         let uri: Uri = access.address().strip_prefix("http://127.0.0.1:4000").unwrap().parse().unwrap();
         let first = |headers: &HeaderMap| access.admit(&Method::GET, &uri, headers);
         assert_eq!(first(&headers(&[("host", "evil.test:4000")])), refused(Denial::Host));
         assert_eq!(first(&headers(&[HOST, ("origin", "http://evil.test")])), refused(Denial::Origin));
         // From a file that leads here, and typed into another program.
-        assert_eq!(first(&headers(&[HOST, (SITE, "cross-site")])), Admission::First);
+        assert_eq!(first(&headers(&[HOST, (SITE, "cross-site")])), RequestAdmission::First);
         assert_eq!(first(&headers(&[HOST])), refused(Denial::Used));
         let cookie = access.cookie();
         let cookie = cookie.split(';').next().unwrap();
-        assert_eq!(first(&headers(&[HOST, ("cookie", cookie)])), Admission::Allowed, "opened again");
+        assert_eq!(first(&headers(&[HOST, ("cookie", cookie)])), RequestAdmission::Allowed, "opened again");
         assert!(access.cookie().ends_with(&format!("Path={}; HttpOnly; SameSite=Strict", access.prefix)));
     }
 
     #[test]
     fn who_may_ask() {
-        let access = Access::new(4000).unwrap();
+        let access = UiAccess::new(4000).unwrap();
         let secret = format!("weaver-ui={}", access.session);
         let cookie = ("cookie", secret.as_str());
         let two = format!("a=b; weaver-ui=wrong; {secret}");
         let own = ("origin", "http://127.0.0.1:4000");
         for (method, pairs, expected) in [
-            (Method::GET, vec![HOST, cookie], Admission::Allowed),
-            (Method::GET, vec![("host", "localhost:4000"), cookie], Admission::Allowed),
-            (Method::GET, vec![HOST, ("cookie", two.as_str())], Admission::Allowed),
-            (Method::GET, vec![HOST, cookie, (SITE, "same-origin")], Admission::Allowed),
-            (Method::POST, vec![HOST, cookie, own], Admission::Allowed),
+            (Method::GET, vec![HOST, cookie], RequestAdmission::Allowed),
+            (Method::GET, vec![("host", "localhost:4000"), cookie], RequestAdmission::Allowed),
+            (Method::GET, vec![HOST, ("cookie", two.as_str())], RequestAdmission::Allowed),
+            (Method::GET, vec![HOST, cookie, (SITE, "same-origin")], RequestAdmission::Allowed),
+            (Method::POST, vec![HOST, cookie, own], RequestAdmission::Allowed),
             (Method::GET, vec![HOST], refused(Denial::Credential)),
             (Method::GET, vec![HOST, ("cookie", "weaver-ui=")], refused(Denial::Credential)),
             (Method::GET, vec![cookie], refused(Denial::Host)),
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn nothing_is_answered_outside_of_the_prefix_or_to_an_address_with_another_host() {
-        let access = Access::new(4000).unwrap();
+        let access = UiAccess::new(4000).unwrap();
         let secret = format!("weaver-ui={}", access.session);
         let token = format!("/?token={}", access.token);
         let of = |uri: &str| {
@@ -273,12 +275,12 @@ mod tests {
         assert_eq!(of(&token), refused(Denial::Credential));
         assert_eq!(of("/favicon.ico"), refused(Denial::Credential));
         assert_eq!(of(&format!("http://evil.test{}", access.prefix)), refused(Denial::Host));
-        assert_eq!(of(&format!("http://127.0.0.1:4000{}", access.prefix)), Admission::Allowed);
+        assert_eq!(of(&format!("http://127.0.0.1:4000{}", access.prefix)), RequestAdmission::Allowed);
     }
 
     #[test]
     fn no_two_runs_have_a_secret_in_common() {
-        let (one, other) = (Access::new(1).unwrap(), Access::new(1).unwrap());
+        let (one, other) = (UiAccess::new(1).unwrap(), UiAccess::new(1).unwrap());
         let all = [&one.token, &one.session, &one.prefix, &other.token, &other.session, &other.prefix];
         assert!(all.iter().collect::<std::collections::BTreeSet<_>>().len() == 6);
         assert!(all.iter().all(|secret| secret.len() >= 43));

@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use tokio::sync::watch;
 
-use super::access::Access;
+use super::access::UiAccess;
 use super::confirm::Confirmations;
 use super::live::Live;
 use super::page::{Frame, KindState, Tab, trouble, troubles};
 use super::recent::Recent;
 use super::view::event::History;
-use super::view::snapshot::Snapshot;
+use super::view::snapshot::KindSnapshot;
 use super::view::sync::{SyncKind, SyncView};
 use crate::grant::GrantObject;
 
 /// What the answers are made from.
 #[derive(Clone)]
 pub struct App {
-    pub access: Arc<Access>,
+    pub access: Arc<UiAccess>,
     pub live: Arc<Live>,
     /// Name or address and port of the API server, as the user's kubeconfig has them.
     pub server: Arc<str>,
@@ -66,7 +66,13 @@ impl App {
     }
 
     /// Answers that an object is not there, as far as this kind is known.
-    pub fn not_in<T>(&self, tab: Tab, kind: &watch::Sender<Snapshot<T>>, what: &str, why: &str) -> Response {
+    pub fn not_in<T>(
+        &self,
+        tab: Tab,
+        kind: &watch::Sender<KindSnapshot<T>>,
+        what: &str,
+        why: &str,
+    ) -> Response {
         let (is_known, error) = {
             let snapshot = kind.borrow();
             (snapshot.objects.is_some(), snapshot.error.clone())
@@ -84,7 +90,7 @@ impl App {
     }
 }
 
-fn known<'a, T>(what: &'a str, snapshot: &'a Snapshot<T>) -> KindState<'a> {
+fn known<'a, T>(what: &'a str, snapshot: &'a KindSnapshot<T>) -> KindState<'a> {
     KindState { what, error: snapshot.error.as_deref(), was_listed: snapshot.objects.is_some() }
 }
 

@@ -7,10 +7,10 @@ use weaver_diagnostics::finding_text::clean;
 
 use super::app::{App, shown};
 use super::command_log::CommandLog;
-use super::page::grant::Offer;
-use super::page::plan::Held;
+use super::page::grant::GrantOffer;
+use super::page::plan::WriteBlock;
 use super::page::sync::{Comparison, compared};
-use super::view::health::{Health, Summary};
+use super::view::health::{ResourceHealth, ResourceSummary};
 use super::view::sync::{SyncKind, SyncView};
 use super::{granting, queries};
 use crate::sync;
@@ -26,34 +26,38 @@ pub async fn comparison_page(
     let done = timeout(patience, compare(&app, &found, &log)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
-        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), Offer::Nothing),
+        Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), GrantOffer::Nothing),
         Err(_) => {
             let why = format!(
                 "Not all was compared within {} s, and missing rights were not looked for: type weaver sync explain.",
                 patience.as_secs()
             );
-            (None, Some(why), Offer::Nothing)
+            (None, Some(why), GrantOffer::Nothing)
         }
     };
     let held = if found.is_dry_run {
-        Held::DryRun
-    } else if found.summary.health == Health::Paused {
-        Held::Paused
+        WriteBlock::DryRun
+    } else if found.summary.health == ResourceHealth::Paused {
+        WriteBlock::Paused
     } else {
-        Held::No
+        WriteBlock::No
     };
     let comparison = Comparison { lines: log.lines(), copies: log.copies(), held, role, error, offer };
     shown(compared(&app.frame(), &namespace, &name, &comparison))
 }
 
 /// As `weaver sync explain` does it; and what can be done about missing rights.
-async fn compare(app: &App, found: &SyncView, log: &CommandLog) -> anyhow::Result<(Option<String>, Offer)> {
+async fn compare(
+    app: &App,
+    found: &SyncView,
+    log: &CommandLog,
+) -> anyhow::Result<(Option<String>, GrantOffer)> {
     let client = &app.live.client;
-    let Summary { namespace, name, .. } = &found.summary;
+    let ResourceSummary { namespace, name, .. } = &found.summary;
     let sync = queries::config_map_sync(client, namespace, name).await?;
     let Some(compared) = sync::compare(client, &sync, &|line| log.tell(line), &|copy| log.show(copy)).await
     else {
-        return Ok((None, Offer::Nothing));
+        return Ok((None, GrantOffer::Nothing));
     };
     let missing = sync::name_missing(client, &compared, &|line| log.tell(line)).await;
     // The status may be older than the lack of a right.
@@ -61,12 +65,12 @@ async fn compare(app: &App, found: &SyncView, log: &CommandLog) -> anyhow::Resul
         // Notes on the way were shown above.
         granting::offer(client, &compared, &CommandLog::default()).await
     } else {
-        Offer::Nothing
+        GrantOffer::Nothing
     };
     match missing {
         Ok(role) => Ok((role, offer)),
         // A user who may not ask about others' rights may still grant.
-        Err(error) if matches!(offer, Offer::Grant) => {
+        Err(error) if matches!(offer, GrantOffer::Grant) => {
             log.tell(&format!("{error:#}"));
             Ok((None, offer))
         }

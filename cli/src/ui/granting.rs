@@ -15,7 +15,7 @@ use super::app::{App, html as answer, shown};
 use super::command_log::{CommandLog, patience};
 use super::confirm::{Agreed, VALID};
 use super::page::Tab;
-use super::page::grant::{self as page, Granted, Offer, Proposal};
+use super::page::grant::{self as page, GrantOffer, Granted, Proposal};
 use super::view::sync::SyncKind;
 use super::{own_rights, queries};
 use crate::grant::{self, GrantObject};
@@ -29,16 +29,16 @@ struct Lack {
 }
 
 /// What the user can do about the rights of this account.
-pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> Offer {
+pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> GrantOffer {
     let parts = match sync::lacking(client, compared, &|line| log.tell(line)).await {
-        Ok(parts) if parts.is_empty() => return Offer::Nothing,
+        Ok(parts) if parts.is_empty() => return GrantOffer::Nothing,
         Ok(parts) => parts,
-        Err(error) => return Offer::Unknown(clean(&format!("{error:#}"))),
+        Err(error) => return GrantOffer::Unknown(clean(&format!("{error:#}"))),
     };
     match own_rights::lacking(client, &parts).await {
-        Ok(lacking) if lacking.is_empty() => Offer::Grant,
-        Ok(lacking) => Offer::NotAllowed(lacking.iter().map(|right| clean(right)).collect()),
-        Err(error) => Offer::Unknown(clean(&format!("{error:#}"))),
+        Ok(lacking) if lacking.is_empty() => GrantOffer::Grant,
+        Ok(lacking) => GrantOffer::NotAllowed(lacking.iter().map(|right| clean(right)).collect()),
+        Err(error) => GrantOffer::Unknown(clean(&format!("{error:#}"))),
     }
 }
 

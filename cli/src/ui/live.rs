@@ -21,7 +21,7 @@ use weaver_host::backoff::Backoff;
 use super::command_log::patience;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
-use super::view::snapshot::Snapshot;
+use super::view::snapshot::KindSnapshot;
 use super::view::sync::{SyncKind, SyncView};
 use super::view::token::TokenView;
 use crate::doctor;
@@ -55,10 +55,10 @@ pub struct Live {
     pub client: Client,
     /// `None` means all.
     pub namespace: Option<String>,
-    pub syncs: watch::Sender<Snapshot<SyncView>>,
-    pub resource_syncs: watch::Sender<Snapshot<SyncView>>,
-    pub tokens: watch::Sender<Snapshot<TokenView>>,
-    pub nodes: watch::Sender<Snapshot<NodeView>>,
+    pub syncs: watch::Sender<KindSnapshot<SyncView>>,
+    pub resource_syncs: watch::Sender<KindSnapshot<SyncView>>,
+    pub tokens: watch::Sender<KindSnapshot<TokenView>>,
+    pub nodes: watch::Sender<KindSnapshot<NodeView>>,
     pub looked: watch::Sender<Looked>,
     asked: Notify,
 }
@@ -91,7 +91,7 @@ impl Live {
     }
 
     /// The syncs of a kind.
-    pub fn of(&self, kind: SyncKind) -> &watch::Sender<Snapshot<SyncView>> {
+    pub fn of(&self, kind: SyncKind) -> &watch::Sender<KindSnapshot<SyncView>> {
         match kind {
             SyncKind::ConfigMap => &self.syncs,
             SyncKind::Resource => &self.resource_syncs,
@@ -139,7 +139,7 @@ where
 
 /// Keeps a snapshot up to date. A watch that fails is begun again, with backoff: resumed, it would report nothing until
 /// an object changes, and one that may not list would send a request each second.
-async fn follow<K, T>(api: Api<K>, into: watch::Sender<Snapshot<T>>, view: fn(&K) -> T)
+async fn follow<K, T>(api: Api<K>, into: watch::Sender<KindSnapshot<T>>, view: fn(&K) -> T)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {

@@ -17,7 +17,7 @@ pub mod tokens;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
-use super::view::health::{ConditionView, Health, Summary};
+use super::view::health::{ConditionView, ResourceHealth, ResourceSummary};
 use super::view::sync::{SyncKind, SyncView};
 use super::view::time::{distance, duration, exact};
 
@@ -206,15 +206,15 @@ fn code_block(text: &str) -> Markup {
     html! { pre data-copy tabindex="0" { code { (text) } } }
 }
 
-fn health(summary: &Summary) -> Markup {
+fn health(summary: &ResourceSummary) -> Markup {
     badge(health_class(summary.health), summary.health.label())
 }
 
-fn health_class(health: Health) -> &'static str {
+fn health_class(health: ResourceHealth) -> &'static str {
     match health {
-        Health::Bad => "bad",
-        Health::Pending | Health::Deleting | Health::Paused => "warn",
-        Health::Ready => "ok",
+        ResourceHealth::Bad => "bad",
+        ResourceHealth::Pending | ResourceHealth::Deleting | ResourceHealth::Paused => "warn",
+        ResourceHealth::Ready => "ok",
     }
 }
 

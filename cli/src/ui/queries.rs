@@ -22,7 +22,7 @@ use super::command_log::patience;
 use super::page::accounts::Reviewed;
 use super::view::account::AccountView;
 use super::view::event::{History, MOST};
-use super::view::health::Summary;
+use super::view::health::ResourceSummary;
 use super::view::sync::{SyncKind, SyncView};
 use crate::review;
 use crate::sync::any_sync::AnySync;
@@ -33,7 +33,7 @@ const ANSWERS: u32 = MOST / EVENTS;
 
 /// The whole of a sync of which only what the lists show is kept.
 pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
-    let Summary { namespace, name, version, .. } = &brief.summary;
+    let ResourceSummary { namespace, name, version, .. } = &brief.summary;
     let key = format!("{} {namespace}/{name} {version}", brief.kind.name());
     let client = app.live.client.clone();
     let asked = app.syncs.get(key, async {

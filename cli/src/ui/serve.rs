@@ -26,12 +26,12 @@ use weaver_diagnostics::recognise::Recogniser;
 use weaver_host::http_server::Caller;
 use weaver_host::page_style::{ICON, STYLE};
 
-use super::access::Admission;
+use super::access::RequestAdmission;
 use super::app::{App, html as answer, shown};
 use super::page::explain::Recognised;
 use super::page::{self, Tab, trouble};
-use super::view::account::{Search, account, account_matrix};
-use super::view::matrix::{Selection, matrix};
+use super::view::account::{AccountQuery, account, account_matrix};
+use super::view::matrix::{MatrixQuery, matrix};
 use super::view::overview::{Resources, overview};
 use super::view::sync::{SyncKind, SyncView};
 use super::{comparing, granting, queries};
@@ -106,20 +106,22 @@ pub fn router(app: App) -> Router {
 /// Passes on the requests that are allowed.
 async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut answer = match app.access.admit(request.method(), request.uri(), request.headers()) {
-        Admission::Allowed => {
+        RequestAdmission::Allowed => {
             // Anyone on this machine may open connections: that of live changes is closed last.
             if let Some(caller) = request.extensions().get::<Caller>() {
                 caller.mark_known();
             }
             understood(&app, next.run(request).await)
         }
-        Admission::First => {
+        RequestAdmission::First => {
             let cookie = HeaderValue::from_str(&app.access.cookie()).ok();
             let mut answer = shown(page::refused::entered(&app.access.prefix));
             answer.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             answer
         }
-        Admission::Refused(refusal) => answer(StatusCode::FORBIDDEN, page::refused::refused(refusal.why())),
+        RequestAdmission::Refused(refusal) => {
+            answer(StatusCode::FORBIDDEN, page::refused::refused(refusal.why()))
+        }
     };
     for (name, value) in HEADERS {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -160,7 +162,10 @@ async fn overview_page(State(app): State<App>) -> Response {
     shown(page::overview::overview(&frame, &made, looked.at))
 }
 
-async fn syncs_page(State(app): State<App>, selection: Result<Query<Selection>, QueryRejection>) -> Response {
+async fn syncs_page(
+    State(app): State<App>,
+    selection: Result<Query<MatrixQuery>, QueryRejection>,
+) -> Response {
     let Ok(Query(selection)) = selection else {
         let why = html! { p { "The address of this page has an invalid part." } };
         return app.failed(StatusCode::BAD_REQUEST, Tab::Syncs, "Not understood", &why);
@@ -191,7 +196,7 @@ async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)
     shown(page::sync::sync(&app.frame(), &whole, &said, &unknown))
 }
 
-async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> Response {
+async fn accounts_page(State(app): State<App>, Query(search): Query<AccountQuery>) -> Response {
     let (unknown, is_known) = app.unknown(true);
     let (syncs, tokens) = (app.live.known_syncs().unwrap_or_default(), app.live.tokens.borrow().all());
     let matrix = account_matrix(&syncs, &tokens, &search);
@@ -200,14 +205,14 @@ async fn accounts_page(State(app): State<App>, Query(search): Query<Search>) -> 
 
 /// The namespace in which the rights of an account are reviewed.
 #[derive(Default, Deserialize)]
-struct Asked {
+struct NamespaceQuery {
     r#in: Option<String>,
 }
 
 async fn account_page(
     State(app): State<App>,
     Path((namespace, name)): ObjectPath,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<NamespaceQuery>, QueryRejection>,
 ) -> Response {
     let (unknown, is_known) = app.unknown(true);
     let (syncs, tokens) = (app.live.known_syncs().unwrap_or_default(), app.live.tokens.borrow().all());

@@ -26,7 +26,7 @@ use crate::status::{self, Leader};
 
 /// What becomes of what was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Copies {
+pub enum CopyDisposal {
     /// Keep them with their ownership labels; `weaver orphans` finds the copies later
     Keep,
     /// Delete them, except those whose sync says to keep them
@@ -136,15 +136,15 @@ impl FoundObjects {
     }
 
     /// What is installed, and what will happen to it.
-    pub fn describe(&self, copies: Copies) -> String {
+    pub fn describe(&self, copies: CopyDisposal) -> String {
         let mut lines = Vec::new();
         if self.is_nothing() {
             lines.push("nothing of Config Weaver is left in this cluster".to_owned());
             lines.extend(copies_reported(self.copies));
         } else {
             let made = match copies {
-                Copies::Keep => "what they made stays",
-                Copies::Delete => "what they made is deleted too, unless their spec keeps it",
+                CopyDisposal::Keep => "what they made stays",
+                CopyDisposal::Delete => "what they made is deleted too, unless their spec keeps it",
             };
             for kind in Kind::ALL {
                 let places: Vec<String> = self.of(kind).iter().map(|object| kind.place(object)).collect();
@@ -270,7 +270,7 @@ mod tests {
         found.changed = vec!["Role foo/weaver-mint-other".into()];
         found.copies = 2;
         assert!(found.is_nothing());
-        let said = found.describe(Copies::Keep);
+        let said = found.describe(CopyDisposal::Keep);
         for message in [
             "nothing of Config Weaver is left",
             "copies that stay: 2;",

@@ -19,14 +19,14 @@ use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync};
-use weaver_client::Write;
+use weaver_client::WriteMode;
 use weaver_copies::finalizers::{FinalizerChange, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::plan::{StaleCopy, stale_copy};
 use weaver_copies::sources::SpecSource;
 use weaver_host::progress::Progress;
 
-use super::found::{Copies, FoundObjects, leader};
+use super::found::{CopyDisposal, FoundObjects, leader};
 use super::installed_object::{LOOK, is_gone};
 use crate::copied_kinds;
 use crate::orphans::{self, Marked};
@@ -40,10 +40,10 @@ use crate::stdout::{Lines, say};
 pub async fn remove(
     client: &Client,
     found: &FoundObjects,
-    copies: Copies,
+    copies: CopyDisposal,
     deadline: Instant,
 ) -> anyhow::Result<()> {
-    let manner = Manner { orphan: copies == Copies::Keep, dry_run: false };
+    let manner = Manner { orphan: copies == CopyDisposal::Keep, dry_run: false };
     let all = Kind::ALL.into_iter().map(|kind| found.of(kind).len()).sum::<usize>();
     let progress = Progress::of_items("asking for their deletion", all as u64);
     for kind in Kind::ALL {
@@ -102,7 +102,7 @@ async fn left(client: &Client, found: &FoundObjects) -> anyhow::Result<Vec<(Kind
 async fn release(
     client: &Client,
     left: &[(Kind, DynamicObject)],
-    copies: Copies,
+    copies: CopyDisposal,
     trouble: &mut BTreeSet<String>,
 ) -> anyhow::Result<()> {
     let held: Vec<&(Kind, DynamicObject)> =
@@ -111,13 +111,13 @@ async fn release(
         return Ok(());
     }
     let marked = match copies {
-        Copies::Delete => copies_of(client, &held).await?,
-        Copies::Keep => Vec::new(),
+        CopyDisposal::Delete => copies_of(client, &held).await?,
+        CopyDisposal::Keep => Vec::new(),
     };
     for (kind, object) in held {
         // Without `marked` there is nothing to clean up.
         if *kind != Kind::ServiceToken
-            && copies == Copies::Delete
+            && copies == CopyDisposal::Delete
             && !clean_up(client, *kind, object, &marked, trouble).await
         {
             continue;
@@ -126,11 +126,11 @@ async fn release(
         change["metadata"]["finalizers"] = json!(without_ours(object));
         let store = Store::all(*kind, client).at(*kind, object.metadata.namespace.as_deref());
         let name = object.name_any();
-        let mut released = store.objects.merge(&name, &change, Write::Persist).await;
+        let mut released = store.objects.merge(&name, &change, WriteMode::Persist).await;
         if released.as_ref().is_err_and(is_invalid) {
             // As the operator does: where the API server cannot validate the spec, it is removed with the finalizers.
             change["spec"] = Value::Null;
-            released = store.objects.merge(&name, &change, Write::Persist).await;
+            released = store.objects.merge(&name, &change, WriteMode::Persist).await;
         }
         match released {
             Err(error) if !error.is_conflict() && !error.is_not_found() => {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_one_whose_marks_name_the_resource() {
+    fn a_copy_is_one_whose_ownership_labels_name_the_resource() {
         let owner =
             |uid: &str, name: &str| Owner { namespace: "team-a".into(), name: name.into(), uid: uid.into() };
         let copy = |owner: &Owner, source: &str| {

@@ -78,8 +78,19 @@ fn kubeconfig_names_several_files_as_the_system_separates_them() {
     let laptop = Laptop::new();
     let (first, second) = (laptop.path("a b.yaml"), laptop.path("\u{1f347}.yaml"));
     write(&first, kubeconfig());
-    write(&second, "kind: Pod\n");
-    for (list, code) in [([Path::new(""), &first, &second], 0), ([Path::new(""), &second, &first], 10)] {
+    write(&second, "contexts: []\n");
+    let missing = laptop.path("none");
+    let lists = [[Path::new(""), &first, &second], [&missing, &second, &first]];
+    for (list, content, code) in [
+        (lists[0], "contexts: []\n", 0),
+        (lists[1], "contexts: []\n", 0),
+        (lists[1], "current-context: default\n", 0),
+        (lists[1], "current-context: none\n", 10),
+        // kubectl refuses all of them.
+        (lists[0], "kind: Pod\n", 10),
+        (lists[1], "kind: Pod\n", 10),
+    ] {
+        write(&second, content);
         let list = std::env::join_paths(list).unwrap();
         let (found, said) = said(laptop.command(&["kubeconfig", "lint"]).env("KUBECONFIG", list));
         assert_eq!(found, code, "{said}");

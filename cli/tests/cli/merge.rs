@@ -31,7 +31,7 @@ impl Laptop {
 }
 
 #[test]
-fn what_was_exported_is_merged_where_it_was_carried_to() {
+fn what_was_exported_is_merged_on_another_machine() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["raspi.lan"]));
     let laptop = Laptop(tempfile::tempdir().unwrap());
@@ -99,7 +99,7 @@ fn the_name_is_given_once() {
 }
 
 /// The kubeconfig of a raspi, as `weaver kubeconfig export` writes it.
-fn carried() -> String {
+fn exported() -> String {
     k3s_kubeconfig(&Ca::new(), "https://raspi.lan:6443").replace("default", "raspi")
 }
 
@@ -112,7 +112,7 @@ fn a_cluster_of_another_context_is_not_redirected() {
     let laptop = Laptop(tempfile::tempdir().unwrap());
     fs::write(laptop.path("config"), WORK).unwrap();
     // Its cluster is called as one that is here: it gets the name of the context.
-    let hostile = carried()
+    let hostile = exported()
         .replace("cluster: raspi", "cluster: work")
         .replace("clusters:\n- name: raspi", "clusters:\n- name: work");
     fs::write(laptop.path("raspi.yaml"), &hostile).unwrap();
@@ -151,13 +151,13 @@ fn a_cluster_of_another_context_is_not_redirected() {
 #[test]
 fn the_same_server_set_up_again_has_another_ca_and_is_merged_with_force_only() {
     let laptop = Laptop(tempfile::tempdir().unwrap());
-    fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
+    fs::write(laptop.path("raspi.yaml"), exported()).unwrap();
     for _ in 0..2 {
         let (code, said) = laptop.weaver(&["merge", "raspi.yaml"]);
         assert_eq!(code, 0, "{said}");
     }
     let before = fs::read_to_string(laptop.path("config")).unwrap();
-    fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
+    fs::write(laptop.path("raspi.yaml"), exported()).unwrap();
     for arguments in [&["merge", "raspi.yaml"][..], &["merge", "raspi.yaml", "--context", "another"]] {
         let (code, said) = laptop.weaver(arguments);
         assert_eq!(code, 10, "{said}");
@@ -176,7 +176,7 @@ fn the_same_server_set_up_again_has_another_ca_and_is_merged_with_force_only() {
 fn a_name_in_the_file_of_another_context_of_kubeconfig_is_not_shadowed() {
     let laptop = Laptop(tempfile::tempdir().unwrap());
     fs::write(laptop.path("second"), WORK).unwrap();
-    fs::write(laptop.path("raspi.yaml"), carried().replace("raspi\n", "work\n")).unwrap();
+    fs::write(laptop.path("raspi.yaml"), exported().replace("raspi\n", "work\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
         .args(["kubeconfig", "merge", "raspi.yaml"])
         .env("KUBECONFIG", std::env::join_paths([laptop.path("config"), laptop.path("second")]).unwrap())

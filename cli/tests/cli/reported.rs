@@ -103,7 +103,7 @@ fn whole(name: &str, directory: &Path) -> PathBuf {
         Some("client-key-data") => format!("    client-key-data: {KEY}\n"),
         _ => format!("{line}\n"),
     };
-    let file = directory.join("carried.yaml");
+    let file = directory.join("exported.yaml");
     let shown = fs::read_to_string(reported(name)).unwrap();
     fs::write(&file, shown.lines().map(with_credentials).collect::<String>()).unwrap();
     file
@@ -115,8 +115,8 @@ fn a_merge_keeps_what_the_entries_of_others_have() {
     let laptop = tempfile::tempdir().unwrap();
     let config = laptop.path().join("config");
     fs::copy(reported("40-proxy-url-merge").join("home.yaml"), &config).unwrap();
-    let carried = tempfile::tempdir().unwrap();
-    let file = whole("40-proxy-url-merge/pi2.yaml", carried.path());
+    let exported = tempfile::tempdir().unwrap();
+    let file = whole("40-proxy-url-merge/pi2.yaml", exported.path());
     let (code, said) = weaver(&["kubeconfig", "merge", file.to_str().unwrap()], &config);
     assert_eq!(code, 0, "{said}");
     let merged = fs::read_to_string(&config).unwrap();
@@ -140,8 +140,8 @@ fn a_second_default_is_refused_and_the_file_stays_as_it_is() {
     let first = reported("41-three-defaults").join("k1.yaml");
     fs::copy(&first, &config).unwrap();
     for name in ["k2.yaml", "k3.yaml"] {
-        let carried = tempfile::tempdir().unwrap();
-        let file = whole(&format!("41-three-defaults/{name}"), carried.path());
+        let exported = tempfile::tempdir().unwrap();
+        let file = whole(&format!("41-three-defaults/{name}"), exported.path());
         let (code, said) = weaver(&["kubeconfig", "merge", file.to_str().unwrap()], &config);
         assert_eq!(code, 10, "{said}");
         assert!(said.contains("as every k3s does"), "{said}");

@@ -34,22 +34,22 @@ impl HostNames {
         Ok(Self { file: file.to_owned() })
     }
 
-    /// The words in front of a command that needs the names.
+    /// The arguments in front of a command that needs the names.
     #[must_use]
-    pub fn words(&self) -> Vec<String> {
+    pub fn args(&self) -> Vec<String> {
         let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
         let map = if root { &[][..] } else { &["--map-root-user"] };
-        let words = ["unshare", "--mount", "--propagation", "private"].iter().chain(map);
-        let words = words.chain(&["sh", "-c", INSIDE, "hosts"]).map(ToString::to_string);
-        words.chain([self.file.display().to_string()]).collect()
+        let args = ["unshare", "--mount", "--propagation", "private"].iter().chain(map);
+        let args = args.chain(&["sh", "-c", INSIDE, "hosts"]).map(ToString::to_string);
+        args.chain([self.file.display().to_string()]).collect()
     }
 
     /// A command that finds the names.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let words = self.words();
+        let args = self.args();
         let mut command = programs::command("unshare");
-        command.args(&words[1..]).arg(program);
+        command.args(&args[1..]).arg(program);
         command
     }
 }

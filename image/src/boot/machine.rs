@@ -1,7 +1,8 @@
 //! A machine for tests: start, read the console, type, snapshot, cut the power.
 //!
 //! Guarantees: every wait has a limit; a [`Machine`] that is dropped leaves no process and no file; machines restored
-//! from one [`Snapshot`] share no file that they write. Failure: what was waited for, and the console's last lines.
+//! from one [`MachineSnapshot`] share no file that they write. Failure: what was waited for, and the console's last
+//! lines.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,14 +20,14 @@ use super::card::{Card, temporary_dir};
 use super::console;
 use super::fat::Fat;
 use super::overlay::Overlay;
-use super::qemu::{Console, LINK, Ports, Start};
+use super::qemu::{Console, ForwardedPorts, LINK, QemuStart};
 use super::qmp::{self, Qmp};
 use super::running::{End, QEMU_LOG, Running, free_ports, switch_on};
 use super::ssh::Ran;
 use super::stage::Stage;
 use super::write_log::WriteLog;
 
-pub use super::snapshot::Snapshot;
+pub use super::snapshot::MachineSnapshot;
 pub use super::stage::Setup;
 
 /// For a command in the guest, which is 20 to 30 times slower than the host.
@@ -64,7 +65,7 @@ impl Machine {
     ///
     /// # Errors
     /// When QEMU does not start.
-    pub fn restore(snapshot: &Snapshot) -> Result<Self> {
+    pub fn restore(snapshot: &MachineSnapshot) -> Result<Self> {
         let dir = temporary_dir()?;
         let overlay = snapshot.overlay.copy_to(&dir.path().join("card.qcow2"))?;
         let (card, stage) = (Arc::clone(&snapshot.card), Arc::clone(&snapshot.stage));
@@ -93,7 +94,7 @@ impl Machine {
         dir: TempDir,
         snapshot: Option<&str>,
     ) -> Result<Self> {
-        let start = Start {
+        let start = QemuStart {
             played: &stage.played,
             hardware: &setup.hardware,
             card: overlay.path(),
@@ -115,7 +116,7 @@ impl Machine {
 
     /// Forwarded ports on 127.0.0.1.
     #[must_use]
-    pub fn ports(&self) -> Ports {
+    pub fn ports(&self) -> ForwardedPorts {
         self.running.ports
     }
 
@@ -245,7 +246,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the name is not made of letters, digits and `-`, or QEMU refuses.
-    pub fn snapshot(&mut self, name: &str) -> Result<Snapshot> {
+    pub fn snapshot(&mut self, name: &str) -> Result<MachineSnapshot> {
         if !name.starts_with(|c: char| c.is_ascii_alphabetic())
             || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         {
@@ -254,7 +255,7 @@ impl Machine {
         self.running.qmp.monitor(&format!("savevm {name}"), SAVE)?;
         let dir = temporary_dir()?;
         let overlay = self.quiesced(|machine| machine.overlay.copy_to(&dir.path().join("card.qcow2")))?;
-        Ok(Snapshot {
+        Ok(MachineSnapshot {
             card: Arc::clone(&self.card),
             setup: self.setup.clone(),
             stage: Arc::clone(&self.stage),

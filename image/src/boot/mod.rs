@@ -44,7 +44,7 @@ use board::Board;
 use card::{Card, Edits};
 use host_names::HostNames;
 use kubectl::export_command;
-use qemu::{Clock, Console, Emulated, Hardware, Ports, Start};
+use qemu::{Clock, Console, Emulated, ForwardedPorts, Hardware, QemuStart};
 use running::{End, free_ports, switch_on};
 use ssh::quoted;
 use stage::{Setup, Stage};
@@ -125,7 +125,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             say_access(&card, ports, &kubectl);
         }
         say("console     follows; Ctrl-A x ends the machine\n");
-        let start = Start {
+        let start = QemuStart {
             played: &stage.played,
             hardware: &setup.hardware,
             card: card.overlay().path(),
@@ -154,8 +154,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))))
 }
 
-fn say_access(card: &Card, ports: Ports, kubectl: &Path) {
-    let ssh = card.key().words(ports.ssh).iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
+fn say_access(card: &Card, ports: ForwardedPorts, kubectl: &Path) {
+    let ssh = card.key().args(ports.ssh).iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
     say(format_args!("ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh", ports.api, ports.ssh));
     say(format_args!("ssh         {ssh}"));
     say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
@@ -186,13 +186,13 @@ fn prepare(options: &Options, image: &Path, steps: &mut Steps) -> Result<Card> {
 
 /// A script that runs kubectl as a laptop would: under a name that the API
 /// serves, with a kubeconfig that it fetches from the Pi first.
-fn write_kubectl(card: &Card, names: &[String], ports: Ports) -> Result<PathBuf> {
+fn write_kubectl(card: &Card, names: &[String], ports: ForwardedPorts) -> Result<PathBuf> {
     let name = names.first().ok_or_else(|| anyhow!("give the API a name: --name pi.test"))?;
     let hosts = HostNames::write(&card.dir().join("hosts"), names)?;
     let kubeconfig = card.dir().join("kubeconfig");
     // One of an earlier run has another port.
     files::remove(&kubeconfig)?;
-    let words = |words: &[String]| words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
+    let joined = |args: &[String]| args.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
     let script = format!(
         "#!/bin/sh\n\
          # kubectl for the machine of this directory, under the name {name}.\n\
@@ -200,10 +200,10 @@ fn write_kubectl(card: &Card, names: &[String], ports: Ports) -> Result<PathBuf>
          if [ ! -s \"$config\" ]; then\n  umask 077\n  {ssh} {export} >\"$config.new\"\n  mv \"$config.new\" \"$config\"\nfi\n\
          exec {hosts} {kubectl} --kubeconfig \"$config\" \"$@\"\n",
         config = quoted(&kubeconfig.display().to_string()),
-        ssh = words(&card.key().words(ports.ssh)),
+        ssh = joined(&card.key().args(ports.ssh)),
         export = quoted(&format!("sudo -n {}", export_command(name, ports.api))),
-        hosts = words(&hosts.words()),
-        kubectl = words(&kubectl::program()?),
+        hosts = joined(&hosts.args()),
+        kubectl = joined(&kubectl::program()?),
     );
     let path = card.dir().join("kubectl");
     files::replace(&path, script.as_bytes(), 0o755)?;

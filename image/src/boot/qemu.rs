@@ -82,7 +82,7 @@ pub enum Console {
 
 /// The forwarded ports, on 127.0.0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
+pub struct ForwardedPorts {
     /// To the guest's 22.
     pub ssh: u16,
     /// To the guest's 6443.
@@ -93,13 +93,13 @@ pub struct Ports {
 pub const LINK: &str = "net0";
 
 /// What one start needs.
-pub struct Start<'a> {
+pub struct QemuStart<'a> {
     /// What the firmware found.
     pub played: &'a Played,
     pub hardware: &'a Hardware,
     /// The card, a qcow2 file.
     pub card: &'a Path,
-    pub ports: Ports,
+    pub ports: ForwardedPorts,
     /// Where the console is.
     pub console: Console,
     /// Receives what the console shows.
@@ -127,7 +127,7 @@ pub fn virt_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsString>
 
 /// All arguments of QEMU's.
 #[must_use]
-pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
+pub fn arguments(start: &QemuStart<'_>) -> Vec<OsString> {
     let mut words = match start.hardware.machine {
         Emulated::Virt => virt_arguments(start.hardware, None),
         Emulated::Raspi3b => ["-M", "raspi3b", "-nodefaults", "-display", "none"].map(OsString::from).into(),
@@ -150,7 +150,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
         Emulated::Virt => {
             option("-drive", &[&"if=none,", &drive]);
             option("-device", &[&"virtio-blk-pci,drive=card"]);
-            let Ports { ssh, api } = start.ports;
+            let ForwardedPorts { ssh, api } = start.ports;
             let forward =
                 format!("user,id={LINK},hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{api}-:6443");
             option("-netdev", &[&forward]);
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    fn text(change: impl FnOnce(&mut Start<'_>), hardware: &Hardware) -> String {
+    fn text(change: impl FnOnce(&mut QemuStart<'_>), hardware: &Hardware) -> String {
         let played = Played {
             kernel: PathBuf::from("/t/kernel"),
             initramfs: Some(PathBuf::from("/t/initramfs")),
@@ -230,11 +230,11 @@ mod tests {
             arguments: "root=LABEL=a rw".to_owned(),
             steps: Vec::new(),
         };
-        let mut start = Start {
+        let mut start = QemuStart {
             played: &played,
             hardware,
             card: Path::new("/t/a,b.qcow2"),
-            ports: Ports { ssh: 20_022, api: 26_443 },
+            ports: ForwardedPorts { ssh: 20_022, api: 26_443 },
             console: Console::Log,
             console_log: Path::new("/t/console.log"),
             qmp: Path::new("/t/qmp"),

@@ -20,7 +20,7 @@ const LONGEST_PATH: usize = 107;
 
 /// Why a machine stopped, in QEMU's word: `guest-shutdown`, `guest-reset`, …
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason(pub String);
+pub struct StopReason(pub String);
 
 /// A connection after the greeting.
 #[derive(Debug)]
@@ -110,13 +110,15 @@ impl Qmp {
     ///
     /// # Errors
     /// When QEMU neither sends more nor hangs up within `limit`.
-    pub fn reason(&mut self, limit: Duration) -> Result<Option<Reason>> {
+    pub fn reason(&mut self, limit: Duration) -> Result<Option<StopReason>> {
         let deadline = Instant::now() + limit;
         while let Some(message) = self.message(deadline).context("QEMU does not close the connection")? {
             self.events.push(message);
         }
         let last = self.events.iter().rev().find(|event| event["event"] == "SHUTDOWN");
-        Ok(last.and_then(|event| event["data"]["reason"].as_str()).map(|reason| Reason(reason.to_owned())))
+        Ok(last
+            .and_then(|event| event["data"]["reason"].as_str())
+            .map(|reason| StopReason(reason.to_owned())))
     }
 
     /// The next message; `None` at the end of the stream.
@@ -193,7 +195,7 @@ mod tests {
         let mut qmp = Qmp::connect(&path, A_SECOND).unwrap();
         assert_eq!(qmp.execute("seven", &json!({"a": 1}), A_SECOND).unwrap(), json!(7));
         qmp.monitor("savevm x", A_SECOND).unwrap();
-        assert_eq!(qmp.reason(A_SECOND).unwrap(), Some(Reason("guest-reset".to_owned())));
+        assert_eq!(qmp.reason(A_SECOND).unwrap(), Some(StopReason("guest-reset".to_owned())));
         let heard = server.join().unwrap();
         assert!(heard[0].contains("qmp_capabilities") && heard[1].contains(r#""arguments":{"a":1}"#));
         assert!(heard[2].contains(r#""command-line":"savevm x""#));

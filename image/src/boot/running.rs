@@ -13,7 +13,7 @@ use serde_json::json;
 use weaver_devstack::ports;
 
 use super::emulator::Emulator;
-use super::qemu::{self, Console, Ports, Start};
+use super::qemu::{self, Console, ForwardedPorts, QemuStart};
 use super::qmp::{self, Qmp};
 
 /// Until QEMU greets; restoring a snapshot's memory is part of it.
@@ -29,7 +29,7 @@ pub const QEMU_LOG: &str = "qemu.log";
 pub struct Running {
     pub emulator: Emulator,
     pub qmp: Qmp,
-    pub ports: Ports,
+    pub ports: ForwardedPorts,
 }
 
 /// How a machine ended.
@@ -47,12 +47,12 @@ pub enum End {
 ///
 /// # Errors
 /// When there are none.
-pub fn free_ports() -> Result<Ports> {
+pub fn free_ports() -> Result<ForwardedPorts> {
     let ssh = ports::disposable()?;
     loop {
         let api = ports::disposable()?;
         if api != ssh {
-            return Ok(Ports { ssh, api });
+            return Ok(ForwardedPorts { ssh, api });
         }
     }
 }
@@ -62,7 +62,12 @@ pub fn free_ports() -> Result<Ports> {
 ///
 /// # Errors
 /// When QEMU does not start, with its own message.
-pub fn switch_on(dir: &Path, mut start: Start<'_>, any_ports: bool, tell: impl Fn(u32)) -> Result<Running> {
+pub fn switch_on(
+    dir: &Path,
+    mut start: QemuStart<'_>,
+    any_ports: bool,
+    tell: impl Fn(u32),
+) -> Result<Running> {
     qmp::check_path(start.qmp)?;
     let mut tries = TRIES;
     loop {
@@ -80,7 +85,7 @@ fn is_taken(error: &str) -> bool {
     error.contains("Could not set up host forwarding rule")
 }
 
-fn start_once(dir: &Path, start: &Start<'_>, tell: impl Fn(u32)) -> Result<Running> {
+fn start_once(dir: &Path, start: &QemuStart<'_>, tell: impl Fn(u32)) -> Result<Running> {
     if let Some(writes) = &start.hardware.write_log {
         // QEMU opens it and does not make it.
         File::create(writes).with_context(|| format!("cannot write {}", writes.display()))?;

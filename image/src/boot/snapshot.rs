@@ -13,7 +13,7 @@ use super::overlay::Overlay;
 use super::stage::{Setup, Stage};
 
 /// A machine's memory and card at one moment.
-pub struct Snapshot {
+pub struct MachineSnapshot {
     pub(super) card: Arc<Card>,
     pub(super) setup: Setup,
     pub(super) stage: Arc<Stage>,
@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub(super) _dir: TempDir,
 }
 
-impl Snapshot {
+impl MachineSnapshot {
     /// Copies it to a file that outlives this process.
     ///
     /// # Errors

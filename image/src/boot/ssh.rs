@@ -58,10 +58,10 @@ impl SshKey {
         Ok(text.trim().to_owned())
     }
 
-    /// The words of an ssh command to the guest behind `port`.
+    /// The arguments of an ssh command to the guest behind `port`.
     #[must_use]
-    pub fn words(&self, port: u16) -> Vec<String> {
-        let mut words = vec!["ssh".to_owned(), "-F".to_owned(), "/dev/null".to_owned()];
+    pub fn args(&self, port: u16) -> Vec<String> {
+        let mut args = vec!["ssh".to_owned(), "-F".to_owned(), "/dev/null".to_owned()];
         for option in [
             "StrictHostKeyChecking=no",
             "UserKnownHostsFile=/dev/null",
@@ -74,16 +74,11 @@ impl SshKey {
             "ServerAliveInterval=10",
             "ServerAliveCountMax=6",
         ] {
-            words.extend(["-o".to_owned(), option.to_owned()]);
+            args.extend(["-o".to_owned(), option.to_owned()]);
         }
-        words.extend([
-            "-i".to_owned(),
-            self.private.display().to_string(),
-            "-p".to_owned(),
-            port.to_string(),
-        ]);
-        words.push(format!("{USER}@127.0.0.1"));
-        words
+        args.extend(["-i".to_owned(), self.private.display().to_string(), "-p".to_owned(), port.to_string()]);
+        args.push(format!("{USER}@127.0.0.1"));
+        args
     }
 
     /// Runs a shell command as root in the guest.
@@ -91,10 +86,10 @@ impl SshKey {
     /// # Errors
     /// When there is no connection, or no end within `limit`.
     pub fn run(&self, port: u16, script: &str, limit: Duration) -> Result<Ran> {
-        let mut words = self.words(port);
-        words.splice(1..1, shared_connection(port));
+        let mut args = self.args(port);
+        args.splice(1..1, shared_connection(port));
         let mut command: Command = programs::command("timeout");
-        command.args(["--kill-after=5", &limit.as_secs().max(1).to_string()]).args(words);
+        command.args(["--kill-after=5", &limit.as_secs().max(1).to_string()]).args(args);
         command.arg(format!("sudo -n sh -c {}", quoted(script)));
         let output = command.output().map_err(|error| programs::not_started(&command, error))?;
         let ran = Ran {

@@ -4,7 +4,7 @@ use super::bars::Bar;
 
 /// Bytes of something on the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct PartSize {
     pub name: String,
     pub bytes: u64,
     /// Whether it is something of ours.
@@ -13,30 +13,30 @@ pub struct Part {
 
 /// The packages that dpkg's `status` has as installed.
 #[must_use]
-pub fn packages(status: &str) -> Vec<Part> {
+pub fn packages(status: &str) -> Vec<PartSize> {
     let package = |entry: &str| {
         let field = |key: &str| entry.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let installed = field("Status:")? == "install ok installed";
         let kib: u64 = field("Installed-Size:").and_then(|size| size.parse().ok()).unwrap_or(0);
         installed
-            .then(|| Some(Part { name: field("Package:")?.to_owned(), bytes: kib << 10, ours: false }))?
+            .then(|| Some(PartSize { name: field("Package:")?.to_owned(), bytes: kib << 10, ours: false }))?
     };
     status.split("\n\n").filter_map(package).collect()
 }
 
 /// The `most` largest, the largest first, and the sum of the rest.
 #[must_use]
-pub fn largest(mut parts: Vec<Part>, most: usize) -> Vec<Bar> {
+pub fn largest(mut parts: Vec<PartSize>, most: usize) -> Vec<Bar> {
     parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     let rest = parts.split_off(most.min(parts.len()));
     if !rest.is_empty() {
         let name = format!("{} others", rest.len());
-        parts.push(Part { name, bytes: rest.iter().map(|part| part.bytes).sum(), ours: false });
+        parts.push(PartSize { name, bytes: rest.iter().map(|part| part.bytes).sum(), ours: false });
     }
     parts.into_iter().map(bar).collect()
 }
 
-fn bar(Part { name, bytes, ours }: Part) -> Bar {
+fn bar(PartSize { name, bytes, ours }: PartSize) -> Bar {
     let tenths = u32::try_from((bytes * 10) >> 20).unwrap_or(u32::MAX);
     let mib = f64::from(tenths) / 10.0;
     Bar { name, span: (0.0, mib), label: format!("{mib:.1}"), ours }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_largest_come_first_and_the_rest_is_summed() {
         let mut parts = packages(STATUS);
-        parts.push(Part { name: "weaver".into(), bytes: 9 << 20, ours: true });
+        parts.push(PartSize { name: "weaver".into(), bytes: 9 << 20, ours: true });
         let seen: Vec<_> =
             largest(parts.clone(), 2).into_iter().map(|bar| (bar.name, bar.label, bar.ours)).collect();
         let bar = |name: &str, label: &str, ours| (name.to_owned(), label.to_owned(), ours);

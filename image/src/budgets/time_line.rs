@@ -12,18 +12,18 @@ pub const ASK: &str = "systemctl show --all --no-pager \
 
 /// From its begin until it was ready or, being a oneshot, done, in microseconds since the kernel started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct UnitStart {
     pub unit: String,
     pub span: (u64, u64),
 }
 
 /// The starts in the output of [`ASK`]; a unit that was not started has none.
 #[must_use]
-pub fn starts(reported: &str) -> Vec<Start> {
+pub fn starts(reported: &str) -> Vec<UnitStart> {
     reported.split("\n\n").filter_map(start).collect()
 }
 
-fn start(reported: &str) -> Option<Start> {
+fn start(reported: &str) -> Option<UnitStart> {
     let fields: BTreeMap<&str, &str> =
         reported.lines().filter_map(|line| line.trim().split_once('=')).collect();
     let at = |key: &str| fields.get(format!("{key}TimestampMonotonic").as_str())?.parse::<u64>().ok();
@@ -31,22 +31,22 @@ fn start(reported: &str) -> Option<Start> {
     // A oneshot that does not remain is never active, or for no time. What was before the last start does not count.
     let ends = [at("ActiveEnter"), at("InactiveEnter")].into_iter().flatten();
     let done = ends.filter(|end| *end >= begun).min()?;
-    Some(Start { unit: (*fields.get("Id")?).to_owned(), span: (begun, done) })
+    Some(UnitStart { unit: (*fields.get("Id")?).to_owned(), span: (begun, done) })
 }
 
 /// A bar for the time before the first unit, for each unit of ours, for `until`, and for the others that took at
 /// least a hundredth of the time until that one was ready; in the order in which they began, in seconds.
 #[must_use]
-pub fn bars(starts: &[Start], until: &str) -> Vec<Bar> {
+pub fn bars(starts: &[UnitStart], until: &str) -> Vec<Bar> {
     let Some(end) = starts.iter().find(|start| start.unit == until).map(|start| start.span.1) else {
         return Vec::new();
     };
     let is_ours = |unit: &str| unit.starts_with("weaver-");
-    let counts = |start: &&Start| {
+    let counts = |start: &&UnitStart| {
         let (begun, done) = start.span;
         is_ours(&start.unit) || start.unit == until || (begun < end && (done - begun) * 100 >= end)
     };
-    let mut shown: Vec<&Start> = starts.iter().filter(counts).collect();
+    let mut shown: Vec<&UnitStart> = starts.iter().filter(counts).collect();
     shown.sort_by_key(|start| start.span);
     let first = starts.iter().map(|start| start.span.0).min().unwrap_or(0);
     let before = ("kernel and initramfs", (0, first), false);
@@ -74,7 +74,7 @@ mod tests {
         )
     }
 
-    fn boot() -> Vec<Start> {
+    fn boot() -> Vec<UnitStart> {
         let units = [
             reported("k3s.service", 40_000_000, 100_000_000, 0),
             reported("weaver-preflight.service", 39_000_000, 0, 39_500_000),

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::merge::{self, Layer};
+use super::tar_merge::{self, Layer};
 use super::tools::{Logs, cannot_start};
 
 /// The disk's signature in the MBR.
@@ -135,7 +135,7 @@ fn root(image: &Path, base: &Path, layer: &Layer, epoch: u64, logs: &Logs) -> Re
     let mut child = command.spawn().map_err(|error| cannot_start(&command, error))?;
     let pipe = child.stdin.take().context("mke2fs has no standard input")?;
     let base = File::open(base).with_context(|| format!("cannot read {}", base.display()))?;
-    let merged = merge::merge(std::io::BufReader::new(base), layer, epoch, std::io::BufWriter::new(pipe));
+    let merged = tar_merge::merge(std::io::BufReader::new(base), layer, epoch, std::io::BufWriter::new(pipe));
     let status = child.wait().context("waiting for mke2fs")?;
     // Its own message says more than a broken pipe: a full disk, most of all.
     if !status.success() {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::merge::{Layer, Node};
+use super::tar_merge::{Layer, LayerEntry};
 
 /// Units of Debian that must never run: the first waits for answers on the console, the second makes host keys only on
 /// a boot that it considers the first.
@@ -20,7 +20,7 @@ const K3S_NAMES: [&str; 3] = ["kubectl", "crictl", "ctr"];
 
 /// What is built outside of the tree.
 #[derive(Debug)]
-pub struct Built<'a> {
+pub struct LayerInputs<'a> {
     pub k3s: &'a Path,
     pub os_release: &'a str,
     pub version: &'a str,
@@ -34,42 +34,42 @@ pub struct Built<'a> {
 ///
 /// # Errors
 /// When the checkout cannot be read.
-pub fn layer(source: &Path, built: &Built<'_>) -> Result<Layer> {
+pub fn layer(source: &Path, built: &LayerInputs<'_>) -> Result<Layer> {
     let mut layer = Layer::new();
     copy_tree(&source.join("image/overlay"), Path::new(""), &mut layer)?;
     for unit in MASKED {
-        layer.insert(Path::new("etc/systemd/system").join(unit), Node::Link("/dev/null".into()));
+        layer.insert(Path::new("etc/systemd/system").join(unit), LayerEntry::Link("/dev/null".into()));
     }
     let local = Path::new("usr/local/bin");
-    layer.insert(local.join("k3s"), Node::File(built.k3s.to_owned(), 0o755));
+    layer.insert(local.join("k3s"), LayerEntry::File(built.k3s.to_owned(), 0o755));
     for name in K3S_NAMES {
-        layer.insert(local.join(name), Node::Link("k3s".into()));
+        layer.insert(local.join(name), LayerEntry::Link("k3s".into()));
     }
     let release = os_release(built);
-    layer.insert("usr/lib/os-release".into(), Node::Bytes(release.into_bytes(), 0o644));
+    layer.insert("usr/lib/os-release".into(), LayerEntry::Bytes(release.into_bytes(), 0o644));
     if let Some((_, name)) = built.variant {
         let banner = format!("*** {name} ***\n");
-        layer.insert("etc/issue.d/05-variant.issue".into(), Node::Bytes(banner.into_bytes(), 0o644));
+        layer.insert("etc/issue.d/05-variant.issue".into(), LayerEntry::Bytes(banner.into_bytes(), 0o644));
     }
     if let Some(sources) = &built.sources {
         let name = sources.file_name().context("apt's sources have no name")?;
         let to = Path::new("etc/apt/sources.list.d").join(name);
-        layer.insert(to, Node::File(sources.clone(), 0o644));
+        layer.insert(to, LayerEntry::File(sources.clone(), 0o644));
     }
     // systemd never starts below this file's time.
-    layer.insert("usr/lib/clock-epoch".into(), Node::Bytes(Vec::new(), 0o644));
+    layer.insert("usr/lib/clock-epoch".into(), LayerEntry::Bytes(Vec::new(), 0o644));
     // The time of the packages, so that the first boot does not rebuild caches that are right.
     for stamp in ["etc/.updated", "var/.updated"] {
-        layer.insert(stamp.into(), Node::Bytes(Vec::new(), 0o644));
+        layer.insert(stamp.into(), LayerEntry::Bytes(Vec::new(), 0o644));
     }
     layer.insert(
         "etc/systemd/system/default.target".into(),
-        Node::Link("/usr/lib/systemd/system/multi-user.target".into()),
+        LayerEntry::Link("/usr/lib/systemd/system/multi-user.target".into()),
     );
     Ok(layer)
 }
 
-fn os_release(built: &Built<'_>) -> String {
+fn os_release(built: &LayerInputs<'_>) -> String {
     let debians = built.os_release.lines().filter(|line| !line.starts_with("VARIANT")).map(str::to_owned);
     let image = ["IMAGE_ID=config-weaver".to_owned(), format!("IMAGE_VERSION={}", built.version)];
     let variant = built.variant.map(|(id, name)| [format!("VARIANT=\"{name}\""), format!("VARIANT_ID={id}")]);
@@ -92,7 +92,7 @@ fn copy_tree(from: &Path, to: &Path, layer: &mut Layer) -> Result<()> {
         if path.is_dir() {
             copy_tree(&path, &to, layer)?;
         } else {
-            layer.insert(to, Node::File(path, 0o644));
+            layer.insert(to, LayerEntry::File(path, 0o644));
         }
     }
     Ok(())
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_test_image_says_so_in_os_release() {
-        let built = Built {
+        let built = LayerInputs {
             k3s: Path::new("k3s"),
             os_release: "NAME=Debian\nVARIANT=x\n",
             version: "1.2.3",

@@ -5,7 +5,7 @@
 //! its log; what was made before stays in the cache, and an interrupted build leaves nothing that looks finished.
 //!
 //! - [`rootfs`], [`packages`], [`debian_kernel`], [`prerequisites`]: Debian's part.
-//! - [`own_packages`]: ours. [`layer`], [`merge`]: the files of the image alone, and both as one.
+//! - [`own_packages`]: ours. [`layer`], [`tar_merge`]: the files of the image alone, and both as one.
 //! - [`disk`], [`bootable`], [`cpio`]: partitions, and whether they can start.
 //! - [`image_name`], [`publish`], [`sbom`], [`os_list`]: the image's name, and the files next to it.
 //! - [`build_dir`]: where all of it is written.
@@ -17,7 +17,6 @@ pub mod debian_kernel;
 pub mod disk;
 pub mod image_name;
 pub mod layer;
-pub mod merge;
 mod options;
 pub mod os_list;
 pub mod own_packages;
@@ -26,6 +25,7 @@ pub mod prerequisites;
 pub mod publish;
 pub mod rootfs;
 pub mod sbom;
+pub mod tar_merge;
 pub mod tools;
 
 use std::fs::{self, File, Permissions};
@@ -43,12 +43,12 @@ use weaver_devstack::files;
 use weaver_devstack::steps::{Progress, Steps, say};
 
 use self::image_name::ImageName;
-use self::layer::Built;
+use self::layer::LayerInputs;
 pub use self::options::{Options, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, K3sChoice};
-use crate::programs::{self, Profile, Program};
+use crate::programs::{self, CardProgram, Profile};
 
 /// The most that `out/` needs: image, packed image, root, boot files, packages, symbols.
 const SPACE_FOR_OUT: u64 = 3 << 30;
@@ -68,7 +68,7 @@ const TOOLS: [&str; 11] = [
 ];
 
 #[derive(Debug)]
-pub struct Image {
+pub struct BuiltImage {
     /// The image, not compressed.
     pub raw: PathBuf,
     /// What k3s on it is.
@@ -99,7 +99,7 @@ pub fn root(options: &RootOptions) -> Result<()> {
 ///
 /// # Errors
 /// See the module; [`k3s::NotFetched`] where the k3s of the lock cannot be fetched.
-pub fn build(options: &Options) -> Result<Image> {
+pub fn build(options: &Options) -> Result<BuiltImage> {
     let Options { source, out, kernel, .. } = options;
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
@@ -132,7 +132,7 @@ pub fn build(options: &Options) -> Result<Image> {
             let k3s = chosen.map_or_else(choose, Ok)?;
             steps.done("k3s", format_args!("{} ({})", k3s.version, k3s.path.display()));
             let programs = programs::build(source, profile, &programs_at, &out.join("symbols"))?;
-            for Program { name, size, .. } in &programs {
+            for CardProgram { name, size, .. } in &programs {
                 say(format_args!("            {:5} KiB  {name}", size >> 10));
             }
             steps.done("programs", "stripped, symbols next to the image");
@@ -169,7 +169,7 @@ pub fn build(options: &Options) -> Result<Image> {
         Some(packed)
     };
     let raw = publish::put(out, &named, epoch, &lists, image, packed)?;
-    Ok(Image { raw, k3s })
+    Ok(BuiltImage { raw, k3s })
 }
 
 /// Where root file systems are kept.
@@ -231,7 +231,7 @@ fn put_together(
     k3s.copy_to(&own_k3s)?;
 
     let os_release = fs::read_to_string(root.os_release()).context("reading os-release in the cache")?;
-    let built = Built {
+    let built = LayerInputs {
         k3s: &own_k3s,
         os_release: &os_release,
         version: env!("CARGO_PKG_VERSION"),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 /// Facts of a finished image.
 #[derive(Debug)]
-pub struct Published<'a> {
+pub struct ImageFacts<'a> {
     pub version: &'a str,
     /// The name of an image that is no release.
     pub variant: Option<&'a str>,
@@ -25,8 +25,8 @@ pub struct Published<'a> {
 ///
 /// # Errors
 /// It could not be written as JSON.
-pub fn list(image: &Published<'_>) -> Result<String> {
-    let Published { version, variant, devices, url, date, sizes, hashes } = image;
+pub fn list(image: &ImageFacts<'_>) -> Result<String> {
+    let ImageFacts { version, variant, devices, url, date, sizes, hashes } = image;
     let variant = variant.map(|name| format!(" ({name})")).unwrap_or_default();
     let list = json!({"os_list": [{
         "name": format!("Config Weaver {version}{variant}"),
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn imager_finds_sizes_hashes_and_how_to_configure() {
-        let image = Published {
+        let image = ImageFacts {
             version: "0.1.0",
             variant: Some("TEST IMAGE"),
             devices: &["pi4-64bit"],

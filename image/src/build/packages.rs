@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, bail};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct DebianPackage {
     pub name: String,
     pub version: String,
     /// `arm64` or `all`.
@@ -28,7 +28,7 @@ pub fn asked(list: &str) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// A line without the expected columns.
-pub fn installed(packages: &str, hashes: &str) -> Result<Vec<Package>> {
+pub fn installed(packages: &str, hashes: &str) -> Result<Vec<DebianPackage>> {
     let hash_of = |name: &str, version: &str| {
         hashes.lines().find_map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
             [n, v, hash] if (n, v) == (name, version) => Some(hash.to_owned()),
@@ -38,7 +38,7 @@ pub fn installed(packages: &str, hashes: &str) -> Result<Vec<Package>> {
     packages
         .lines()
         .map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
-            [name, version, architecture, source, source_version] => Ok(Package {
+            [name, version, architecture, source, source_version] => Ok(DebianPackage {
                 name: name.to_owned(),
                 version: version.to_owned(),
                 architecture: architecture.to_owned(),
@@ -68,7 +68,7 @@ fn known_as(name: &str) -> &str {
 ///
 /// # Errors
 /// Every name that is new or missing, and what to do.
-pub fn compare(expected: &str, installed: &[Package]) -> Result<()> {
+pub fn compare(expected: &str, installed: &[DebianPackage]) -> Result<()> {
     let wanted: BTreeSet<&str> = asked(expected).collect();
     let found: BTreeSet<&str> = installed.iter().map(|package| known_as(&package.name)).collect();
     let new: Vec<_> = found.difference(&wanted).copied().collect();
@@ -86,9 +86,9 @@ pub fn compare(expected: &str, installed: &[Package]) -> Result<()> {
 
 /// `out/packages.lock`: name, version, architecture and hash of each package, by tabs.
 #[must_use]
-pub fn lock(installed: &[Package]) -> String {
-    let line = |package: &Package| {
-        let Package { name, version, architecture, sha256, .. } = package;
+pub fn lock(installed: &[DebianPackage]) -> String {
+    let line = |package: &DebianPackage| {
+        let DebianPackage { name, version, architecture, sha256, .. } = package;
         format!("{name}\t{version}\t{architecture}\t{}\n", sha256.as_deref().unwrap_or("-"))
     };
     installed.iter().map(line).collect()

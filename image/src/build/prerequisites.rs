@@ -13,16 +13,16 @@ const FORMATS: [&str; 2] = ["/usr/lib/binfmt.d/qemu-aarch64.conf", "/etc/binfmt.
 
 /// What was seen of this machine.
 #[derive(Debug, Clone)]
-struct Machine {
+struct BuildMachine {
     is_arm64: bool,
     /// The kernel's entry for arm64 programs; `None` where there is none.
     registered: Option<String>,
     /// Subordinate ids and their program; root needs none.
-    user: Option<User>,
+    user: Option<BuildUser>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct User {
+struct BuildUser {
     has_subordinate_ids: bool,
     has_newuidmap: bool,
 }
@@ -40,7 +40,7 @@ pub fn check() -> Result<()> {
     judge(&machine)
 }
 
-fn judge(machine: &Machine) -> Result<()> {
+fn judge(machine: &BuildMachine) -> Result<()> {
     if !machine.is_arm64 {
         match &machine.registered {
             None => bail!(
@@ -78,7 +78,7 @@ fn judge(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-fn look() -> Machine {
+fn look() -> BuildMachine {
     let is_there = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
@@ -92,10 +92,10 @@ fn look() -> Machine {
                 .is_some_and(|name| Some(name) == me.1.as_deref() || name == me.0.to_string())
         })
     };
-    Machine {
+    BuildMachine {
         is_arm64: std::env::consts::ARCH == "aarch64",
         registered: fs::read_to_string(REGISTERED).ok(),
-        user: (me.0 != 0).then(|| User {
+        user: (me.0 != 0).then(|| BuildUser {
             has_subordinate_ids: has_range("/etc/subuid") && has_range("/etc/subgid"),
             has_newuidmap: is_there("newuidmap"),
         }),
@@ -130,8 +130,8 @@ fn register() {
 mod tests {
     use super::*;
 
-    fn fit() -> Machine {
-        Machine {
+    fn fit() -> BuildMachine {
+        BuildMachine {
             is_arm64: false,
             registered: Some("enabled\ninterpreter /x\nflags: POCF\n".into()),
             user: None,
@@ -141,17 +141,17 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
         assert!(judge(&fit()).is_ok());
-        let native = Machine { is_arm64: true, registered: None, ..fit() };
+        let native = BuildMachine { is_arm64: true, registered: None, ..fit() };
         assert!(judge(&native).is_ok());
-        let as_user = |has_newuidmap, has_subordinate_ids| Machine {
-            user: Some(User { has_subordinate_ids, has_newuidmap }),
+        let as_user = |has_newuidmap, has_subordinate_ids| BuildMachine {
+            user: Some(BuildUser { has_subordinate_ids, has_newuidmap }),
             ..fit()
         };
         assert!(judge(&as_user(true, true)).is_ok());
         for (machine, says) in [
-            (Machine { registered: None, ..fit() }, "does not start arm64 programs"),
-            (Machine { registered: Some("disabled\nflags: F\n".into()), ..fit() }, "echo 1 >"),
-            (Machine { registered: Some("enabled\nflags: OC\n".into()), ..fit() }, "lacks the flag F"),
+            (BuildMachine { registered: None, ..fit() }, "does not start arm64 programs"),
+            (BuildMachine { registered: Some("disabled\nflags: F\n".into()), ..fit() }, "echo 1 >"),
+            (BuildMachine { registered: Some("enabled\nflags: OC\n".into()), ..fit() }, "lacks the flag F"),
             (as_user(false, true), "uidmap"),
             (as_user(true, false), "usermod --add-subuids"),
         ] {

@@ -24,7 +24,7 @@ use crate::programs;
 
 const MODE: u32 = 0o644;
 
-/// Upper bound of the packed image, in bytes. The design's budget of a release, without images for an offline start; a
+/// Upper bound of the packed image, in bytes. The budget of a release, without images for an offline start; a
 /// test image keeps it too, though its programs are twice as large.
 const BUDGET: u64 = 400 << 20;
 
@@ -131,7 +131,7 @@ pub fn put(
 
     let date = output(Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{epoch}")))?;
     let url = format!("file://{}/{name}.img.xz", out.canonicalize()?.display());
-    let list = os_list::list(&os_list::Published {
+    let list = os_list::list(&os_list::ImageFacts {
         version: env!("CARGO_PKG_VERSION"),
         variant: named.spoken(),
         devices: &named.devices,

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::packages::Package;
+use super::packages::DebianPackage;
 use super::tools::output;
 
 /// A crate that a program on the card is built from.
@@ -60,9 +60,14 @@ fn line(line: &str) -> Option<Crate> {
 ///
 /// # Errors
 /// It could not be written as JSON.
-pub fn cyclonedx(version: &str, packages: &[Package], crates: &[Crate], k3s: &K3s<'_>) -> Result<String> {
+pub fn cyclonedx(
+    version: &str,
+    packages: &[DebianPackage],
+    crates: &[Crate],
+    k3s: &K3s<'_>,
+) -> Result<String> {
     let debian = packages.iter().map(|package| {
-        let Package { name, version, architecture, source, sha256 } = package;
+        let DebianPackage { name, version, architecture, source, sha256 } = package;
         let purl = format!("pkg:deb/debian/{name}@{}?arch={architecture}", encoded(version));
         let mut component = json!({
             "type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version,
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn everything_on_the_card_is_in_the_bill() {
-        let package = Package {
+        let package = DebianPackage {
             name: "udev".into(),
             version: "1:2+b1~x".into(),
             architecture: "arm64".into(),

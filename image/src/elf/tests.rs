@@ -6,7 +6,7 @@ use super::*;
 
 /// What a test's ELF file says; the default is fit for the card.
 #[derive(Clone)]
-struct Program {
+struct ElfFile {
     machine: u16,
     kind: u16,
     loader: Option<&'static str>,
@@ -18,8 +18,8 @@ struct Program {
 const AARCH64: u16 = 183;
 const PIE: u64 = 0x0800_0000;
 
-fn fit() -> Program {
-    Program {
+fn fit() -> ElfFile {
+    ElfFile {
         machine: AARCH64,
         kind: 3,
         loader: Some(CARD_LOADER),
@@ -48,15 +48,15 @@ fn words(to: &mut Vec<u8>, values: &[u64]) {
 
 /// Like a Go program without C: for the tests of files for the card.
 pub fn static_program() -> Vec<u8> {
-    Program { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() }.bytes()
+    ElfFile { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() }.bytes()
 }
 
 /// The same for a PC.
 pub fn x86_program() -> Vec<u8> {
-    Program { machine: 62, ..fit() }.bytes()
+    ElfFile { machine: 62, ..fit() }.bytes()
 }
 
-impl Program {
+impl ElfFile {
     /// Sections: none, strings, dynamic table, version references, build id, names.
     fn bytes(&self) -> Vec<u8> {
         let mut strings = Strings::default();
@@ -120,7 +120,7 @@ impl Program {
         bytes
     }
 
-    fn faults(&self, origin: Origin) -> Vec<Fault> {
+    fn faults(&self, origin: ProgramOrigin) -> Vec<Fault> {
         read(&self.bytes()).unwrap().faults(origin)
     }
 }
@@ -134,71 +134,71 @@ fn everything_is_read_and_a_fit_program_has_no_fault() {
     assert_eq!(facts.glibc, Some(Glibc(2, 34)), "2.9 is older, as a number");
     assert_eq!(facts.build_id.as_deref(), Some("ab01"));
     assert!(facts.position_independent && facts.executable);
-    assert_eq!(facts.faults(Origin::Ours), []);
-    assert_eq!(facts.faults(Origin::Foreign), []);
+    assert_eq!(facts.faults(ProgramOrigin::Ours), []);
+    assert_eq!(facts.faults(ProgramOrigin::Foreign), []);
 }
 
 #[test]
 fn each_fault_is_found_alone_and_named() {
-    let cases: [(Program, Fault, &str); 9] = [
+    let cases: [(ElfFile, Fault, &str); 9] = [
         (
-            Program { machine: 62, ..fit() },
+            ElfFile { machine: 62, ..fit() },
             Fault::Machine { found: "x86-64, 64 bits, little-endian".to_owned() },
             "is for x86-64, 64 bits, little-endian; the card needs AArch64",
         ),
-        (Program { kind: 1, ..fit() }, Fault::NotExecutable, "no program"),
-        (Program { loader: None, ..fit() }, Fault::Static, "no loader"),
+        (ElfFile { kind: 1, ..fit() }, Fault::NotExecutable, "no program"),
+        (ElfFile { loader: None, ..fit() }, Fault::Static, "no loader"),
         (
-            Program { loader: Some("/lib/ld-musl-aarch64.so.1"), ..fit() },
+            ElfFile { loader: Some("/lib/ld-musl-aarch64.so.1"), ..fit() },
             Fault::Loader("/lib/ld-musl-aarch64.so.1".to_owned()),
             "loader is /lib/ld-musl-aarch64.so.1; the card's is /lib/ld-linux-aarch64.so.1",
         ),
         (
-            Program { libraries: vec!["libc.so.6", "libssl.so.3"], ..fit() },
+            ElfFile { libraries: vec!["libc.so.6", "libssl.so.3"], ..fit() },
             Fault::Library("libssl.so.3".to_owned()),
             "needs libssl.so.3; allowed are libc.so.6,",
         ),
         (
-            Program { references: vec!["GLIBC_2.17", "GLIBC_2.42"], ..fit() },
+            ElfFile { references: vec!["GLIBC_2.17", "GLIBC_2.42"], ..fit() },
             Fault::GlibcTooNew(Glibc(2, 42)),
             "needs glibc 2.42, the card has 2.41",
         ),
-        (Program { references: vec![], ..fit() }, Fault::GlibcUnknown, "does not say which glibc"),
+        (ElfFile { references: vec![], ..fit() }, Fault::GlibcUnknown, "does not say which glibc"),
         (
-            Program { references: vec!["GLIBC_2.17", "GLIBC_PRIVATE"], ..fit() },
+            ElfFile { references: vec!["GLIBC_2.17", "GLIBC_PRIVATE"], ..fit() },
             Fault::OddReference("GLIBC_PRIVATE".to_owned()),
             "uses GLIBC_PRIVATE",
         ),
-        (Program { flags: 0, ..fit() }, Fault::NotPositionIndependent, "not position-independent"),
+        (ElfFile { flags: 0, ..fit() }, Fault::NotPositionIndependent, "not position-independent"),
     ];
     for (program, fault, words) in cases {
         assert!(fault.to_string().contains(words), "{fault}");
-        assert_eq!(program.faults(Origin::Ours), [fault]);
+        assert_eq!(program.faults(ProgramOrigin::Ours), [fault]);
     }
 }
 
 #[test]
 fn a_program_of_others_may_be_static_and_fixed() {
-    let go = Program { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() };
-    assert_eq!(go.faults(Origin::Foreign), []);
-    assert_eq!(go.faults(Origin::Ours), [Fault::Static, Fault::NotPositionIndependent]);
+    let go = ElfFile { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() };
+    assert_eq!(go.faults(ProgramOrigin::Foreign), []);
+    assert_eq!(go.faults(ProgramOrigin::Ours), [Fault::Static, Fault::NotPositionIndependent]);
     // As soon as it has a loader, it has to fit the card's glibc.
-    let linked = Program { references: vec!["GLIBC_2.43"], flags: 0, ..fit() };
-    assert_eq!(linked.faults(Origin::Foreign), [Fault::GlibcTooNew(Glibc(2, 43))]);
-    let silent = Program { references: vec![], ..linked };
-    assert_eq!(silent.faults(Origin::Foreign), [Fault::GlibcUnknown]);
+    let linked = ElfFile { references: vec!["GLIBC_2.43"], flags: 0, ..fit() };
+    assert_eq!(linked.faults(ProgramOrigin::Foreign), [Fault::GlibcTooNew(Glibc(2, 43))]);
+    let silent = ElfFile { references: vec![], ..linked };
+    assert_eq!(silent.faults(ProgramOrigin::Foreign), [Fault::GlibcUnknown]);
 }
 
 #[test]
 fn several_faults_are_all_named() {
-    let program = Program {
+    let program = ElfFile {
         libraries: vec!["libc.so.6", "libdl.so.2", "libz.so.1"],
         references: vec!["GLIBC_3.0"],
         flags: 0,
         ..fit()
     };
     assert_eq!(
-        program.faults(Origin::Ours),
+        program.faults(ProgramOrigin::Ours),
         [
             Fault::Library("libdl.so.2".to_owned()),
             Fault::Library("libz.so.1".to_owned()),
@@ -210,9 +210,9 @@ fn several_faults_are_all_named() {
 
 #[test]
 fn the_card_s_glibc_is_the_newest_allowed() {
-    let program = Program { references: vec!["GLIBC_2.41"], ..fit() };
-    assert_eq!(program.faults(Origin::Ours), []);
-    let packed = Program { references: vec!["GLIBC_2.17", "GLIBC_ABI_DT_RELR"], ..fit() };
+    let program = ElfFile { references: vec!["GLIBC_2.41"], ..fit() };
+    assert_eq!(program.faults(ProgramOrigin::Ours), []);
+    let packed = ElfFile { references: vec!["GLIBC_2.17", "GLIBC_ABI_DT_RELR"], ..fit() };
     assert_eq!(read(&packed.bytes()).unwrap().glibc, Some(Glibc(2, 36)));
 }
 
@@ -234,7 +234,7 @@ fn other_machines_are_named_whatever_their_width_and_order() {
         put(&mut bytes, 16, 2);
         put(&mut bytes, 18, machine);
         let facts = read(&bytes).unwrap();
-        assert_eq!(facts.faults(Origin::Foreign), [Fault::Machine { found: words.to_owned() }]);
+        assert_eq!(facts.faults(ProgramOrigin::Foreign), [Fault::Machine { found: words.to_owned() }]);
     }
 }
 
@@ -277,7 +277,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
-        let _ = read(&bytes).map(|facts| facts.faults(Origin::Ours));
+        let _ = read(&bytes).map(|facts| facts.faults(ProgramOrigin::Ours));
         let _ = read(&bytes[..cut.index(bytes.len())]);
     }
 }

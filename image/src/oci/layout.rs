@@ -23,12 +23,12 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// What an image can be for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Platform {
+pub enum OciPlatform {
     Amd64,
     Arm64,
 }
 
-impl Platform {
+impl OciPlatform {
     /// In the order of the index.
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
@@ -62,7 +62,7 @@ impl Platform {
 
 /// The metadata of an image.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct ImageMetadata {
     pub version: String,
     pub revision: String,
     /// The commit's date, in seconds since 1970.
@@ -70,7 +70,7 @@ pub struct About {
 }
 
 #[derive(Clone, Debug)]
-pub struct Image {
+pub struct OciImage {
     pub archive: Vec<u8>,
     /// The digest of the image's index, by which a registry would identify it.
     pub digest: String,
@@ -82,7 +82,7 @@ pub struct Image {
 ///
 /// # Errors
 /// The date is out of range. (Writing to memory does not fail.)
-pub fn image(programs: &[(Platform, Vec<u8>)], about: &About) -> Result<Image> {
+pub fn image(programs: &[(OciPlatform, Vec<u8>)], about: &ImageMetadata) -> Result<OciImage> {
     let mut blobs = Blobs::default();
     let manifests: Result<Vec<Value>> =
         programs.iter().map(|(platform, program)| manifest(&mut blobs, *platform, program, about)).collect();
@@ -104,11 +104,16 @@ pub fn image(programs: &[(Platform, Vec<u8>)], about: &About) -> Result<Image> {
     for (digest, bytes) in blobs.0 {
         archive.file(&format!("blobs/sha256/{digest}"), &bytes, 0o644, 0)?;
     }
-    Ok(Image { archive: archive.finish()?, digest, reference })
+    Ok(OciImage { archive: archive.finish()?, digest, reference })
 }
 
 /// The manifest of one platform, with all that it names.
-fn manifest(blobs: &mut Blobs, platform: Platform, program: &[u8], about: &About) -> Result<Value> {
+fn manifest(
+    blobs: &mut Blobs,
+    platform: OciPlatform,
+    program: &[u8],
+    about: &ImageMetadata,
+) -> Result<Value> {
     let mut layer = Archive::new(about.created);
     layer.directory("usr/")?;
     layer.directory("usr/bin/")?;
@@ -134,12 +139,12 @@ fn manifest(blobs: &mut Blobs, platform: Platform, program: &[u8], about: &About
     Ok(manifest)
 }
 
-fn created(about: &About) -> Result<String> {
+fn created(about: &ImageMetadata) -> Result<String> {
     let seconds = i64::try_from(about.created).context("the commit's date")?;
     Ok(Timestamp::from_second(seconds).context("the commit's date")?.to_string())
 }
 
-fn labels(about: &About) -> Result<Value> {
+fn labels(about: &ImageMetadata) -> Result<Value> {
     Ok(json!({
         "org.opencontainers.image.title": "weaver-operator",
         "org.opencontainers.image.description":

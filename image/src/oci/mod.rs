@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use weaver_devstack::files;
 use weaver_devstack::steps::Steps;
 
-use self::layout::{About, Image, Platform};
+use self::layout::{ImageMetadata, OciImage, OciPlatform};
 use crate::build::epoch;
 use crate::elf;
 use crate::programs::{self, Profile};
@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     let about = about(&options.source)?;
     let mut programs = Vec::new();
-    for platform in Platform::ALL {
+    for platform in OciPlatform::ALL {
         let program = compiled(&options.source, platform)?;
         let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
         steps.done(platform.architecture(), format_args!("{} bytes, static", bytes.len()));
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 ///
 /// # Errors
 /// With the platform and every fault of its program.
-pub fn image(programs: &[(Platform, Vec<u8>)], about: &About) -> Result<Image> {
+pub fn image(programs: &[(OciPlatform, Vec<u8>)], about: &ImageMetadata) -> Result<OciImage> {
     for (platform, program) in programs {
         judge(*platform, program).with_context(|| {
             format!("the program for {} cannot go into an image", platform.architecture())
@@ -72,7 +72,7 @@ pub fn image(programs: &[(Platform, Vec<u8>)], about: &About) -> Result<Image> {
     layout::image(programs, about)
 }
 
-fn judge(platform: Platform, program: &[u8]) -> Result<()> {
+fn judge(platform: OciPlatform, program: &[u8]) -> Result<()> {
     let facts = elf::read(program)?;
     let (machine, size) = (platform.machine(), program.len() as u64);
     ensure!(facts.machine == machine, "it is for {}, not for {machine}", facts.processor());
@@ -88,7 +88,7 @@ fn judge(platform: Platform, program: &[u8]) -> Result<()> {
 }
 
 /// The metadata of the image: of which commit it is.
-fn about(source: &Path) -> Result<About> {
+fn about(source: &Path) -> Result<ImageMetadata> {
     let mut git = Command::new("git");
     let said = git.arg("-C").arg(source).args(["rev-parse", "HEAD"]).output().context("cannot start git")?;
     ensure!(
@@ -97,11 +97,11 @@ fn about(source: &Path) -> Result<About> {
         String::from_utf8_lossy(&said.stderr).trim()
     );
     let revision = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    Ok(About { version: env!("CARGO_PKG_VERSION").to_owned(), revision, created: epoch(source)? })
+    Ok(ImageMetadata { version: env!("CARGO_PKG_VERSION").to_owned(), revision, created: epoch(source)? })
 }
 
 /// The program for this platform, stripped.
-fn compiled(source: &Path, platform: Platform) -> Result<PathBuf> {
+fn compiled(source: &Path, platform: OciPlatform) -> Result<PathBuf> {
     let mut command = programs::cargo(source, Profile::Release, platform.target(), &[STATIC])?;
     command.args(["-p", PROGRAM]);
     command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");

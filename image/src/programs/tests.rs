@@ -37,7 +37,7 @@ fn all_faults_are_reported_at_once() {
 
 #[test]
 fn a_line_tells_size_floor_and_both_places() {
-    let program = Program {
+    let program = CardProgram {
         name: "weaver",
         path: "p/weaver".into(),
         size: (11 << 20) + (3 << 18),

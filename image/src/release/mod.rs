@@ -23,7 +23,7 @@ use weaver_devstack::files;
 use weaver_devstack::steps::Steps;
 
 use self::archive::archives;
-use self::provenance::Built;
+use self::provenance::BuildFacts;
 use crate::build::sbom;
 use crate::build::tools::output;
 
@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     );
     let commit = output(Command::new("git").arg("-C").arg(source).args(["rev-parse", "HEAD"]))?;
     let rustc = output(Command::new("rustc").arg("--version"))?;
-    let built = Built {
+    let built = BuildFacts {
         version,
         url: url.as_deref(),
         commit: commit.trim(),

@@ -14,7 +14,7 @@ const BUILD_TYPE: &str = "https://weaver.example.com/release/v1";
 
 /// The facts of a build.
 #[derive(Clone, Copy, Debug)]
-pub struct Built<'a> {
+pub struct BuildFacts<'a> {
     pub version: &'a str,
     /// Where the files will be fetched from.
     pub url: Option<&'a str>,
@@ -28,8 +28,8 @@ pub struct Built<'a> {
 ///
 /// # Errors
 /// It could not be written as JSON.
-pub fn statement(built: &Built<'_>, sums: &BTreeMap<String, String>) -> Result<String> {
-    let Built { version, url, commit, builder, rustc } = built;
+pub fn statement(built: &BuildFacts<'_>, sums: &BTreeMap<String, String>) -> Result<String> {
+    let BuildFacts { version, url, commit, builder, rustc } = built;
     let subjects: Vec<Value> =
         sums.iter().map(|(name, sum)| json!({"name": name, "digest": {"sha256": sum}})).collect();
     let mut parameters = json!({"version": version});

@@ -67,7 +67,7 @@ fn homebrew_finds_address_and_hash_of_its_systems() {
 #[test]
 fn the_provenance_names_every_file_and_the_commit() {
     let built =
-        Built { version: VERSION, url: Some(URL), commit: "c0ffee", builder: "urn:x", rustc: "rustc 1" };
+        BuildFacts { version: VERSION, url: Some(URL), commit: "c0ffee", builder: "urn:x", rustc: "rustc 1" };
     let statement: Value = serde_json::from_str(&provenance::statement(&built, &release()).unwrap()).unwrap();
     assert_eq!(statement["subject"].as_array().unwrap().len(), release().len());
     assert_eq!(

@@ -15,11 +15,11 @@ fn said(output: &Output) -> String {
 }
 
 /// A machine with its root on a partition, and programs that note how they are called.
-struct Machine {
+struct FakeMachine {
     dir: tempfile::TempDir,
 }
 
-impl Machine {
+impl FakeMachine {
     /// `device` is what / is mounted from; `block` its path below /sys/devices, with its number.
     fn new(device: &str, block: Option<(&str, &str)>) -> Self {
         let machine = Self { dir: tempfile::tempdir().unwrap() };
@@ -77,8 +77,8 @@ impl Machine {
     }
 }
 
-fn card() -> Machine {
-    Machine::new("/dev/mmcblk0p2", Some(("mmc0/mmcblk0/mmcblk0p2", "2")))
+fn card() -> FakeMachine {
+    FakeMachine::new("/dev/mmcblk0p2", Some(("mmc0/mmcblk0/mmcblk0p2", "2")))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn the_partition_is_grown_and_then_the_file_system_on_any_disk() {
         ("/dev/sda12", "usb1/sda/sda12", "12", "/dev/sda"),
         ("/dev/nvme0n1p2", "nvme0/nvme0n1/nvme0n1p2", "2", "/dev/nvme0n1"),
     ] {
-        let machine = Machine::new(device, Some((place, number)));
+        let machine = FakeMachine::new(device, Some((place, number)));
         let output = machine.grow();
         assert!(output.status.success(), "{}", said(&output));
         assert_eq!(machine.changes(), [format!("growpart {disk} {number}"), format!("resize2fs {device}")]);
@@ -152,7 +152,7 @@ fn a_failed_resize_is_an_error_with_its_words() {
 
 #[test]
 fn a_root_that_is_no_partition_is_reported_and_untouched() {
-    for machine in [Machine::new("/dev/mapper/root", None), Machine::new("overlay", None)] {
+    for machine in [FakeMachine::new("/dev/mapper/root", None), FakeMachine::new("overlay", None)] {
         let output = machine.grow();
         assert_eq!(output.status.code(), Some(1));
         assert!(said(&output).contains("which is not a partition of a disk"), "{}", said(&output));

@@ -11,16 +11,16 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use weaver_image::oci::image;
-use weaver_image::oci::layout::{About, Platform};
+use weaver_image::oci::layout::{ImageMetadata, OciPlatform};
 
 /// 2026-11-23T02:00:00Z.
 const CREATED: u64 = 1_795_399_200;
 
-fn about() -> About {
-    About { version: "1.2.3".into(), revision: "0123abcd".into(), created: CREATED }
+fn about() -> ImageMetadata {
+    ImageMetadata { version: "1.2.3".into(), revision: "0123abcd".into(), created: CREATED }
 }
 
-fn compiled(platform: Platform, flags: &[&str]) -> Vec<u8> {
+fn compiled(platform: OciPlatform, flags: &[&str]) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("tool.c"), dir.path().join("tool"));
     fs::write(&from, "#include <stdio.h>\nint main(void) { puts(\"weaver-operator 1.2.3\"); }\n").unwrap();
@@ -30,8 +30,8 @@ fn compiled(platform: Platform, flags: &[&str]) -> Vec<u8> {
     fs::read(to).unwrap()
 }
 
-fn programs() -> Vec<(Platform, Vec<u8>)> {
-    Platform::ALL.into_iter().map(|platform| (platform, compiled(platform, &["-static"]))).collect()
+fn programs() -> Vec<(OciPlatform, Vec<u8>)> {
+    OciPlatform::ALL.into_iter().map(|platform| (platform, compiled(platform, &["-static"]))).collect()
 }
 
 /// The content of each file of an archive.
@@ -120,10 +120,10 @@ fn nothing_in_a_layer_has_setuid_or_can_be_written() {
 #[test]
 fn the_same_programs_of_the_same_commit_are_the_same_image() {
     let programs = programs();
-    let made = |about: &About| image(&programs, about).unwrap();
+    let made = |about: &ImageMetadata| image(&programs, about).unwrap();
     let (one, same) = (made(&about()), made(&about()));
     assert!(one.archive == same.archive && one.digest == same.digest);
-    let later = made(&About { created: CREATED + 1, ..about() });
+    let later = made(&ImageMetadata { created: CREATED + 1, ..about() });
     assert_ne!(one.digest, later.digest);
 }
 
@@ -158,21 +158,21 @@ fn started(root: &Path, program: &str) -> String {
 
 #[test]
 fn what_would_not_start_is_refused_by_name() {
-    let fit = compiled(Platform::Amd64, &["-static"]);
+    let fit = compiled(OciPlatform::Amd64, &["-static"]);
     for (what, platform, program, words) in [
         (
             "dynamic",
-            Platform::Amd64,
-            compiled(Platform::Amd64, &[]),
+            OciPlatform::Amd64,
+            compiled(OciPlatform::Amd64, &[]),
             "needs /lib64/ld-linux-x86-64.so.2, libc.so.6",
         ),
         (
             "of another processor",
-            Platform::Arm64,
+            OciPlatform::Arm64,
             fit,
             "it is for x86-64, 64 bits, little-endian, not for AArch64",
         ),
-        ("no program", Platform::Amd64, b"#!/bin/sh\n".to_vec(), "not an ELF program"),
+        ("no program", OciPlatform::Amd64, b"#!/bin/sh\n".to_vec(), "not an ELF program"),
     ] {
         let refusal = format!("{:#}", image(&[(platform, program)], &about()).unwrap_err());
         assert!(refusal.contains(words) && refusal.contains(platform.architecture()), "{what}: {refusal}");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weaver_image::build::layer::{Built, layer};
+use weaver_image::build::layer::{LayerInputs, layer};
 use weaver_image::build::own_packages;
 
 /// Files of the image that are in no package: which image it is, what is on its disk, where its packages come from, and
@@ -93,7 +93,8 @@ fn packaged() -> BTreeMap<PathBuf, PathBuf> {
 
 #[test]
 fn the_image_adds_only_what_is_in_no_package() {
-    let built = Built { k3s: Path::new("k3s"), os_release: "", version: "1", variant: None, sources: None };
+    let built =
+        LayerInputs { k3s: Path::new("k3s"), os_release: "", version: "1", variant: None, sources: None };
     let added = layer(&checkout(), &built).unwrap();
     let paths: Vec<_> = added.keys().map(|path| path.to_str().unwrap()).collect();
     assert_eq!(paths, IMAGE_ONLY);

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use weaver_image::elf::{self, Glibc};
 use weaver_image::k3s::{K3sChoice, Variant, choose};
-use weaver_image::programs::{Profile, Program, emulation, prepare};
+use weaver_image::programs::{CardProgram, Profile, emulation, prepare};
 
 const GOOD: &str = r#"int main(void) { puts("tool 1.2.3"); }"#;
 
@@ -45,7 +45,7 @@ impl Bench {
         to
     }
 
-    fn prepare(&self, built: &Path) -> anyhow::Result<Program> {
+    fn prepare(&self, built: &Path) -> anyhow::Result<CardProgram> {
         prepare("tool", built, "1.2.3", Profile::Release.budget(), &self.programs(), &self.symbols())
     }
 

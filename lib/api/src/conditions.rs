@@ -41,7 +41,7 @@ pub const MEMORY_CGROUP_ENABLED: &str = "MemoryCgroupEnabled";
 pub const SERVING_NAMES_COVERED: &str = "ServingNamesCovered";
 /// Someone vouches for the clock.
 pub const CLOCK_SYNCHRONISED: &str = "ClockSynchronised";
-/// The storage under k3s can be written and has room.
+/// The storage under k3s can be written and has space.
 pub const STORAGE_HEALTHY: &str = "StorageHealthy";
 /// The board gets the power that it needs.
 pub const POWER_HEALTHY: &str = "PowerHealthy";

@@ -12,7 +12,7 @@ use crate::v1beta1::SourceKind;
 
 /// The names that identify a kind.
 #[derive(Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-struct Names {
+struct KindNames {
     group: &'static str,
     kind: &'static str,
     version: &'static str,
@@ -21,18 +21,18 @@ struct Names {
 
 /// A kind at one version.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ObjectKind(&'static Names);
+pub struct ObjectKind(&'static KindNames);
 
 /// All kinds that were ever made.
-static KNOWN: Mutex<BTreeSet<&'static Names>> = Mutex::new(BTreeSet::new());
+static KNOWN: Mutex<BTreeSet<&'static KindNames>> = Mutex::new(BTreeSet::new());
 
 impl ObjectKind {
     /// `ConfigMap`, of the core group.
     pub const CONFIG_MAP: Self =
-        Self(&Names { group: "", kind: "ConfigMap", version: "v1", plural: "configmaps" });
+        Self(&KindNames { group: "", kind: "ConfigMap", version: "v1", plural: "configmaps" });
 
     /// `Secret`, of the core group.
-    pub const SECRET: Self = Self(&Names { group: "", kind: "Secret", version: "v1", plural: "secrets" });
+    pub const SECRET: Self = Self(&KindNames { group: "", kind: "Secret", version: "v1", plural: "secrets" });
 
     /// What a `ConfigMapSync` copies.
     pub const OF_CONFIG_MAP_SYNC: [Self; 2] = [Self::CONFIG_MAP, Self::SECRET];
@@ -40,7 +40,7 @@ impl ObjectKind {
     /// The kind that an API server serves under these names; `group` is empty for the core group.
     #[must_use]
     pub fn served(group: &str, version: &str, kind: &str, plural: &str) -> Self {
-        let is_it = |known: &Names| {
+        let is_it = |known: &KindNames| {
             (known.group, known.version, known.kind, known.plural) == (group, version, kind, plural)
         };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl ObjectKind {
             return Self(names);
         }
         let kept = |text: &str| -> &'static str { Box::leak(text.into()) };
-        let names = Box::leak(Box::new(Names {
+        let names = Box::leak(Box::new(KindNames {
             group: kept(group),
             kind: kept(kind),
             version: kept(version),

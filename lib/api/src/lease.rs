@@ -39,7 +39,7 @@ pub struct Candidacy {
 
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// Identity of the holder; `None` if there is none.
     pub holder: Option<String>,
     /// Its holder has given it back. Where someone else has only taken the name out, that one does not know of it.
@@ -61,7 +61,7 @@ pub struct Record {
     pub candidates: Vec<Candidacy>,
 }
 
-impl Record {
+impl LeaseRecord {
     /// Reads `lease`. Fields that are missing or unreadable count as not given.
     #[must_use]
     pub fn of(lease: &Lease) -> Self {
@@ -114,7 +114,7 @@ pub fn held(
     expiry: Duration,
     now: Timestamp,
 ) -> Lease {
-    let had = before.map(Record::of);
+    let had = before.map(LeaseRecord::of);
     let is_mine = had.as_ref().is_some_and(|had| had.holder.as_ref() == Some(me));
     let spec = before.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let transitions = had.map_or(0, |had| had.transitions.saturating_add(i32::from(!is_mine)));
@@ -196,17 +196,17 @@ mod tests {
         let expiry = Duration::from_mins(1);
         let mut first = held(None, &me("a"), &[], expiry, at(1));
         first.metadata.resource_version = Some("7".into());
-        let of_first = Record::of(&first);
+        let of_first = LeaseRecord::of(&first);
         assert_eq!(of_first.holder.as_deref(), Some("a"));
         assert_eq!((of_first.transitions, of_first.expiry), (0, Some(expiry)));
         let renewed = held(Some(&first), &me("a"), &[], expiry, at(41));
-        assert_ne!(Record::of(&renewed).renewal, of_first.renewal);
+        assert_ne!(LeaseRecord::of(&renewed).renewal, of_first.renewal);
         let spec = renewed.spec.clone().unwrap();
         assert_eq!((spec.acquire_time, spec.renew_time), (Some(MicroTime(at(1))), Some(MicroTime(at(41)))));
         assert_eq!(spec.lease_transitions, Some(0));
         assert_eq!(renewed.metadata.resource_version.as_deref(), Some("7"), "the precondition");
         let free = released(&renewed);
-        let of_free = Record::of(&free);
+        let of_free = LeaseRecord::of(&free);
         assert_eq!((of_free.holder, of_free.is_released, of_free.transitions), (None, true, 0));
         let other = held(Some(&free), &me("b"), &[], expiry, at(99));
         let spec = other.spec.unwrap();
@@ -218,13 +218,13 @@ mod tests {
         let expiry = Duration::from_mins(1);
         let high = Me { priority: 7, ..me("a") };
         let first = held(None, &high, &[], expiry, at(1));
-        assert_eq!(Record::of(&first).priority, 7);
+        assert_eq!(LeaseRecord::of(&first).priority, 7);
         let laptop = Candidacy { holder: "laptop".into(), priority: 9, at: "then".into() };
         let listed = with_candidates(&first, std::slice::from_ref(&laptop));
-        assert_eq!(Record::of(&listed).candidates, [laptop]);
-        assert_eq!(Record::of(&listed).renewal, Record::of(&first).renewal);
+        assert_eq!(LeaseRecord::of(&listed).candidates, [laptop]);
+        assert_eq!(LeaseRecord::of(&listed).renewal, LeaseRecord::of(&first).renewal);
         let taken = held(Some(&listed), &me("b"), &[], expiry, at(9));
-        assert_eq!((Record::of(&taken).priority, Record::of(&taken).candidates), (0, Vec::new()));
+        assert_eq!((LeaseRecord::of(&taken).priority, LeaseRecord::of(&taken).candidates), (0, Vec::new()));
         let annotations = taken.metadata.annotations.unwrap();
         assert_eq!(annotations.keys().collect::<Vec<_>>(), [PROGRAM_ANNOTATION]);
         let mut odd = first;
@@ -233,18 +233,18 @@ mod tests {
             (PRIORITY_ANNOTATION.into(), "high".into()),
             (CANDIDATES_ANNOTATION.into(), "{".into()),
         ]);
-        assert_eq!((Record::of(&odd).priority, Record::of(&odd).candidates), (0, Vec::new()));
+        assert_eq!((LeaseRecord::of(&odd).priority, LeaseRecord::of(&odd).candidates), (0, Vec::new()));
     }
 
     #[test]
     fn the_version_is_that_of_the_holder_or_none() {
         let lease = held(None, &me("a"), &[], Duration::from_mins(1), at(1));
-        assert_eq!(Record::of(&lease).program_version.as_deref(), Some("0.2.0-rc.1"));
-        assert_eq!(Record::of(&released(&lease)).program_version, None);
+        assert_eq!(LeaseRecord::of(&lease).program_version.as_deref(), Some("0.2.0-rc.1"));
+        assert_eq!(LeaseRecord::of(&released(&lease)).program_version, None);
         // An older operator keeps the annotation as it was.
         let mut taken = lease;
         taken.spec.as_mut().unwrap().holder_identity = Some("b".into());
-        assert_eq!(Record::of(&taken).program_version, None);
+        assert_eq!(LeaseRecord::of(&taken).program_version, None);
     }
 
     #[test]
@@ -257,10 +257,10 @@ mod tests {
             }),
             ..Lease::default()
         };
-        assert_eq!(Record::of(&lease(-1, "x")).expiry, None);
-        assert_eq!(Record::of(&lease(i32::MAX, "x")).expiry, None);
-        let emptied = Record::of(&lease(120, ""));
+        assert_eq!(LeaseRecord::of(&lease(-1, "x")).expiry, None);
+        assert_eq!(LeaseRecord::of(&lease(i32::MAX, "x")).expiry, None);
+        let emptied = LeaseRecord::of(&lease(120, ""));
         assert_eq!((emptied.holder, emptied.is_released), (None, false), "its holder is unknown");
-        assert_eq!(Record::of(&Lease::default()).holder, None);
+        assert_eq!(LeaseRecord::of(&Lease::default()).holder, None);
     }
 }

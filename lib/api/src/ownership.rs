@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn upstreams_marks_name_a_resource_by_both_annotations_and_never_by_labels() {
+    fn upstreams_ownership_names_a_resource_by_both_annotations_and_never_by_labels() {
         let annotations = |name: Option<&str>, namespace: Option<&str>| ObjectMeta {
             annotations: Some(
                 [(UPSTREAM_NAME_ANNOTATION, name), (UPSTREAM_NAMESPACE_ANNOTATION, namespace)]

@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 pub use fields::Field;
-use markdown::{code, table, words};
+use markdown::{code, inline, table};
 
 const HEADER: &str = "\
 <!-- Generated from the types in lib/api by `make generate`; do not edit. -->
@@ -51,7 +51,7 @@ fn kind(crd: &CustomResourceDefinition) -> String {
     let (spec, names) = (&crd.spec, &crd.spec.names);
     // The text of the stored version: it describes the kind.
     let about = spec.versions.iter().find(|version| version.storage).and_then(root);
-    let about = about.and_then(|schema| schema.description.as_deref()).map(words);
+    let about = about.and_then(|schema| schema.description.as_deref()).map(inline);
     let listed = |names: &Option<Vec<String>>| -> String {
         names.iter().flatten().map(|name| code(name)).collect::<Vec<_>>().join(", ")
     };
@@ -72,7 +72,7 @@ fn kind(crd: &CustomResourceDefinition) -> String {
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let versions = spec.versions.iter().map(|version| {
         let title = format!("{} {}", names.kind, version.name);
-        let warning = version.deprecation_warning.as_deref().map(words);
+        let warning = version.deprecation_warning.as_deref().map(inline);
         let deprecated = match (version.deprecated, warning) {
             (Some(true), Some(warning)) => format!("yes: {warning}"),
             (is, _) => yes(is == Some(true)),

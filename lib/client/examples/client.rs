@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use weaver_api::v1beta1::{ConfigMapSync, NodeReport, ServiceToken};
 use weaver_api::validate::{SpecFault, validate, validate_token};
 use weaver_client::rollback::{Rollback, scope};
-use weaver_client::{Change, Conflicts, Objects, Refusal, Write};
+use weaver_client::{Change, Conflicts, Objects, Refusal, WriteMode};
 
 const NAME: &str = "example-client";
 /// Longest wait for one change to be seen.
@@ -110,11 +110,11 @@ async fn tour<K: Kind>(
     change: impl Fn(&mut K),
 ) -> anyhow::Result<()> {
     let kind = K::kind(&());
-    objects.create(NAME, object, Write::DryRun).await.context("a dry run")?;
+    objects.create(NAME, object, WriteMode::DryRun).await.context("a dry run")?;
     println!("{kind}: the API server would create it");
     let mut misspelt = serde_json::to_value(object)?;
     misspelt["spec"]["tragets"] = Value::Null;
-    match objects.create(NAME, &misspelt, Write::DryRun).await {
+    match objects.create(NAME, &misspelt, WriteMode::DryRun).await {
         Err(error) if error.refusal() == Some(Refusal::FieldUnknown) => {
             println!("{kind}: a misspelt field is refused by name");
         }
@@ -153,7 +153,7 @@ async fn life<K: Kind>(
         println!("{kind}: listed by {how}: {}", names.join(", "));
     }
 
-    let changed = objects.update::<K, weaver_client::Error>(created, Write::Persist, |current| {
+    let changed = objects.update::<K, weaver_client::Error>(created, WriteMode::Persist, |current| {
         let mut wanted = current.clone();
         change(&mut wanted);
         Ok(Some(wanted))

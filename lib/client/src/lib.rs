@@ -20,11 +20,11 @@
 //!
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::{Api, Client};
-//! use weaver_client::{Conflicts, Error, Objects, WaitProgress, Write};
+//! use weaver_client::{Conflicts, Error, Objects, WaitProgress, WriteMode};
 //!
 //! # async fn run(client: Client, settings: ConfigMap) -> Result<(), Error> {
 //! let maps: Objects<ConfigMap> = Objects::new(Api::namespaced(client, "team-a"), "my-program");
-//! maps.apply("settings", &settings, Write::Persist, Conflicts::Refuse).await?;
+//! maps.apply("settings", &settings, WriteMode::Persist, Conflicts::Refuse).await?;
 //! let is_filled = |found: Option<&ConfigMap>| match found {
 //!     Some(map) if map.data.is_some() => WaitProgress::Reached,
 //!     Some(_) => WaitProgress::NotYet("it has no data yet".into()),
@@ -67,6 +67,6 @@ mod wait;
 mod watch;
 
 pub use error::{Error, Refusal, Why};
-pub use objects::{Conflicts, Objects, PAGE, Updated, Write};
+pub use objects::{Conflicts, Objects, PAGE, Updated, WriteMode};
 pub use wait::{WaitProgress, held_by};
 pub use watch::{Change, Changes};

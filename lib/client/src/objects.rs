@@ -26,7 +26,7 @@ pub(crate) const ATTEMPTS: u32 = 6;
 
 /// Whether a write is persisted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Write {
+pub enum WriteMode {
     /// The write is persisted.
     #[default]
     Persist,
@@ -220,7 +220,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     ///
     /// # Errors
     /// If there is one of this name ([`Refusal::Exists`]), or the API server refuses otherwise or does not answer.
-    pub async fn create(&self, name: &str, object: &impl Serialize, how: Write) -> Result<K, Error> {
+    pub async fn create(&self, name: &str, object: &impl Serialize, how: WriteMode) -> Result<K, Error> {
         let url = self.api.resource_url();
         self.write("creating", name, how, |dry_run| requests::create(url, object, &self.posted(dry_run)))
             .await
@@ -230,7 +230,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     ///
     /// # Errors
     /// If it has another one by now ([`Error::is_conflict`]), or the API server refuses otherwise or does not answer.
-    pub async fn replace(&self, name: &str, object: &impl Serialize, how: Write) -> Result<K, Error> {
+    pub async fn replace(&self, name: &str, object: &impl Serialize, how: WriteMode) -> Result<K, Error> {
         let url = self.api.resource_url();
         let request = |dry_run| requests::replace(url, name, object, &self.posted(dry_run));
         self.write("replacing", name, how, request).await
@@ -246,10 +246,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     /// ```
     /// # use kube::ResourceExt as _;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use weaver_client::{Error, Objects, Updated, Write};
+    /// # use weaver_client::{Error, Objects, Updated, WriteMode};
     /// async fn label(maps: &Objects<ConfigMap>, name: &str) -> Result<Updated<ConfigMap>, Error> {
     ///     let seen = maps.read(name).await?;
-    ///     maps.update(seen, Write::Persist, |map| {
+    ///     maps.update(seen, WriteMode::Persist, |map| {
     ///         let mut map = map.clone();
     ///         let before = map.labels_mut().insert("tier".into(), "dev".into());
     ///         Ok((before.as_deref() != Some("dev")).then_some(map))
@@ -263,7 +263,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     pub async fn update<S: Serialize, E: From<Error>>(
         &self,
         seen: K,
-        how: Write,
+        how: WriteMode,
         mut change: impl FnMut(&K) -> Result<Option<S>, E>,
     ) -> Result<Updated<K>, E> {
         let (name, uid) = (seen.name_any(), seen.uid());
@@ -291,7 +291,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     ///
     /// # Errors
     /// If there is no such object, or the API server refuses otherwise or does not answer.
-    pub async fn merge(&self, name: &str, change: &impl Serialize, how: Write) -> Result<K, Error> {
+    pub async fn merge(&self, name: &str, change: &impl Serialize, how: WriteMode) -> Result<K, Error> {
         self.patch("changing", name, &Patch::Merge(change), how, Conflicts::Refuse).await
     }
 
@@ -304,7 +304,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         &self,
         name: &str,
         object: &impl Serialize,
-        how: Write,
+        how: WriteMode,
         conflicts: Conflicts,
     ) -> Result<K, Error> {
         self.patch("applying", name, &Patch::Apply(object), how, conflicts).await
@@ -318,7 +318,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     pub async fn delete(&self, seen: &K, mut params: DeleteParams) -> Result<(), Error> {
         let name = seen.name_any();
         params.preconditions.get_or_insert_with(|| Preconditions { uid: seen.uid(), resource_version: None });
-        let how = if params.dry_run { Write::DryRun } else { Write::Persist };
+        let how = if params.dry_run { WriteMode::DryRun } else { WriteMode::Persist };
         let request = |_| Request::new(self.api.resource_url()).delete(&name, &params);
         match self.write::<Value>("deleting", &name, how, request).await {
             Err(error) if !error.is_not_found() => Err(error),
@@ -331,7 +331,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         doing: &'static str,
         name: &str,
         patch: &Patch<&impl Serialize>,
-        how: Write,
+        how: WriteMode,
         conflicts: Conflicts,
     ) -> Result<K, Error> {
         let params = |dry_run| PatchParams {
@@ -352,7 +352,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         &self,
         doing: &'static str,
         name: &str,
-        how: Write,
+        how: WriteMode,
         request: impl Fn(bool) -> Result<http::Request<Vec<u8>>, request::Error>,
     ) -> Result<T, Error> {
         let client = self.api.clone().into_client();
@@ -361,10 +361,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
             let request = request(dry_run).map_err(|error| failed(Why::Unsendable(error.to_string())))?;
             self.within_deadline(client.request(request)).await.map_err(failed)
         };
-        if how == Write::Rehearsed {
+        if how == WriteMode::Rehearsed {
             send(true).await?;
         }
-        send(how == Write::DryRun).await
+        send(how == WriteMode::DryRun).await
     }
 
     async fn within_deadline<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Why> {

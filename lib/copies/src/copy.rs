@@ -32,7 +32,7 @@ pub fn owner(sync: &impl Resource) -> Owner {
 
 /// The copy that every target should have.
 #[derive(Clone, PartialEq)]
-pub struct Desired {
+pub struct DesiredCopy {
     /// Whose copy it is.
     pub owner: Owner,
     /// Kind of the copy, and of the source.
@@ -45,7 +45,7 @@ pub struct Desired {
     content: Content,
 }
 
-impl Desired {
+impl DesiredCopy {
     /// The copies of `kind` for `owner`, called `name`.
     #[must_use]
     pub fn new(owner: Owner, kind: ObjectKind, name: &str, metadata: Metadata, content: Content) -> Self {
@@ -165,10 +165,10 @@ mod tests {
     }
 
     /// A copy of all of it, under its own name.
-    fn whole(source: &Object) -> Desired {
+    fn whole(source: &Object) -> DesiredCopy {
         let metadata =
             Metadata::new(&owner(), "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
-        Desired::new(owner(), ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(source))
+        DesiredCopy::new(owner(), ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(source))
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_content_or_marks_is_seen() {
+    fn a_change_in_content_or_ownership_labels_is_seen() {
         let desired = whole(&source(&[("a", "1")]));
         let copy = desired.create("foo");
         assert!(desired.equals(&copy));

@@ -19,7 +19,7 @@ use weaver_api::ownership::{
 };
 use weaver_api::validate::ValidSync;
 
-use super::copy::{Desired, is_own_source};
+use super::copy::{DesiredCopy, is_own_source};
 use crate::metadata::is_adopted;
 use crate::object::Object;
 use crate::sources::SpecSource;
@@ -39,7 +39,7 @@ pub struct Verified {
 impl Verified {
     /// `meta` is known to match `desired`.
     #[must_use]
-    pub fn new(meta: &ObjectMeta, desired: &Desired) -> Option<Self> {
+    pub fn new(meta: &ObjectMeta, desired: &DesiredCopy) -> Option<Self> {
         Some(Self {
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone()?,
@@ -61,7 +61,7 @@ pub enum CopyStep {
     /// Nothing is there: create, and only create.
     Create,
     /// It is ours, or becomes ours: write over exactly this state of it.
-    Update(Before, Arc<ObjectMeta>),
+    Update(PreviousOwner, Arc<ObjectMeta>),
     /// It is ours and can only be replaced: delete exactly this state, then create.
     Replace(Arc<ObjectMeta>),
     /// Read the object, then judge again.
@@ -72,7 +72,7 @@ pub enum CopyStep {
 
 /// Whose an object was that is written over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Before {
+pub enum PreviousOwner {
     Ours,
     /// The upstream operator made it for this resource.
     Upstreams,
@@ -166,7 +166,7 @@ pub enum SeenCopy {
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
-pub fn by_metadata(desired: &Desired, seen: &SeenCopy, known: Option<&Verified>) -> CopyStep {
+pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verified>) -> CopyStep {
     let meta = match seen {
         SeenCopy::Unknown => return CopyStep::Inspect,
         SeenCopy::Nothing => return CopyStep::Create,
@@ -184,14 +184,14 @@ pub fn by_metadata(desired: &Desired, seen: &SeenCopy, known: Option<&Verified>)
         // Of other kinds a part of what is there has to stay.
         Some(_) if !desired.kind.is_of_config_map_sync() => CopyStep::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
-        Some(_) => CopyStep::Update(Before::Ours, meta.clone()),
+        Some(_) => CopyStep::Update(PreviousOwner::Ours, meta.clone()),
         None => CopyStep::Inspect,
     }
 }
 
 /// Judges a target by the object itself.
 #[must_use]
-pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) -> CopyStep {
+pub fn by_object(desired: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>) -> CopyStep {
     let Some(found) = found else { return CopyStep::Create };
     let fits = desired.fits(found);
     let seen = || Arc::new(found.metadata.clone());
@@ -199,10 +199,12 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
         || takes.upstreams.is_some_and(|upgrade| upgrade.covers(&desired.owner, &found.metadata));
     match whose(&desired.owner, desired.kind, &found.metadata) {
         Ok(()) if desired.equals(found) => CopyStep::Keep,
-        Ok(()) if fits => CopyStep::Update(Before::Ours, seen()),
+        Ok(()) if fits => CopyStep::Update(PreviousOwner::Ours, seen()),
         Ok(()) => CopyStep::Replace(seen()),
-        Err(Foreign::Unmarked) if fits && is_upstreams() => CopyStep::Update(Before::Upstreams, seen()),
-        Err(Foreign::Unmarked) if fits && takes.unmarked => CopyStep::Update(Before::Theirs, seen()),
+        Err(Foreign::Unmarked) if fits && is_upstreams() => {
+            CopyStep::Update(PreviousOwner::Upstreams, seen())
+        }
+        Err(Foreign::Unmarked) if fits && takes.unmarked => CopyStep::Update(PreviousOwner::Theirs, seen()),
         Err(Foreign::Unmarked) if takes.unmarked => CopyStep::Refuse(Foreign::Unfit),
         Err(foreign) => CopyStep::Refuse(foreign),
     }
@@ -242,7 +244,7 @@ pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &O
 
 /// Why a copy that cannot be updated is not deleted to be made again, whatever its policy says.
 #[must_use]
-pub fn keeps_from_replacing(desired: &Desired, seen: &ObjectMeta) -> Option<&'static str> {
+pub fn keeps_from_replacing(desired: &DesiredCopy, seen: &ObjectMeta) -> Option<&'static str> {
     if is_adopted(seen) || !bears_uid(&desired.owner, seen) {
         return Some("it was there before this resource, so it is not replaced");
     }

@@ -1,13 +1,18 @@
 //! The change that mends a `cmdline.txt`, as commands and as a diff.
 //!
-//! One line stays one line, every other parameter and their order stay, and a file
-//! that is already right gives no change. The commands are plain `sed`; the
-//! tests run them and look at the result.
+//! A missing space between two parameters is put in. One line stays one line, every other parameter and their order
+//! stay, and a file that is already right gives no change. The commands are plain `sed`; the tests run them and look at
+//! the result.
+
+mod glued;
+
+use std::borrow::Cow;
 
 use crate::{
     finding::{Command, FileChange, Remedy},
     kernel_cmdline::{
-        MemorySetting, disable_parameter, ignored_enable, lines, memory_setting, parameters, without_memory,
+        BARE, MemorySetting, disable_parameter, ignored_enable, lines, memory_setting, parameters, separated,
+        without_memory,
     },
 };
 
@@ -78,6 +83,9 @@ pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
         }
         draft.join_lines();
     }
+    if need == Need::Enable {
+        draft.separate();
+    }
     draft.drop_disable(need);
     if need == Need::Enable && !matches!(memory_setting(&draft.new), MemorySetting::On(_)) {
         draft.add_enable();
@@ -109,7 +117,7 @@ struct Draft<'a> {
     replaced: usize,
     commands: Vec<Command>,
     /// What is done, in words.
-    steps: Vec<&'static str>,
+    steps: Vec<Cow<'static, str>>,
 }
 
 impl<'a> Draft<'a> {
@@ -122,7 +130,8 @@ impl<'a> Draft<'a> {
     /// Whether nothing but parameters of ours is below the first line: else there may be an old line with another root,
     /// or a note.
     fn can_be_joined(&self) -> bool {
-        let parameters = self.old[1..].iter().flat_map(|line| parameters(line, 1));
+        let below: Vec<_> = self.old[1..].iter().map(|line| separated(line)).collect();
+        let parameters = below.iter().flat_map(|line| parameters(line, 1));
         let above = parameters_of(self.old[0]);
         // Of an empty first line, all is below.
         let is_new = |text: &str| {
@@ -151,7 +160,7 @@ impl<'a> Draft<'a> {
         self.commands.push(
             format!(r"sudo sed -i -z -E '{above}s/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}").into(),
         );
-        self.steps.push("join the lines into one");
+        self.steps.push("join the lines into one".into());
         let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
         self.new = parts.collect::<Vec<_>>().join(" ");
         self.replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
@@ -159,7 +168,7 @@ impl<'a> Draft<'a> {
 
     fn drop_mark(&mut self) {
         self.commands.insert(0, format!(r"sudo sed -i '1s/^\xEF\xBB\xBF//' {}", self.file).into());
-        self.steps.insert(0, "remove the byte order mark");
+        self.steps.insert(0, "remove the byte order mark".into());
     }
 
     fn drop_disable(&mut self, need: Need) {
@@ -181,17 +190,17 @@ impl<'a> Draft<'a> {
             dropped = true;
         }
         if dropped {
-            self.steps.push("take cgroup_disable=memory out");
+            self.steps.push("take cgroup_disable=memory out".into());
         }
     }
 
     fn add_enable(&mut self) {
-        self.steps.push("add cgroup_enable=memory to the end of the first line");
+        self.steps.push("add cgroup_enable=memory to the end of the first line".into());
         let init = parameters(&self.new, 1).into_iter().find(|it| it.text == "--").map(|it| it.column);
         if let Some(at) = init.and_then(|column| usize::try_from(column).ok()?.checked_sub(1)) {
             // What is behind it is for init.
             self.steps.pop();
-            self.steps.push("add cgroup_enable=memory in front of `--`");
+            self.steps.push("add cgroup_enable=memory in front of `--`".into());
             self.commands.push(
                 format!(
                     "sudo sed -i -E '1s/(^|[[:space:]])--([[:space:]]|$)/\\1cgroup_enable=memory --\\2/' {}",
@@ -232,9 +241,6 @@ impl<'a> Draft<'a> {
         }
     }
 }
-
-/// Parameters without a value that systems write into `cmdline.txt`.
-const BARE: [&str; 8] = ["rootwait", "quiet", "splash", "ro", "rw", "noswap", "fixrtc", "nosplash"];
 
 fn parameters_of(line: &str) -> Vec<&str> {
     parameters(line, 1).into_iter().map(|parameter| parameter.text).collect()
@@ -286,138 +292,4 @@ fn diff(file: &str, old: &[&str], new: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::process;
-
-    /// Runs the printed commands on a real file, without `sudo` and reboot.
-    fn run_commands(text: &str, need: Need) -> String {
-        let dir = std::env::temp_dir().join(format!("weaver-repair-{}-{:p}", std::process::id(), &text));
-        std::fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("cmdline.txt");
-        std::fs::write(&path, text).unwrap();
-        let remedy = remedy(path.to_str().unwrap(), text, need).unwrap();
-        for command in remedy.commands.iter().filter(|c| !c.contains("reboot")) {
-            let command = command.strip_prefix("sudo ").unwrap();
-            assert!(
-                process::Command::new("sh").args(["-c", command]).status().unwrap().success(),
-                "{command}"
-            );
-        }
-        let mended = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
-        mended
-    }
-
-    fn words(line: &str) -> Vec<&str> {
-        line.split_whitespace().collect()
-    }
-
-    #[test]
-    fn the_printed_commands_mend_the_file() {
-        for (text, need, want) in [
-            ("root=a rootwait\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
-            ("root=a rootwait\r\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
-            ("root=a", Need::Enable, "root=a cgroup_enable=memory"),
-            ("root=a\n\ncgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
-            ("root=a\r\ncgroup_enable=cpu,memory\r\n", Need::Enable, "root=a cgroup_enable=cpu,memory"),
-            (
-                "\nroot=a rootwait\ncgroup_enable=memory\n",
-                Need::Enable,
-                "root=a rootwait cgroup_enable=memory",
-            ),
-            ("\r\nroot=a\r\n", Need::Enable, "root=a cgroup_enable=memory"),
-            ("root=a\nrootwait cgroup_enable=memory\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
-            ("\u{feff}cgroup_enable=memory root=a\n", Need::Enable, "cgroup_enable=memory root=a"),
-            ("\u{feff}root=a\n", Need::Enable, "root=a cgroup_enable=memory"),
-            ("root=a -- single\n", Need::Enable, "root=a cgroup_enable=memory -- single"),
-            (
-                "root=a -- cgroup_enable=memory\n",
-                Need::Enable,
-                "root=a cgroup_enable=memory -- cgroup_enable=memory",
-            ),
-            // Other text on the lines that the firmware ignores stays ignored.
-            ("root=a\nroot=old cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
-            ("root=a\n# add cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
-            ("cgroup_enable=memory cgroup_disable=memory x\n", Need::Enable, "cgroup_enable=memory x"),
-            ("cgroup_disable=memory cgroup_disable=memory x\n", Need::NoDisable, "x"),
-            ("a cgroup_disable=cpu,memory b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
-            ("a cgroup_disable=\"memory\" b\n", Need::NoDisable, "a b"),
-            ("a \"cgroup_disable=cpu,memory\" b\n", Need::NoDisable, "a \"cgroup_disable=cpu\" b"),
-        ] {
-            let mended = run_commands(text, need);
-            assert_eq!(words(lines(&mended)[0]), words(want), "{text:?}");
-            let change = remedy("f", text, need).unwrap().changes.remove(0);
-            assert_eq!(words(lines(&change.to)[0]), words(want), "{text:?}");
-            assert!(change.to.ends_with('\n') && change.from.as_deref() == Some(text));
-            assert_eq!(remedy("f", &mended, need), None, "a mended file needs nothing: {mended:?}");
-        }
-    }
-
-    #[test]
-    fn the_diff_shows_before_and_after() {
-        let remedy =
-            remedy("/boot/firmware/cmdline.txt", "root=a\ncgroup_enable=memory\n", Need::Enable).unwrap();
-        assert_eq!(
-            remedy.diff.unwrap(),
-            "--- /boot/firmware/cmdline.txt\n+++ /boot/firmware/cmdline.txt\n@@ -1,2 +1 @@\n\
-             -root=a\n-cgroup_enable=memory\n+root=a cgroup_enable=memory\n"
-        );
-    }
-
-    #[test]
-    fn repairs_in_order_restart_once_and_only_where_one_needs_it() {
-        let one = |file: &str| repair(file, "root=a\n", Need::Enable).unwrap();
-        let remedy = in_order([one("/a"), one("/b")]).unwrap();
-        assert_eq!(remedy.commands.iter().filter(|command| **command == Command::Reboot).count(), 1);
-        assert_eq!(remedy.commands.last().unwrap(), &Command::Reboot);
-        assert_eq!(remedy.explain.matches("then reboot").count(), 1, "{}", remedy.explain);
-        assert!(remedy.explain.ends_with("; then reboot"), "{}", remedy.explain);
-        assert_eq!(remedy.changes.len(), 2);
-        let calm = in_order([one("/a").without_restart(), one("/b").without_restart()]).unwrap();
-        assert!(!calm.commands.contains(&Command::Reboot) && !calm.explain.contains("reboot"));
-        assert_eq!(calm.diff, remedy.diff);
-        assert_eq!(in_order([]), None);
-    }
-
-    #[test]
-    fn a_file_name_that_a_shell_would_read_is_in_no_command() {
-        let remedy = remedy("/boot/firmware/a;reboot.txt", "root=a\n", Need::Enable).unwrap();
-        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair", "sudo reboot"]);
-    }
-
-    #[test]
-    fn an_empty_file_gets_a_diff_and_no_command_that_would_do_nothing() {
-        let remedy = remedy("f", "", Need::Enable).unwrap();
-        assert_eq!((remedy.commands, remedy.changes), (vec![Command::Reboot], vec![]));
-        assert!(remedy.diff.unwrap().ends_with("+cgroup_enable=memory\n"));
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics_and_is_idempotent(
-            text in "\\PC*|([a-z]{0,3}|cgroup_enable=memory|cgroup_disable=memory|cgroup_disable=cpu,memory| |\n|\r\n|\"){0,12}",
-            enable: bool,
-        ) {
-            let need = if enable { Need::Enable } else { Need::NoDisable };
-            let Some(remedy) = remedy("f", &text, need) else { return Ok(()) };
-            if let Some(diff) = remedy.diff {
-                let new = diff.lines().last().unwrap().strip_prefix('+').unwrap().to_owned();
-                prop_assert_eq!(super::remedy("f", &new, need), None, "{:?}", new);
-            }
-            for change in remedy.changes {
-                prop_assert_eq!(super::remedy("f", &change.to, need), None, "{:?}", change.to);
-                // All other parameters of the line that counts stay, in their order, and none is added.
-                let others = |text: &str| -> Vec<String> {
-                    let all = parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
-                    all.filter(|parameter| !parameter.trim_matches('"').starts_with("cgroup_")).collect()
-                };
-                // What an empty first line was meant to have is below it.
-                if !lines(&text)[0].trim_ascii().is_empty() {
-                    prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -94,6 +94,10 @@ pub fn lint(file: &TextFile, version: TemplateVersion, by_systemd: bool) -> Vec<
             "a value that is not a number, date or boolean needs quotes: containerd does not start with it";
         found.stops(Some(line), what, "write the value in double quotes");
     }
+    if let Some(line) = values::open_header(&lines) {
+        let what = "the header of a table has no `]`: containerd does not start with it";
+        found.stops(Some(line), what, "close it");
+    }
     for (line, text) in &lines {
         if by_systemd && text.replace(' ', "") == "SystemdCgroup=false" {
             let what = "this makes containerd manage cgroups itself, while k3s makes the kubelet use systemd: two \

@@ -52,6 +52,8 @@ pub struct Effective {
     pub node_ip: Option<Setting>,
     /// `kubelet-arg`, each entry as it is written.
     pub kubelet_args: Vec<Setting>,
+    /// `private-registry`, the file of the registries.
+    pub private_registry: Option<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
     /// Names that lost to a later value.
@@ -134,6 +136,11 @@ impl Effective {
                     self.kubelet_args.extend(items.iter().filter_map(setting));
                 }
                 "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
+                "private-registry" => {
+                    let path = single(value);
+                    self.private_registry =
+                        path.map(|path| Setting { value: path.to_owned(), origin: place });
+                }
                 "node-name" => {
                     let name = single(value);
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
@@ -167,6 +174,10 @@ impl Effective {
                 "kubelet-arg" => {
                     let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
                     self.kubelet_args.push(setting);
+                }
+                "private-registry" => {
+                    self.private_registry =
+                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 "disable-agent" => self.disable_agent = flag.value != "false",
                 "node-name" => {

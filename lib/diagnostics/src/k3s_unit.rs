@@ -37,7 +37,7 @@ struct Word {
 
 /// How the unit starts k3s.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct K3sStart {
     pub flags: Vec<Flag>,
     /// The configuration file that it names.
     pub config_file: Option<Setting>,
@@ -65,7 +65,7 @@ pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
 
 /// How the unit starts k3s. `units` are the unit and its drop-ins in systemd's order.
 #[must_use]
-pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> Start {
+pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
     let flags = flags(units, environment_files);
     // The environment first, then the first flag: k3s' own order.
     let by_flag = || {
@@ -76,7 +76,7 @@ pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> Start {
     let config_file =
         variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
     let (data_dir, node_name) = (variable("K3S_DATA_DIR"), variable("K3S_NODE_NAME"));
-    Start { flags, config_file, data_dir, node_name }
+    K3sStart { flags, config_file, data_dir, node_name }
 }
 
 /// The flags of the command that the unit starts, in order. `units` are the

@@ -21,7 +21,7 @@ pub const GENERATED: [&str; 7] = [
 
 /// What shall be kept, each a list of parameters in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptParameters {
     /// The content of the generator's extra file; empty where there is nothing to add.
     pub extra: String,
     /// What of it came from `cmdline.txt`, to be remembered before the extra file is written.
@@ -32,7 +32,7 @@ pub struct Kept {
 /// file, and `imported` what an earlier look remembered. `None` if there is nothing to write, and if the line
 /// is empty: the next boot fails with it, and it says nothing of what is wanted.
 #[must_use]
-pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
+pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<KeptParameters> {
     let wanted = split(lines(cmdline).first()?);
     let (before, imported_before) = (split(extra), split(imported));
     if wanted.is_empty() {
@@ -50,7 +50,7 @@ pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
         }
     }
     let has_changed = after != before || imported != imported_before;
-    has_changed.then(|| Kept { extra: line(&after), imported: line(&imported) })
+    has_changed.then(|| KeptParameters { extra: line(&after), imported: line(&imported) })
 }
 
 fn split(text: &str) -> Vec<&str> {

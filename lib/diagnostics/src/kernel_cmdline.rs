@@ -6,6 +6,11 @@
 //! The kernel splits at white space outside double quotes; of `cgroup_enable=`
 //! and `cgroup_disable=` the last one that names a controller wins.
 
+mod glued;
+
+pub(crate) use self::glued::BARE;
+pub use self::glued::{Glued, glued, separated};
+
 /// One parameter and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter<'a> {

@@ -5,6 +5,8 @@
 
 use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
+    finding_text::cut,
+    kubeconfig_export::document::is_entry_name,
     shell::quoted,
     text_file::{TextFile, decoded},
     yaml_node::{self, Value, YamlNode},
@@ -18,13 +20,24 @@ pub struct Unusable {
     pub place: Place,
     /// Why, in words that repeat no secret.
     pub why: String,
+    /// What to correct in the file itself.
+    correction: Option<Box<Remedy>>,
+    /// kubectl asks for what is missing.
+    is_asked: bool,
 }
 
 impl Unusable {
-    /// For who is about to use the file; `remedy` says where there is another.
+    fn new(place: Place, why: String) -> Self {
+        Self { place, why, correction: None, is_asked: false }
+    }
+
+    /// For who is about to use the file; `remedy` says where there is another, for what cannot be corrected in it.
     #[must_use]
     pub fn in_use(self, remedy: Remedy) -> Finding {
-        Finding::new(Code::KubeconfigUnusable, self.to_string()).saw(self.place, self.why).remedy(remedy)
+        let finding = Finding::new(Code::KubeconfigUnusable, self.to_string());
+        let finding = if self.is_asked { finding.milder(Severity::Warn) } else { finding };
+        let remedy = self.correction.map_or(remedy, |correction| *correction);
+        finding.saw(self.place, self.why).remedy(remedy)
     }
 
     /// For the machine that k3s runs on, where it is the administrator's.
@@ -35,7 +48,9 @@ impl Unusable {
             self.place.file
         );
         // k3s itself does without it.
-        self.in_use(Remedy::new(explain).command(RESTART_K3S)).milder(Severity::Warn)
+        Self { correction: None, ..self }
+            .in_use(Remedy::new(explain).command(RESTART_K3S))
+            .milder(Severity::Warn)
     }
 }
 
@@ -46,14 +61,49 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
         Ok(root) => root,
         Err(error) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
-            return Some(Unusable { place, why: format!("it is not valid YAML: {error}") });
+            let correction = valid_yaml(file, error.line).map(|explain| Box::new(Remedy::new(explain)));
+            let why = format!("it is not valid YAML: {error}");
+            return Some(Unusable { correction, ..Unusable::new(place, why) });
         }
     };
     let fault = wrong_top(&root).or_else(|| whole(&root, context).err());
-    fault.map(|(node, why)| {
+    fault.map(|Missing { node, why, is_asked }| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
-        Unusable { place, why }
+        let correction = other_context(file, &root, context).map(Box::new);
+        Unusable { correction, is_asked, ..Unusable::new(place, why) }
     })
+}
+
+/// What to correct in a file that is no YAML. Of a tab the parser may name the line before it.
+fn valid_yaml(file: &TextFile, line: Option<u64>) -> Option<String> {
+    let has_tab = |text: &str| text.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t');
+    let mut lines = (1_u64..).zip(file.text.lines());
+    if let Some((line, _)) = lines.find(|(_, text)| !text.trim().is_empty() && has_tab(text)) {
+        return Some(format!("write spaces in the place of the tab in line {line} of {}", file.path));
+    }
+    line.map(|line| format!("correct line {line} of {}, or the lines next to it", file.path))
+}
+
+/// What to use where the context in force is not in the file.
+fn other_context(file: &TextFile, root: &YamlNode, context: Option<&str>) -> Option<Remedy> {
+    const MOST: usize = 8;
+    let names =
+        || root.get("contexts").map_or(&[][..], YamlNode::items).iter().filter_map(|item| item.get("name"));
+    let asked = context.or_else(|| root.get("current-context")?.as_str()).unwrap_or_default();
+    let is_usable = |name: &&str| is_entry_name(name) && in_force(root, Some(*name)).is_ok();
+    let usable: Vec<&str> = names().filter_map(YamlNode::as_str).filter(is_usable).collect();
+    if usable.is_empty() || names().any(|name| name.as_str() == Some(asked)) {
+        return None;
+    }
+    let shown: Vec<_> = usable.iter().take(MOST).map(|name| cut(name, 60)).collect();
+    let rest = if usable.len() > MOST { ", …" } else { "" };
+    let shown = shown.join(", ") + rest;
+    if context.is_some() {
+        return Some(Remedy::new(format!("pass a context that is in it: {shown}")));
+    }
+    let name = if let [only] = usable[..] { quoted(only) } else { "NAME".into() };
+    let kubectl = format!("kubectl --kubeconfig {} config use-context {name}", quoted(&file.path));
+    Some(Remedy::new(format!("make a context that is in it the current one: {shown}")).command(kubectl))
 }
 
 /// The same of the bytes at `path`, for a program that is about to use them.
@@ -61,7 +111,7 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
 /// # Errors
 /// What keeps them from being used.
 pub fn usable(path: &str, bytes: &[u8], context: Option<&str>) -> Result<(), Unusable> {
-    let no_text = || Unusable { place: Place::file(path), why: "it is not text".to_owned() };
+    let no_text = || Unusable::new(Place::file(path), "it is not text".to_owned());
     let file = TextFile::new(path, decoded(bytes).ok_or_else(no_text)?);
     unusable(&file, context).map_or(Ok(()), Err)
 }
@@ -98,7 +148,7 @@ pub fn exposed_copy(path: &str, mode: u32) -> Option<Finding> {
 /// cannot work with it, k3s is not harmed.
 #[must_use]
 pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: Option<u32>) -> Vec<Finding> {
-    let of_path = |why: String| Unusable { place: Place::file(path), why }.of_administrator();
+    let of_path = |why: String| Unusable::new(Place::file(path), why).of_administrator();
     match read {
         Ok(Some(file)) => {
             let exposed = mode.and_then(|mode| exposed(&file.path, mode));
@@ -114,44 +164,65 @@ pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: 
 }
 
 /// What is missing, and where.
-type Missing<'a> = (Option<&'a YamlNode>, String);
+pub(crate) struct Missing<'a> {
+    node: Option<&'a YamlNode>,
+    why: String,
+    /// kubectl asks for it.
+    is_asked: bool,
+}
+
+impl<'a> Missing<'a> {
+    fn at(node: Option<&'a YamlNode>, why: impl Into<String>) -> Self {
+        Self { node, why: why.into(), is_asked: false }
+    }
+}
 
 /// What is no kubeconfig at its top.
-fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
+pub(crate) fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
     for (key, want) in [("kind", "Config"), ("apiVersion", "v1")] {
         let other =
             root.get(key).filter(|node| node.as_str().is_some_and(|text| text != want && !text.is_empty()));
         if let Some(node) = other {
-            return Some((Some(node), format!("its {key} is not `{want}`, which is all that kubectl reads")));
+            let why = format!("its {key} is not `{want}`, which is all that kubectl reads");
+            return Some(Missing::at(Some(node), why));
         }
     }
     for list in ["clusters", "users", "contexts"] {
         if let Some(node) = root.get(list).filter(|node| !matches!(node.value, Value::List(_) | Value::Null))
         {
             let why = format!("{list} is {}, not a list: begin each entry with `- name:`", node.value.kind());
-            return Some((Some(node), why));
+            return Some(Missing::at(Some(node), why));
         }
     }
     let current = root.entries().iter().map(|(key, _)| key);
     let mut current =
         current.filter(|key| matches!(key.as_str(), Some("currentContext" | "current_context")));
     let key = current.next().filter(|_| root.get("current-context").is_none())?;
-    Some((
-        Some(key),
-        "kubectl reads `current-context`, with a hyphen; the other keys are written the same way".to_owned(),
-    ))
+    let why = "kubectl reads `current-context`, with a hyphen; the other keys are written the same way";
+    Some(Missing::at(Some(key), why))
 }
 
 fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a>> {
     let [cluster, user] = in_force(root, context)?;
     let credentials =
         ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec", "auth-provider"];
-    for (key, (name, body), needs) in [("cluster", cluster, &["server"][..]), ("user", user, &credentials)] {
-        if !needs.iter().any(|need| body.get(need).is_some()) {
-            return Err((Some(body), format!("{key} `{name}` has no {}", needs[0])));
-        }
+    let ((name, body), (user_name, user)) = (cluster, user);
+    if body.get("server").is_none() {
+        return Err(Missing::at(Some(body), format!("cluster `{name}` has no server")));
     }
-    Ok(())
+    if credentials.iter().any(|need| user.get(need).is_some()) {
+        return Ok(());
+    }
+    if user.get("username").is_some() {
+        let why =
+            format!("user `{user_name}` has only a password, which Kubernetes has not taken since v1.19");
+        return Err(Missing::at(Some(user), why));
+    }
+    let why = format!(
+        "user `{user_name}` has no client-certificate, token or exec: kubectl asks for a user name and a \
+        password, which k3s does not take"
+    );
+    Err(Missing { is_asked: true, ..Missing::at(Some(user), why) })
 }
 
 /// Cluster and user of the context, each with the name of its entry.
@@ -166,136 +237,20 @@ pub(crate) fn in_force<'a>(
 
     let current = root.get("current-context");
     let Some(name) = context.or_else(|| current?.as_str()).filter(|name| !name.is_empty()) else {
-        return Err((None, "it has no current-context".to_owned()));
+        return Err(Missing::at(None, "it has no current-context"));
     };
     let Some(context) = entry("contexts", name).and_then(|entry| entry.get("context")) else {
-        return Err((current.filter(|_| context.is_none()), named(name, "context")));
+        return Err(Missing::at(current.filter(|_| context.is_none()), named(name, "context")));
     };
     let part = |key: &str, list: &str| {
         let Some((node, name)) = context.get(key).and_then(|node| Some((node, node.as_str()?))) else {
-            return Err((Some(context), format!("the context names no {key}")));
+            return Err(Missing::at(Some(context), format!("the context names no {key}")));
         };
         let body = entry(list, name).and_then(|entry| entry.get(key));
-        body.map(|body| (name, body)).ok_or_else(|| (Some(node), named(name, key)))
+        body.map(|body| (name, body)).ok_or_else(|| Missing::at(Some(node), named(name, key)))
     };
     Ok([part("cluster", "clusters")?, part("user", "users")?])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const GOOD: &str = "\
-apiVersion: v1
-kind: Config
-current-context: default
-contexts:
-- name: default
-  context: {cluster: c, user: u}
-clusters:
-- name: c
-  cluster: {server: https://127.0.0.1:6443}
-users:
-- name: u
-  user: {client-certificate-data: QUJD, client-key-data: c2VjcmV0LWtleQ==}
-";
-
-    fn problem(text: &str) -> Option<String> {
-        unusable(&TextFile::new("/k.yaml", text), None).map(|unusable| {
-            assert!(!format!("{unusable:?}").contains("c2VjcmV0"), "{unusable:?}");
-            let message = unusable.to_string();
-            let used = unusable.clone().in_use(Remedy::new("other"));
-            let here = unusable.of_administrator();
-            assert_eq!((used.severity(), here.severity()), (Severity::Fail, Severity::Warn));
-            assert!(used.message == message && here.message == message, "{message}");
-            assert!(used.remedy != here.remedy && here.remedy.is_some());
-            message
-        })
-    }
-
-    #[test]
-    fn a_whole_file_is_fine() {
-        assert_eq!(problem(GOOD), None);
-    }
-
-    #[test]
-    fn bytes_are_judged_as_their_text_and_others_are_refused() {
-        let other = GOOD.replace("default", "nope");
-        assert_eq!(usable("/k", GOOD.as_bytes(), None), Ok(()));
-        assert_eq!(usable("/k", other.as_bytes(), Some("nope")), Ok(()));
-        for bytes in [&b"\xff"[..], b"\xff\xfea", b"\xfe\xff\xdc\x00\xd8\x00"] {
-            let refused = usable("/k", bytes, None).unwrap_err().to_string();
-            assert_eq!(refused, "/k cannot be used as kubeconfig: it is not text", "{bytes:?}");
-        }
-        assert!(usable("/k", b"", None).unwrap_err().why.contains("current-context"));
-    }
-
-    #[test]
-    fn each_missing_part_is_named_with_its_place() {
-        for (from, to, want) in [
-            (
-                "current-context: default\n",
-                "",
-                "/k.yaml cannot be used as kubeconfig: it has no current-context",
-            ),
-            (
-                "current-context: default",
-                "current-context: other",
-                "/k.yaml:3:18 cannot be used as kubeconfig: context `other`",
-            ),
-            ("cluster: c,", "cluster: d,", "cluster `d` is not in it"),
-            ("user: u}", "user: v}", "user `v` is not in it"),
-            ("cluster: c, ", "", "the context names no cluster"),
-            ("{server: https://127.0.0.1:6443}", "{}", "cluster `c` has no server"),
-            ("{client-certificate-data: QUJD, ", "{", "user `u` has no client-certificate"),
-            ("clusters:", "clusters: [", "not valid YAML"),
-        ] {
-            let text = GOOD.replace(from, to);
-            assert_ne!(text, GOOD, "{from}");
-            let message = problem(&text).unwrap_or_default();
-            assert!(message.contains(want), "{to}: {message}");
-        }
-        assert!(problem("").unwrap().contains("no current-context"));
-    }
-
-    #[test]
-    fn a_mode_wider_than_0600_is_a_warning_with_the_command() {
-        assert_eq!(exposed("/k", 0o100_600), None);
-        assert_eq!(exposed("/k", 0o400), None);
-        let copy = exposed_copy("/home/me/.kube/config", 0o644).unwrap().remedy.unwrap();
-        assert_eq!(copy.commands, ["chmod 0600 /home/me/.kube/config"]);
-        assert!(!copy.explain.contains("k3s"), "{}", copy.explain);
-        let found = exposed("/k", 0o100_644).unwrap();
-        assert!(found.message.contains("0644"));
-        assert_eq!(found.remedy.unwrap().commands, ["sudo chmod 0600 /k"]);
-    }
-
-    #[test]
-    fn what_is_no_kubeconfig_at_its_top() {
-        for (from, to, want) in [
-            (
-                "kind: Config",
-                "kind: Secret",
-                "/k.yaml:2:7 cannot be used as kubeconfig: its kind is not `Config`",
-            ),
-            ("apiVersion: v1", "apiVersion: v2", "/k.yaml:1:13 cannot be used as kubeconfig: its apiVersion"),
-            ("- name: c\n  cluster:", "  c:", "clusters is a mapping, not a list"),
-            (
-                "current-context",
-                "currentContext",
-                "/k.yaml:3:1 cannot be used as kubeconfig: kubectl reads `current-context`",
-            ),
-        ] {
-            let found = problem(&GOOD.replacen(from, to, 1)).unwrap_or_default();
-            assert!(found.contains(want), "{to}: {found}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(text in "\\PC*|(current-context|contexts|name|: |- |a|\n|\\{|\\}){0,20}") {
-            let _ = unusable(&TextFile::new("/k", text), None);
-        }
-    }
-}
+mod tests;

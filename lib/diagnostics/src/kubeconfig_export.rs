@@ -25,6 +25,7 @@ mod pem;
 pub mod references;
 pub mod refused;
 pub mod server_url;
+pub mod several;
 
 use serde_json::{Value, json};
 

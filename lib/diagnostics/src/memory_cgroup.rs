@@ -11,6 +11,7 @@ mod disable;
 mod elsewhere;
 mod facts;
 mod generator;
+mod glued;
 mod on_request;
 mod other_loader;
 mod parts;
@@ -20,7 +21,7 @@ use crate::{
     cmdline_repair::{Need, repair},
     finding::{Code, Command, Finding, Place, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Parameter, ignored_enable, lines, memory_setting, parameters},
-    next_boot::{BootFile, Staged},
+    next_boot::{BootFile, StagedFile},
     text_file::TextFile,
 };
 
@@ -133,6 +134,7 @@ fn present(facts: &CgroupFacts) -> Finding {
     let finding = lacking.iter().fold(finding, |finding, (file, staged)| {
         let finding = match memory_setting(lines(&file.text)[0]) {
             MemorySetting::Off(parameter) => finding.saw(at(file, &parameter), parameter.text),
+            _ if glued::hides_enable(file).is_some() => glued::seen(finding, file),
             _ => match ignored_enable(&file.text) {
                 Some(parameter) => finding.saw(at(file, &parameter), ignored(&parameter)),
                 None => finding.saw(Place::line(&file.path, 1), "no cgroup_enable=memory"),
@@ -143,9 +145,9 @@ fn present(facts: &CgroupFacts) -> Finding {
     enabled(finding, lacking.into_iter().copied(), facts)
 }
 
-fn seen_staged(finding: Finding, staged: Option<&Staged>) -> Finding {
+fn seen_staged(finding: Finding, staged: Option<&StagedFile>) -> Finding {
     match staged {
-        Some(Staged { because: (place, saw), .. }) => finding.saw(place.clone(), saw),
+        Some(StagedFile { because: (place, saw), .. }) => finding.saw(place.clone(), saw),
         None => finding,
     }
 }
@@ -187,7 +189,7 @@ fn absent_where_enable_works(facts: &CgroupFacts) -> Finding {
                     MemorySetting::On(parameter) => finding.saw(at(file, &parameter), parameter.text),
                     _ => finding,
                 });
-            return seen_running(facts, finding);
+            return seen_running(facts, glued::left(finding, file));
         }
         (None, None) => return seen_running(facts, no_boot_file(facts)),
     };
@@ -206,15 +208,20 @@ fn inert_kernel(file: &TextFile) -> Finding {
 }
 
 /// The slot that the next boot tries is a copy from before the parameter was added.
-fn missing_in_staged(file: &TextFile, staged: &Staged) -> Finding {
+fn missing_in_staged(file: &TextFile, staged: &StagedFile) -> Finding {
     let next = if staged.is_certain { "the next boot tries it" } else { "the next boot may try it" };
     let message =
         format!("the memory controller is off: {} lacks cgroup_enable=memory, and {next}", file.path);
-    Finding::new(Code::MemoryCgroupAbsent, message).saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
+    let finding = Finding::new(Code::MemoryCgroupAbsent, message)
+        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
+    glued::seen(finding, file)
 }
 
 /// No parameter on the line that counts: was it put where it does not?
 fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
+    if let Some(finding) = glued::hides_enable(file) {
+        return glued::seen(finding, file);
+    }
     if let Some(parameter) = ignored_enable(&file.text) {
         let message = format!(
             "the memory controller is off: cgroup_enable=memory is on line {} of {}, but the firmware \
@@ -241,7 +248,9 @@ fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
             .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
     }
     let message = format!("the memory controller is off: {} lacks cgroup_enable=memory", file.path);
-    Finding::new(Code::MemoryCgroupAbsent, message).saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
+    let finding = Finding::new(Code::MemoryCgroupAbsent, message)
+        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
+    glued::seen(finding, file)
 }
 
 fn no_boot_file(facts: &CgroupFacts) -> Finding {
@@ -282,7 +291,7 @@ fn no_boot_file(facts: &CgroupFacts) -> Finding {
 /// Has each of these files that the next boot may take enable the controller, and the generator keep it so.
 fn enabled<'a>(
     finding: Finding,
-    files: impl Iterator<Item = (&'a TextFile, Option<&'a Staged>)>,
+    files: impl Iterator<Item = (&'a TextFile, Option<&'a StagedFile>)>,
     facts: &CgroupFacts,
 ) -> Finding {
     // The generator first: what stays wrong there comes back.

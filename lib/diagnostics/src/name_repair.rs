@@ -12,7 +12,7 @@ use crate::{
     finding::{Code, FileChange, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
-    serving::{HandshakeOutcome, ObservedName, Stage, wanted},
+    serving::{HandshakeOutcome, ObservedName, ServingStage, wanted},
     shell, yaml_text,
 };
 
@@ -90,7 +90,7 @@ pub fn next(progress: RepairProgress, state: &RepairState<'_>) -> RepairStep {
         return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
     }
     if state.seen.is_empty()
-        && !wanted(&state.effective.tls_san, Stage::Serving).0.is_empty()
+        && !wanted(&state.effective.tls_san, ServingStage::Serving).0.is_empty()
         && progress != RepairProgress::Configured
     {
         return RepairStep::GiveUp(

@@ -12,13 +12,13 @@ mod files;
 mod firmware;
 mod loader;
 
-pub use answer::{BootFile, Loader, LoaderLine, Machine, NextBoot, Staged};
-pub use files::{Content, Files};
+pub use answer::{BootFile, Loader, LoaderLine, MachineFacts, NextBoot, StagedFile};
+pub use files::{BootFileContent, FatFiles};
 pub use loader::{DIRECTORIES, FILES};
 
 /// What the next boot takes.
 #[must_use]
-pub fn forecast(files: &Files, machine: &Machine) -> NextBoot {
+pub fn forecast(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     if let Some(loader) = loader::running(files, machine) {
         return NextBoot::only(BootFile::Loader(Box::new(loader)));
     }

@@ -66,9 +66,9 @@ impl Overrides {
     pub fn fault(&self) -> Option<Finding> {
         if let Some(why) = &self.unreadable {
             let message = format!("{} cannot be read, so no code is overridden: {why}", self.file);
-            let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
+            let explain = format!("write {} as plain text, one code per line, or remove it", self.file);
             let finding = Finding::new(Code::OverrideNotACode, message);
-            return Some(finding.saw(Place::file(&self.file), "not text").remedy(remedy));
+            return Some(finding.saw(Place::file(&self.file), "not text").remedy(Remedy::new(explain)));
         }
         let (_, first) = self.unknown.first()?;
         let near = nearest(first);

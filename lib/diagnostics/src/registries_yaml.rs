@@ -4,11 +4,12 @@
 //! file. User names and passwords are never repeated. Form:
 //! <https://docs.k3s.io/installation/private-registry>.
 
+mod endpoint;
 mod rewrite;
 mod shape;
 
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
-use crate::k3s_config::not_yaml;
+use crate::k3s_config::{Setting, not_yaml};
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
 
@@ -34,13 +35,16 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
         let what = "k3s reads only what is above the line `---`, and nothing from here on";
         found.none_at(Place::line(&file.path, line), what, "remove the line `---`, and join the two parts");
     }
-    for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs", "auths"].contains(name))
-    {
-        found.none(
-            key,
-            &format!("k3s reads no `{name}` here"),
-            "at the top it reads `mirrors` and `configs`",
-        );
+    for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs"].contains(name)) {
+        let remedy = if name == "auths" {
+            "write the credentials below `configs`: HOST:PORT, below it `auth`"
+        } else {
+            "at the top it reads `mirrors` and `configs`"
+        };
+        found.none(key, &format!("k3s reads no `{name}` here"), remedy);
+    }
+    for list in ["mirrors", "configs"] {
+        found.doubles(root.get(list));
     }
     let mirrors: Vec<Mirror<'_>> =
         named(root.get("mirrors")).map(|(key, name)| found.mirror(&root, key, name)).collect();
@@ -56,9 +60,17 @@ struct Mirror<'a> {
     endpoints: Vec<&'a str>,
 }
 
-/// The entries of a mapping by their names.
+/// The entries of a mapping by their names; of a name that is repeated, the last, which k3s uses.
 fn named(node: Option<&YamlNode>) -> impl Iterator<Item = (&YamlNode, &str)> {
-    node.map_or(&[][..], YamlNode::entries).iter().filter_map(|(key, _)| Some((key, key.as_str()?)))
+    let entries = node.map_or(&[][..], YamlNode::entries);
+    entries.iter().enumerate().filter_map(|(at, (key, _))| {
+        let name = key.as_str()?;
+        (!is_repeated(&entries[at + 1..], name)).then_some((key, name))
+    })
+}
+
+fn is_repeated(later: &[(YamlNode, YamlNode)], name: &str) -> bool {
+    later.iter().any(|(key, _)| key.as_str() == Some(name))
 }
 
 struct RegistriesLint<'a> {
@@ -78,8 +90,27 @@ impl RegistriesLint<'_> {
         self.findings.push(finding.saw(place, what).remedy(remedy));
     }
 
+    /// A name that is repeated: k3s reads the last entry only.
+    fn doubles(&mut self, node: Option<&YamlNode>) {
+        let entries = node.map_or(&[][..], YamlNode::entries);
+        for (at, (key, _)) in entries.iter().enumerate() {
+            if let Some(name) = key.as_str().filter(|name| is_repeated(&entries[at + 1..], name)) {
+                let what = format!("`{name}` is repeated further down, which replaces this one");
+                self.none(key, &what, "write all of it below one of them");
+            }
+        }
+    }
+
+    /// A name in the quotes of a word processor, which are a part of it.
+    fn printed_quotes(&mut self, key: &YamlNode, name: &str) {
+        if name.contains(endpoint::PRINTED_QUOTES) {
+            self.none(key, endpoint::QUOTED, endpoint::QUOTES);
+        }
+    }
+
     fn mirror<'r>(&mut self, root: &'r YamlNode, key: &YamlNode, name: &'r str) -> Mirror<'r> {
         let mut mirror = Mirror { name, endpoints: Vec::new() };
+        self.printed_quotes(key, name);
         if name.contains('/') {
             let what = "`mirrors` has a URL or a path as a key, which is no image's registry";
             self.none(key, what, "write the host alone, as images name it, with its port: HOST:PORT");
@@ -95,6 +126,7 @@ impl RegistriesLint<'_> {
             );
             return mirror;
         }
+        self.doubles(Some(body));
         for (key, field) in named(Some(body)).filter(|(_, field)| !["endpoint", "rewrite"].contains(field)) {
             let remedy = "a mirror has `endpoint` and `rewrite`; credentials and TLS are in `configs`, by the endpoint's host";
             self.none(key, &format!("a mirror has no `{field}`"), remedy);
@@ -109,13 +141,10 @@ impl RegistriesLint<'_> {
         }
         for node in body.get("endpoint").map_or(&[][..], YamlNode::items) {
             let Some(url) = node.as_str() else { continue };
-            if url.contains(char::is_whitespace) {
-                self.none(node, "an endpoint has a space in it, so k3s ignores it", "remove the space");
-            } else if is_unfilled(url) {
-                let what = "this endpoint has a character that no host has: a part of it was never filled in";
-                self.none(node, what, "write the address of the registry: https://HOST:PORT");
+            if let Some((what, remedy)) = endpoint::fault(url) {
+                self.none(node, what, &remedy);
             }
-            mirror.endpoints.extend(host(url));
+            mirror.endpoints.extend(host(url).filter(|_| !endpoint::lacks_slash(url)));
         }
         mirror
     }
@@ -128,6 +157,7 @@ impl RegistriesLint<'_> {
         mirrors: &[Mirror<'_>],
         is_there: &impl Fn(&str) -> bool,
     ) {
+        self.printed_quotes(key, name);
         if name.contains('/') {
             self.none(
                 key,
@@ -154,6 +184,9 @@ impl RegistriesLint<'_> {
                 &format!("write the endpoint's host as the key: `{endpoint}:`"),
             );
         }
+        if with_other_port.is_none() && !is_host && elsewhere.is_none() {
+            self.without_port(root, key, name, mirrors);
+        }
         self.fields(root.get("configs").and_then(|configs| configs.get(name)));
         let Some(tls) = root.get("configs").and_then(|configs| configs.get(name)?.get("tls")) else { return };
         for field in ["ca_file", "cert_file", "key_file"] {
@@ -165,6 +198,24 @@ impl RegistriesLint<'_> {
                     "copy the file to that path, or correct it",
                 );
             }
+        }
+    }
+
+    /// A key without a port whose host is an endpoint with one. It may be meant for images that name the host alone.
+    fn without_port(&mut self, root: &YamlNode, key: &YamlNode, name: &str, mirrors: &[Mirror<'_>]) {
+        let has_entry = |host: &str| root.get("configs").is_some_and(|configs| configs.get(host).is_some());
+        let is_of_host = |host: &&str| host.rsplit_once(':').is_some_and(|(host, _)| host == name);
+        // Without an endpoint a registry is its own.
+        let own = mirrors.iter().filter(|mirror| mirror.endpoints.is_empty()).map(|mirror| mirror.name);
+        let mut hosts = mirrors.iter().flat_map(|mirror| mirror.endpoints.iter().copied()).chain(own);
+        if let Some(host) = hosts.find(is_of_host).filter(|host| !has_entry(host)) {
+            let what =
+                format!("`configs` has `{name}`, and the endpoint is `{host}`: k3s does not use it there");
+            self.none(
+                key,
+                &what,
+                &format!("if it is meant for that endpoint, write its port too: `{host}:`"),
+            );
         }
     }
 
@@ -190,6 +241,20 @@ const DOCKER_HUB: [&str; 4] =
 const AUTH: [&str; 6] = ["username", "password", "auth", "token", "identity_token", "identitytoken"];
 const TLS: [&str; 4] = ["ca_file", "cert_file", "key_file", "insecure_skip_verify"];
 
+/// A file that the setting `private-registry` names, and that is not there: k3s then does without any.
+#[must_use]
+pub fn missing(named: &Setting) -> Finding {
+    let Setting { value: path, origin } = named;
+    let what =
+        format!("private-registry names {path}, which does not exist, so k3s has no registry settings");
+    let remedy = Remedy::new(format!("write {path}, or correct its name; k3s reads the file when it starts"));
+    let finding = Finding::at(Code::RegistriesWithoutEffect, origin.clone(), &what);
+    finding.remedy(remedy.command(RESTART_K3S))
+}
+
+/// Names that files next to it have, and that k3s does not read.
+pub const MISNAMED: [&str; 4] = ["registries.yml", "registry.yaml", "registry.yml", "registries.json"];
+
 /// A file next to it whose name k3s does not read.
 #[must_use]
 pub fn misnamed(path: &str) -> Finding {
@@ -200,11 +265,6 @@ pub fn misnamed(path: &str) -> Finding {
     Finding::new(Code::RegistriesWithoutEffect, message).saw(place, "not read").remedy(remedy)
 }
 
-/// Whether a part of a template was left as it was: `${name}`, `{{ name }}`, `<name>`.
-fn is_unfilled(url: &str) -> bool {
-    url.contains(['<', '>', '{', '}', '$'])
-}
-
 /// Host and port of an endpoint; `None` for what is none. Without a scheme k3s takes https.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -213,108 +273,4 @@ pub(crate) fn host(url: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn found(text: &str) -> Vec<(Code, String)> {
-        let findings = lint(&TextFile::new("/r.yaml", text), |path| path == "/etc/ca.crt");
-        findings.into_iter().map(|finding| (finding.code, finding.message)).collect()
-    }
-
-    #[test]
-    fn what_k3s_reads_is_left_alone() {
-        for text in [
-            "",
-            "mirrors:\n  docker.io:\n    endpoint: [\"https://mirror.lan:5000/v2\"]\n    rewrite: {\"(.*)\": \"hub/$1\"}\n\
-             configs:\n  \"mirror.lan:5000\":\n    auth: {username: u, password: hunter2}\n    tls: {ca_file: /etc/ca.crt}\n",
-            "configs:\n  ghcr.io:\n    auth: {token: hunter2}\n",
-            "mirrors:\n  \"*\":\n    endpoint:\n    - \"http://registry.lan:5000\"\n",
-            "mirrors:\n  docker.io:\n",
-            "mirrors:\n  \"*\":\n    endpoint: [\"https://registry.example.com:5000\"]\nconfigs:\n  \"docker.io\":\n  \"*\":\n    tls: {insecure_skip_verify: true}\n",
-            "configs:\n  a.lan:\n    auth: {username: 1234, password: 0123}\n    tls: {insecure_skip_verify: yes, ca_file:}\n",
-            "mirrors:\n  a.lan:\n    endpoint: [a.lan/x]\nconfigs:\n  a.lan:\n    auth: {username: u}\n",
-        ] {
-            assert_eq!(found(text), [], "{text}");
-        }
-    }
-
-    #[test]
-    fn what_has_no_effect_is_named_with_its_line() {
-        for (text, want) in [
-            (
-                "mirrors:\n  abc.local:\n    endpoint: [\"https://abc.local:443\"]\n  configs:\n    \"abc.local:443\":\n      auth: {password: hunter2}\n",
-                "/r.yaml:4:3: `configs` is indented below `mirrors`",
-            ),
-            (
-                "mirrors:\n  docker.io:\n    endpoint: [\"https://192.168.1.59/proxy\"]\nconfigs:\n  docker.io:\n    tls: {insecure_skip_verify: true}\n",
-                "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
-            ),
-            (
-                "mirrors:\n  docker.io:\n    endpoint: [192.168.1.59/proxy]\nconfigs:\n  docker.io:\n    tls: {}\n",
-                "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
-            ),
-            ("mirrors:\n  \"https://a.lan:5000\": {}\n", "/r.yaml:2:3: `mirrors` has a URL or a path"),
-            ("mirrors:\n  a.lan/library: {}\n", "/r.yaml:2:3: `mirrors` has a URL or a path"),
-            (
-                "mirrors:\n  registry-1.docker.io: {}\n",
-                "/r.yaml:2:3: images of Docker Hub are those of `docker.io`",
-            ),
-            (
-                "mirrors:\n  a.lan: {endpoint: [\"https://<registry-url>\"]}\n",
-                "/r.yaml:2:22: this endpoint has a character that no host has",
-            ),
-            (
-                "mirrors:\n  a.lan: {endpoint: [\"http://harbor.${domain}\"]}\n",
-                "/r.yaml:2:22: this endpoint has a character that no host has",
-            ),
-            (
-                "mirrors:\n  a.lan: {endpoint: [\"http://a.lan:5000 \"]}\n",
-                "/r.yaml:2:22: an endpoint has a space",
-            ),
-            ("configs:\n  a.lan: {auth: {user: hunter2}}\n", "/r.yaml:2:18: `auth` has no `user`"),
-            ("configs:\n  a.lan: {tls: {caFile: /etc/ca.crt}}\n", "/r.yaml:2:17: `tls` has no `caFile`"),
-            (
-                "configs:\n  a.lan: {username: hunter2}\n",
-                "/r.yaml:2:11: an entry of `configs` has no `username`",
-            ),
-            (
-                "mirrors:\n  docker.io: {endpoint: [\"https://a.lan\"]}\nconfigs:\n  \"a.lan:443\": {}\n",
-                "/r.yaml:4:3: `configs` has `a.lan:443` and the endpoint is `a.lan`",
-            ),
-            ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
-            (
-                "mirrors:\n  a.lan:\n    endpoint: [a.lan]\n    rewrite: {\"^rancher/(.*\": \"p/$1\"}\n",
-                "/r.yaml:4:15: this pattern of `rewrite` is no regular expression of Go, and rewrites nothing: a group has no end",
-            ),
-            (
-                "mirrors:\n  a.lan: {endpoint: [a.lan]}\n---\nconfigs:\n  a.lan: {auth: {password: hunter2}}\n",
-                "/r.yaml:4: k3s reads only what is above",
-            ),
-            ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
-            ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),
-            ("configs:\n  a.lan:\n    tls: {ca_file: /gone.crt}\n", "/r.yaml:3:20: ca_file names /gone.crt"),
-        ] {
-            let found = found(text);
-            assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert_eq!(found[0].0, Code::RegistriesWithoutEffect);
-            assert!(found[0].1.starts_with(want), "{text}: {found:?}");
-            assert!(!found[0].1.contains("hunter2"));
-        }
-    }
-
-    #[test]
-    fn a_tab_keeps_k3s_from_starting() {
-        let found = found("mirrors:\n  \"registry.lan:5000\":\n\tendpoint:\n");
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].0, Code::K3sConfigInvalid);
-        assert!(found[0].1.starts_with("/r.yaml:3"), "{}", found[0].1);
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(text in "\\PC*|(mirrors:|configs:|  a.lan:|    endpoint: |    tls: |- |https://a|\n){0,20}") {
-            let _ = lint(&TextFile::new("/r", text), |_| false);
-        }
-    }
-}
+mod tests;

@@ -95,14 +95,14 @@ pub type ObservedName = (WantedName, Observation);
 
 /// When a file that k3s reads at its start only was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteTime {
     /// k3s was started since.
     BeforeStart,
     /// k3s was not started since.
     AfterStart,
 }
 
-impl Written {
+impl WriteTime {
     const fn saw(self) -> &'static str {
         match self {
             Self::BeforeStart => {
@@ -118,13 +118,13 @@ impl Written {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
     /// The files that configure served names; without those for which that is not known.
-    pub written: BTreeMap<String, Written>,
+    pub written: BTreeMap<String, WriteTime>,
     /// k3s' CA, where it begins later than now.
     pub future_ca: Option<FutureCa>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
+pub struct ServingProof {
     /// Whether every configured name is proven. With no configured name there
     /// is nothing to prove.
     pub proven: bool,
@@ -133,7 +133,7 @@ pub struct Proof {
 
 /// What the judgement of the names is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum ServingStage {
     /// Whether k3s may start: it starts with any name.
     BeforeStart,
     /// Whether every configured name is served.
@@ -142,7 +142,7 @@ pub enum Stage {
 
 /// The names to prove; a setting that is no name is a finding.
 #[must_use]
-pub fn wanted(settings: &[Setting], stage: Stage) -> (Vec<WantedName>, Vec<Finding>) {
+pub fn wanted(settings: &[Setting], stage: ServingStage) -> (Vec<WantedName>, Vec<Finding>) {
     let mut names = Vec::new();
     let mut findings = Vec::new();
     for setting in settings {
@@ -154,7 +154,7 @@ pub fn wanted(settings: &[Setting], stage: Stage) -> (Vec<WantedName>, Vec<Findi
     (names, findings)
 }
 
-fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
+fn not_a_name(setting: &Setting, error: &NameError, stage: ServingStage) -> Finding {
     let place = &setting.origin;
     let explain = match (&error.suggestion, error.fate) {
         (Some(name), _) => format!("write `{name}` instead in {place}, then restart k3s"),
@@ -175,18 +175,18 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
         .saw(place.clone(), format!("tls-san `{}`", setting.value))
         .remedy(Remedy::new(explain).command(RESTART_K3S));
     match (stage, error.fate) {
-        (Stage::Serving, Fate::Dropped | Fate::Unusable) => finding,
+        (ServingStage::Serving, Fate::Dropped | Fate::Unusable) => finding,
         // k3s starts with any of them: only the proof of the names can fail.
-        (Stage::BeforeStart, _) | (_, Fate::Unprovable) => finding.milder(Severity::Warn),
+        (ServingStage::BeforeStart, _) | (_, Fate::Unprovable) => finding.milder(Severity::Warn),
     }
 }
 
 /// Judges the handshakes. `endpoint` is the address they went to.
 #[must_use]
-pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> Proof {
+pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> ServingProof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
-        return Proof { proven: true, findings: vec![Finding::new(Code::ServingNamesOk, message)] };
+        return ServingProof { proven: true, findings: vec![Finding::new(Code::ServingNamesOk, message)] };
     }
     let mut findings = Vec::new();
     findings.extend(proven(endpoint, observations));
@@ -194,7 +194,7 @@ pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> 
     findings.extend(dates(endpoint, observations, causes.future_ca.as_ref()));
     findings.extend(untrusted(endpoint, observations));
     findings.extend(unreachable(endpoint, observations));
-    Proof { proven: observations.iter().all(|(_, o)| o.outcome == HandshakeOutcome::Proven), findings }
+    ServingProof { proven: observations.iter().all(|(_, o)| o.outcome == HandshakeOutcome::Proven), findings }
 }
 
 /// How evidence says that a name is configured.

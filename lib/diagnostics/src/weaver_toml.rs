@@ -10,6 +10,7 @@
 pub mod backup;
 pub mod companion;
 mod config;
+pub mod encoding;
 mod fault;
 pub mod foreign_files;
 mod hosts;
@@ -39,6 +40,7 @@ mod user_data_keys;
 pub mod user_data_lint;
 pub mod verdict;
 mod wifi;
+pub mod wired_clash;
 
 use std::ops::Range;
 
@@ -55,14 +57,14 @@ pub use wifi::Wifi;
 
 /// A file without a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct ValidConfig {
     /// What it asks for.
     pub config: Config,
     /// Where the secrets to import stand, quotes included, in bytes and in the order of the file.
     secrets_at: Vec<Range<usize>>,
 }
 
-impl Read {
+impl ValidConfig {
     /// The file with its secrets empty, every other byte as it was; `None` if it has none.
     #[must_use]
     pub fn blanked(&self, file: &[u8]) -> Option<Vec<u8>> {
@@ -81,7 +83,7 @@ impl Read {
 ///
 /// # Errors
 /// Every fault that was found, in the order of the file; there is at least one.
-pub fn parse(file: &[u8]) -> Result<Read, Vec<Fault>> {
+pub fn parse(file: &[u8]) -> Result<ValidConfig, Vec<Fault>> {
     let (text, skipped) = syntax::text(file).map_err(|fault| vec![fault])?;
     let mut faults = fault::Faults::new(text);
     let document = syntax::document(text, &mut faults);
@@ -94,7 +96,7 @@ pub fn parse(file: &[u8]) -> Result<Read, Vec<Fault>> {
         let mut secrets_at: Vec<_> =
             secrets_at.into_iter().map(|at| at.start + skipped..at.end + skipped).collect();
         secrets_at.sort_by_key(|at| at.start);
-        Ok(Read { config, secrets_at })
+        Ok(ValidConfig { config, secrets_at })
     } else {
         Err(found)
     }

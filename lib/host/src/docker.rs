@@ -20,7 +20,7 @@ use bollard::query_parameters::{
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{
-    Cluster, Container, ContainerRole, Gateway, Published, clusters, flags,
+    Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags,
 };
 use weaver_diagnostics::text_file::TextFile;
 
@@ -69,7 +69,7 @@ impl Engine {
     ///
     /// # Errors
     /// The engine does not answer as it should.
-    pub async fn k3d_clusters(&self) -> Result<Vec<Cluster>, EngineError> {
+    pub async fn k3d_clusters(&self) -> Result<Vec<K3dCluster>, EngineError> {
         let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
         let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
         let mut containers = Vec::new();
@@ -234,7 +234,7 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
 }
 
 /// `{"6443/tcp": [{"HostIp": "0.0.0.0", "HostPort": "34067"}]}`.
-fn published(ports: HashMap<String, Option<Vec<PortBinding>>>) -> Vec<Published> {
+fn published(ports: HashMap<String, Option<Vec<PortBinding>>>) -> Vec<PublishedPort> {
     let mut published: Vec<_> = ports
         .into_iter()
         .filter_map(|(inside, bindings)| Some((inside.strip_suffix("/tcp")?.parse().ok()?, bindings?)))
@@ -242,7 +242,7 @@ fn published(ports: HashMap<String, Option<Vec<PortBinding>>>) -> Vec<Published>
             bindings.into_iter().filter_map(move |binding| {
                 let ip = binding.host_ip.filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
                 let at: SocketAddr = (ip.parse::<IpAddr>().ok()?, binding.host_port?.parse().ok()?).into();
-                Some(Published { inside, at })
+                Some(PublishedPort { inside, at })
             })
         })
         .collect();
@@ -293,7 +293,7 @@ mod tests {
             (container.role, container.restarts, container.state.as_str()),
             (ContainerRole::Server, 2, "running")
         );
-        assert_eq!(container.published, [Published { inside: 6443, at: ([0, 0, 0, 0], 34067).into() }]);
+        assert_eq!(container.published, [PublishedPort { inside: 6443, at: ([0, 0, 0, 0], 34067).into() }]);
         assert_eq!(container.gateway, Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }));
         assert_eq!(container.flags.iter().map(|flag| flag.value.as_str()).collect::<Vec<_>>(), ["raspi"]);
         assert!(!format!("{container:?}").contains("hunter2"), "{container:?}");

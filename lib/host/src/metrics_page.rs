@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::http_server::{self, Limits};
+use crate::http_server::{self, ConnectionLimits};
 use crate::log_code;
 
 /// Content type of what is served: the text form of `OpenMetrics`.
@@ -65,5 +65,5 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
         info!(code = log_code::METRICS_SERVED, %address, "metrics are served at /metrics");
     }
     // Anyone who drops this future ends all of it.
-    http_server::serve(listener, None, pages, &Limits::PAGES, CancellationToken::new()).await;
+    http_server::serve(listener, None, pages, &ConnectionLimits::PAGES, CancellationToken::new()).await;
 }

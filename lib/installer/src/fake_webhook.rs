@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weaver_api::webhook::LEAF;
-use weaver_host::http_server::{self, Limits};
+use weaver_host::http_server::{self, ConnectionLimits};
 use weaver_host::key_pair::Pair;
 
 use super::certificates::{CertificateOptions, Certificates, ensure};
@@ -52,7 +52,7 @@ pub fn serve(listener: TcpListener, shown: Arc<ServedCertificate>, router: Route
         .with_cert_resolver(shown);
     let tls = Some(Arc::new(tls).into());
     tokio::spawn(async move {
-        http_server::serve(listener, tls, router, &Limits::PAGES, CancellationToken::new()).await;
+        http_server::serve(listener, tls, router, &ConnectionLimits::PAGES, CancellationToken::new()).await;
     })
 }
 

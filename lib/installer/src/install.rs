@@ -24,7 +24,7 @@ use super::conversion::converts;
 use super::migrate::stored_resource;
 use super::plan::{DefinitionPlan, DefinitionRefusal, complete, leave_ca_to, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
-use super::served::{Proof, accepted, proved, ready};
+use super::served::{ConversionProof, accepted, proved, ready};
 use super::webhook::Webhook;
 use super::write::{MANAGER, ROUNDS};
 use super::{accounts, deletions, nodes};
@@ -98,11 +98,11 @@ pub async fn install(
         InstallReport { definitions: done.into_values().collect(), admission, ..InstallReport::default() };
     if prove {
         match proved(client, options.patience).await? {
-            Proof::Converts => {
+            ConversionProof::Converts => {
                 steps(InstallStep::Proved);
                 report.proved = true;
             }
-            Proof::NotProvable(message) => {
+            ConversionProof::NotProvable(message) => {
                 steps(InstallStep::NotProvable(&message));
                 report.not_provable = Some(message);
             }

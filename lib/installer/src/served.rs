@@ -85,7 +85,7 @@ pub(super) async fn accepted(client: &Client, name: &str, patience: Duration) ->
 
 /// What became of the proof.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Proof {
+pub(super) enum ConversionProof {
     /// The API server converts.
     Converts,
     /// It refuses the object before or after that, in these words: nothing is known about conversion.
@@ -103,7 +103,7 @@ fn is_refusal(status: &Status) -> bool {
 /// version and back, by the webhook. Before that it must serve the stored version; until it has taken notice of
 /// the definition it continues with the one before, in which the older version may have been the only one. That
 /// may be why it refuses the object, so a refusal counts when it stays; but no definition is the reason of a 403.
-pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof, InstallError> {
+pub(super) async fn proved(client: &Client, patience: Duration) -> Result<ConversionProof, InstallError> {
     let resource = |version| {
         let kind = GroupVersionKind::gvk(GROUP, version, "ConfigMapSync");
         ApiResource::from_gvk_with_plural(&kind, "configmapsyncs")
@@ -127,10 +127,10 @@ pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof,
         };
         let last = Instant::now() >= until;
         let message = match created {
-            Ok(Ok(answer)) if is_same(&answer, &object) => return Ok(Proof::Converts),
+            Ok(Ok(answer)) if is_same(&answer, &object) => return Ok(ConversionProof::Converts),
             Ok(Ok(_)) => "it answered with another object than it was sent".to_owned(),
             Ok(Err(refusal)) if last || refusal.code == 403 => {
-                return Ok(Proof::NotProvable(refusal.message));
+                return Ok(ConversionProof::NotProvable(refusal.message));
             }
             Ok(Err(refusal)) => refusal.message,
             Err(error) => error.to_string(),

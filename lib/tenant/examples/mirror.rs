@@ -19,7 +19,9 @@ use serde_json::json;
 use weaver_client::call::{CallError, call};
 use weaver_tenant::review::{Access, GroupResource, missing};
 use weaver_tenant::token::KubeMinter;
-use weaver_tenant::watch::{Consumer, Interest, Limits, Selector, Triggers, WatchKey, WatchSet, WatchState};
+use weaver_tenant::watch::{
+    Consumer, Interest, Triggers, WatchKey, WatchLimits, WatchSelector, WatchSet, WatchState,
+};
 use weaver_tenant::{Account, TenantClient, Tenants, transport};
 
 /// On a copy: the namespace of its source, and the state of it that was copied.
@@ -29,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// What is kept of a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Kept {
+struct KeptPolicy {
     uid: String,
     version: String,
     /// The state that was copied, if it is a copy of this team's.
@@ -37,13 +39,13 @@ struct Kept {
 }
 
 /// The policies of a namespace, by name.
-type Policies = BTreeMap<String, Kept>;
+type Policies = BTreeMap<String, KeptPolicy>;
 
 #[derive(Debug, Eq, PartialEq)]
 enum Step<'a> {
     Create(&'a str),
-    Replace(&'a str, &'a Kept),
-    Delete(&'a str, &'a Kept),
+    Replace(&'a str, &'a KeptPolicy),
+    Delete(&'a str, &'a KeptPolicy),
 }
 
 /// The steps after which `there` has a copy of each of `sources`. Pure.
@@ -60,24 +62,24 @@ fn plan<'a>(sources: &'a Policies, there: &'a Policies) -> Vec<Step<'a>> {
 }
 
 /// Keeps what [`plan`] needs; wakes a target by its name.
-struct Metadata(Triggers<String>);
+struct PolicyWatches(Triggers<String>);
 
-impl Consumer for Metadata {
+impl Consumer for PolicyWatches {
     type Object = DynamicObject;
-    type Kept = Kept;
+    type Kept = KeptPolicy;
     type User = String;
 
-    fn keep(&self, watch: &WatchKey<ApiResource>, meta: ObjectMeta) -> Kept {
+    fn keep(&self, watch: &WatchKey<ApiResource>, meta: ObjectMeta) -> KeptPolicy {
         let copy_of = meta.annotations.unwrap_or_default().remove(COPY_OF).unwrap_or_default();
         let copied = match copy_of.split_once('/') {
             Some((namespace, version)) if namespace == watch.account.namespace => Some(version.to_owned()),
             _ => None,
         };
         let [uid, version] = [meta.uid, meta.resource_version].map(Option::unwrap_or_default);
-        Kept { uid, version, copied }
+        KeptPolicy { uid, version, copied }
     }
 
-    fn bytes(&self, kept: &Kept) -> usize {
+    fn bytes(&self, kept: &KeptPolicy) -> usize {
         512 + kept.copied.as_ref().map_or(0, String::len)
     }
 
@@ -90,9 +92,9 @@ struct Mirror {
     account: Account,
     kind: ApiResource,
     tenants: Tenants,
-    watches: WatchSet<Metadata>,
+    watches: WatchSet<PolicyWatches>,
     /// By target: the watches on the sources, and on what is there.
-    open: HashMap<String, [Interest<Metadata>; 2]>,
+    open: HashMap<String, [Interest<PolicyWatches>; 2]>,
 }
 
 impl Mirror {
@@ -119,10 +121,12 @@ impl Mirror {
             namespace: Some(namespace.to_owned()),
             selector,
         };
-        let keys =
-            [key(&self.account.namespace, Selector::Labels(SELECTOR.into())), key(target, Selector::All)];
+        let keys = [
+            key(&self.account.namespace, WatchSelector::Labels(SELECTOR.into())),
+            key(target, WatchSelector::All),
+        ];
         // An account that was made again has another uid, and other watches.
-        let is_open = |open: &[Interest<Metadata>; 2]| open.iter().map(Interest::key).eq(&keys);
+        let is_open = |open: &[Interest<PolicyWatches>; 2]| open.iter().map(Interest::key).eq(&keys);
         if !self.open.get(target).is_some_and(is_open) {
             let [sources, there] = keys.map(|key| self.watches.join(key, tenant, &target.to_owned()));
             let too_many = "there are as many watches as there may be";
@@ -202,8 +206,9 @@ async fn main() -> anyhow::Result<()> {
     let tenants = Tenants::new(transport::shared(&config).await?, minter, Duration::from_mins(1));
     let triggers = Triggers::default();
     arguments.for_each(|target| triggers.fire(target));
-    let consumer = Metadata(triggers.clone());
-    let watches = WatchSet::new(consumer, Duration::from_mins(5), Duration::from_secs(30), Limits::default());
+    let consumer = PolicyWatches(triggers.clone());
+    let watches =
+        WatchSet::new(consumer, Duration::from_mins(5), Duration::from_secs(30), WatchLimits::default());
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("networking.k8s.io", "v1", "NetworkPolicy"));
     let mut mirror = Mirror { account, kind, tenants, watches, open: HashMap::new() };
     let mut due = pin!(triggers.stream());
@@ -228,11 +233,11 @@ async fn main() -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn policy(version: &str, copied: Option<&str>) -> Kept {
-        Kept { uid: "u".into(), version: version.into(), copied: copied.map(Into::into) }
+    fn policy(version: &str, copied: Option<&str>) -> KeptPolicy {
+        KeptPolicy { uid: "u".into(), version: version.into(), copied: copied.map(Into::into) }
     }
 
-    fn policies<const N: usize>(all: [(&str, Kept); N]) -> Policies {
+    fn policies<const N: usize>(all: [(&str, KeptPolicy); N]) -> Policies {
         all.into_iter().map(|(name, kept)| (name.to_owned(), kept)).collect()
     }
 

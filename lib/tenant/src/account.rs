@@ -1,4 +1,4 @@
-//! Whom a program acts as.
+//! [`Account`]: the `ServiceAccount` that a program acts as.
 
 use std::fmt;
 

@@ -12,13 +12,13 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
     /// The `ServiceAccount` that the token is of.
-    pub account: Named,
+    pub account: ObjectIdentity,
     /// Namespace of the account, and of what it is bound to.
     pub namespace: String,
     /// For whom it is meant.
     pub audiences: Vec<String>,
     /// The Secret that it is bound to: it dies with it.
-    pub secret: Option<Named>,
+    pub secret: Option<ObjectIdentity>,
     /// When it was issued.
     pub issued_at: Timestamp,
     /// End of its validity, the claim `exp`.
@@ -27,7 +27,7 @@ pub struct Claims {
 
 /// An object by name and uid: one of the same name that was made later is another.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-pub struct Named {
+pub struct ObjectIdentity {
     /// `metadata.name` of the object.
     pub name: String,
     /// `metadata.uid` of the object.
@@ -47,9 +47,9 @@ struct Payload {
 #[derive(Deserialize)]
 struct Kubernetes {
     namespace: String,
-    serviceaccount: Named,
+    serviceaccount: ObjectIdentity,
     #[serde(default)]
-    secret: Option<Named>,
+    secret: Option<ObjectIdentity>,
 }
 
 /// RFC 7519 has an audience be a string or a list of strings.
@@ -138,7 +138,7 @@ mod tests {
     fn a_token_as_the_api_server_mints_it() {
         let read = Claims::read(&token(&claims(("robot", "u-1"), ("tokens", "s-1"), (100, 3_700)))).unwrap();
         assert_eq!((read.account.name.as_str(), read.account.uid.as_str()), ("robot", "u-1"));
-        assert_eq!(read.secret, Some(Named { name: "tokens".into(), uid: "s-1".into() }));
+        assert_eq!(read.secret, Some(ObjectIdentity { name: "tokens".into(), uid: "s-1".into() }));
         assert_eq!(read.expires_at.duration_since(read.issued_at).as_secs(), 3_600);
         let mut unbound = claims(("robot", "u-1"), ("tokens", "s-1"), (100, 3_700));
         unbound["kubernetes.io"].as_object_mut().unwrap().remove("secret");

@@ -17,7 +17,7 @@ use tower::BoxError;
 use super::access_cache::AccessCache;
 use super::account::Account;
 use super::claims::Claims;
-use super::token::{KubeMinter, Mint, MintError, MintedToken, Slot};
+use super::token::{KubeMinter, Mint, MintError, MintedToken, TokenSlot};
 use crate::transport::is_watch;
 
 /// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary
@@ -33,12 +33,12 @@ pub struct Tenants<M = KubeMinter> {
     transport: Client,
     minter: Arc<M>,
     rights_last: Duration,
-    held: Mutex<HashMap<Account, Held<M>>>,
+    held: Mutex<HashMap<Account, CachedAccount<M>>>,
 }
 
 /// Cached state of one account.
-struct Held<M> {
-    slot: Arc<Slot<M>>,
+struct CachedAccount<M> {
+    slot: Arc<TokenSlot<M>>,
     /// What is known of its rights, and the uid of the account that has them.
     access: Option<(String, Arc<AccessCache>)>,
 }
@@ -108,11 +108,11 @@ impl<M: Mint> Tenants<M> {
         (held.len(), held.values().filter_map(|held| held.slot.age()).max())
     }
 
-    fn hold(&self, account: &Account) -> Held<M> {
-        Held { slot: Arc::new(Slot::new(account.clone(), self.minter.clone())), access: None }
+    fn hold(&self, account: &Account) -> CachedAccount<M> {
+        CachedAccount { slot: Arc::new(TokenSlot::new(account.clone(), self.minter.clone())), access: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Account, Held<M>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, CachedAccount<M>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,7 +148,7 @@ impl TenantClient {
 /// Reading more than [`LONGEST_ANSWER`] of what is no watch fails.
 async fn send_as<M: Mint>(
     transport: Client,
-    slot: Arc<Slot<M>>,
+    slot: Arc<TokenSlot<M>>,
     request: Request<Body>,
 ) -> Result<Response<Either<Limited<Body>, Body>>, BoxError> {
     let (parts, body) = request.into_parts();

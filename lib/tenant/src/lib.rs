@@ -67,7 +67,7 @@
 //!   with the answer that it cannot parse, and answers contain tokens.
 //! - A recreated account is another identity: other token, other watches, nothing remembered of its rights.
 //! - What a tenant can make a program keep is bounded: watches and bytes per namespace of accounts
-//!   ([`watch::Limits`]), 8 MiB of one answer.
+//!   ([`watch::WatchLimits`]), 8 MiB of one answer.
 //! - A right that is taken away ends what it allowed: writes at once, a watch when it starts again, an access
 //!   review when the cache's time is over.
 //!

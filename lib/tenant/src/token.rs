@@ -1,6 +1,6 @@
 //! Tokens of one tenant account: minted by `TokenRequest`, renewed early, dropped when refused.
 //!
-//! A [`Slot`] holds at most one token. Callers that need one while none is fresh share a single request
+//! A [`TokenSlot`] holds at most one token. Callers that need one while none is fresh share a single request
 //! (the slot's lock is held across it). Renewal is due at 80 % of the *returned* lifetime, counted from
 //! receipt on a monotonic clock, so a wrong wall clock on either side does no harm. While a renewal fails, a
 //! token that still lives is used on.
@@ -48,7 +48,7 @@ impl From<MintError> for CallError {
 
 /// A fresh token and what is known of it.
 #[derive(Debug)]
-pub struct Minted {
+pub struct FreshToken {
     /// Uid of the account that the token is of.
     pub uid: String,
     /// The token, a signed JWT; `Debug` does not show it.
@@ -61,7 +61,7 @@ pub struct Minted {
 /// 1.36) fits, and so that the cache can be tested without a server.
 pub trait Mint: Send + Sync + 'static {
     /// Mints a token for `account`.
-    fn mint(&self, account: &Account) -> impl Future<Output = Result<Minted, MintError>> + Send;
+    fn mint(&self, account: &Account) -> impl Future<Output = Result<FreshToken, MintError>> + Send;
 }
 
 /// Mints through the API server, as the operator.
@@ -79,7 +79,7 @@ impl KubeMinter {
 }
 
 impl Mint for KubeMinter {
-    async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+    async fn mint(&self, account: &Account) -> Result<FreshToken, MintError> {
         let spec = TokenRequestSpec {
             expiration_seconds: Some(i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX)),
             ..TokenRequestSpec::default()
@@ -100,7 +100,7 @@ pub async fn request(
     client: &kube::Client,
     account: &Account,
     spec: TokenRequestSpec,
-) -> Result<Minted, MintError> {
+) -> Result<FreshToken, MintError> {
     let failed = |reason: String| MintError::Failed { account: account.clone(), reason };
     let asked = Duration::from_secs(spec.expiration_seconds.unwrap_or_default().unsigned_abs());
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
@@ -127,7 +127,7 @@ pub async fn request(
         .zip(answer.metadata.creation_timestamp)
         .and_then(|(expires, issued)| Duration::try_from(expires.0.duration_since(issued.0)).ok())
         .unwrap_or(asked);
-    Ok(Minted {
+    Ok(FreshToken {
         uid: answer
             .metadata
             .uid
@@ -156,13 +156,13 @@ pub(crate) struct MintedToken {
 }
 
 /// The token of one account.
-pub(crate) struct Slot<M> {
+pub(crate) struct TokenSlot<M> {
     account: Account,
     minter: Arc<M>,
     held: Mutex<Option<Arc<MintedToken>>>,
 }
 
-impl<M: Mint> Slot<M> {
+impl<M: Mint> TokenSlot<M> {
     pub fn new(account: Account, minter: Arc<M>) -> Self {
         Self { account, minter, held: Mutex::new(None) }
     }
@@ -234,13 +234,13 @@ mod tests {
     }
 
     impl Mint for Script {
-        async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+        async fn mint(&self, account: &Account) -> Result<FreshToken, MintError> {
             let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
             tokio::time::sleep(Duration::from_millis(10)).await;
             if call >= self.fail_from {
                 return Err((self.error)(account.clone()));
             }
-            Ok(Minted {
+            Ok(FreshToken {
                 uid: "uid".into(),
                 secret: format!("token-{call}").into(),
                 lifetime: Duration::from_mins(10),
@@ -248,10 +248,10 @@ mod tests {
         }
     }
 
-    fn slot(fail_from: usize, error: fn(Account) -> MintError) -> (Arc<Script>, Slot<Script>) {
+    fn slot(fail_from: usize, error: fn(Account) -> MintError) -> (Arc<Script>, TokenSlot<Script>) {
         let minter = Arc::new(Script { calls: AtomicUsize::new(0), fail_from, error });
         let account = Account { namespace: "team-a".into(), name: "sync".into() };
-        (minter.clone(), Slot::new(account, minter))
+        (minter.clone(), TokenSlot::new(account, minter))
     }
 
     fn unreachable(account: Account) -> MintError {

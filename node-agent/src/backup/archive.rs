@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
-use weaver_diagnostics::node_backup::manifest::{BackupRoot, Damage, MANIFEST, Manifest, VOLUMES};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST, VOLUMES};
 use weaver_host::progress::Progress;
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
@@ -38,13 +38,13 @@ pub enum EntryKind {
 }
 
 /// An archive while it is written.
-pub struct Writer<W: Write> {
+pub struct ArchiveWriter<W: Write> {
     archive: Builder<W>,
     hashes: BTreeMap<String, String>,
     progress: Progress,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> ArchiveWriter<W> {
     pub fn new(to: W, progress: Progress) -> Self {
         Self { archive: Builder::new(to), hashes: BTreeMap::new(), progress }
     }
@@ -96,8 +96,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn end(mut self, manifest: Manifest) -> anyhow::Result<(W, Manifest)> {
-        let manifest = Manifest { members: self.hashes, ..manifest };
+    pub fn end(mut self, manifest: BackupManifest) -> anyhow::Result<(W, BackupManifest)> {
+        let manifest = BackupManifest { members: self.hashes, ..manifest };
         let text = serde_json::to_string_pretty(&manifest).context("writing the manifest as JSON")? + "\n";
         ensure!(
             text.len() as u64 <= MANIFEST_LIMIT,
@@ -145,7 +145,7 @@ pub trait RestoreTargets {
 ///
 /// # Errors
 /// [`Damage`], or a member cannot be written.
-pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<Manifest> {
+pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<BackupManifest> {
     let mut archive = tar::Archive::new(from);
     let mut hashes = BTreeMap::new();
     let entries = archive.entries().context("reading a backup from its beginning")?;
@@ -161,7 +161,7 @@ pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<Man
             if (text.len() as u64) < size {
                 bail!(Damage::CutShort);
             }
-            let manifest = Manifest::parse(&text)?;
+            let manifest = BackupManifest::parse(&text)?;
             manifest.agrees_with(&hashes)?;
             return Ok(manifest);
         }

@@ -8,7 +8,7 @@ use super::common::refused;
 use super::schedule;
 use super::seal::Seal;
 use super::show;
-use super::{Request, reported, to};
+use super::{BackupRequest, reported, to};
 use crate::host::Host;
 use crate::upgrade::say;
 
@@ -33,7 +33,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 "--identity reads a backup: to encrypt one, name its recipient (--recipient age1…)"
             );
             let seal = Seal::of(&args.recipients, args.keys.passphrase_file.as_deref());
-            let request = Request {
+            let request = BackupRequest {
                 program: host.root.real(&args.program),
                 host,
                 state_dir,
@@ -46,7 +46,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
             };
             match args.when {
                 Some(when) => schedule::made(request, seal, when, &args.recipients).await,
-                None => to(Request { seal: seal?, ..request }).await.map(|made| reported(&made)),
+                None => to(BackupRequest { seal: seal?, ..request }).await.map(|made| reported(&made)),
             }
         }
         (None, None) => bail!("name a file or a directory"),

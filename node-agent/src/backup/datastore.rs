@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contents {
+pub struct DatastoreContents {
     pub revision: i64,
     pub rows: i64,
 }
@@ -50,7 +50,7 @@ pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It is damaged, or no datastore of k3s.
-pub fn check(path: &Path) -> anyhow::Result<Contents> {
+pub fn check(path: &Path) -> anyhow::Result<DatastoreContents> {
     let what = || format!("{} is not a complete datastore of k3s", path.display());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags).with_context(what)?;
@@ -58,7 +58,7 @@ pub fn check(path: &Path) -> anyhow::Result<Contents> {
         database.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).with_context(what)?;
     ensure!(said == "ok", "{}: {said}", what());
     let contents = database.query_row("SELECT ifnull(max(id), 0), count(*) FROM kine", [], |row| {
-        Ok(Contents { revision: row.get(0)?, rows: row.get(1)? })
+        Ok(DatastoreContents { revision: row.get(0)?, rows: row.get(1)? })
     });
     contents.with_context(what)
 }
@@ -94,7 +94,7 @@ pub mod tests {
         let _open = make(&from, 7);
         assert!(fs::metadata(dir.path().join("state.db-wal")).unwrap().len() > 0);
         copy(&from, &to).unwrap();
-        assert_eq!(check(&to).unwrap(), Contents { revision: 7, rows: 7 });
+        assert_eq!(check(&to).unwrap(), DatastoreContents { revision: 7, rows: 7 });
     }
 
     #[test]

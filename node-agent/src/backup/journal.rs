@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use weaver_diagnostics::finding::{Finding, Place};
-use weaver_diagnostics::node_backup::record::{Phase, Record};
+use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 
 use super::swap;
 use crate::host_root::HostRoot;
@@ -14,7 +14,7 @@ use crate::upgrade::journal::{self, Recorded};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-impl Recorded for Record {
+impl Recorded for RestoreRecord {
     const NAME: &str = "restore.json";
     const LOCK: &str = "backup.lock";
     const WHAT: &str = "backup or restore";
@@ -28,7 +28,7 @@ impl Recorded for Record {
 ///
 /// # Errors
 /// It cannot be completed.
-pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Record>> {
+pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<RestoreRecord>> {
     let state_dir = root.real(state_dir);
     let Some(mut record) =
         pending(&state_dir)?.filter(|record| record.boot.is_empty() || record.boot != boot(root))
@@ -37,7 +37,7 @@ pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Reco
     };
     let _lock = lock(&state_dir)?;
     swap::all(root, &record, &mut || Ok(()))?;
-    note(&state_dir, &mut record, Phase::Done)?;
+    note(&state_dir, &mut record, RestorePhase::Done)?;
     Ok(Some(record))
 }
 
@@ -51,15 +51,15 @@ pub fn boot(root: &HostRoot) -> String {
 ///
 /// # Errors
 /// The journal cannot be read.
-pub fn pending(state_dir: &Path) -> anyhow::Result<Option<Record>> {
-    Ok(journal::last::<Record>(state_dir)?.filter(|record| record.phase != Phase::Done))
+pub fn pending(state_dir: &Path) -> anyhow::Result<Option<RestoreRecord>> {
+    Ok(journal::last::<RestoreRecord>(state_dir)?.filter(|record| record.phase != RestorePhase::Done))
 }
 
 /// Records the progress of a restore.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn note(state_dir: &Path, record: &mut Record, phase: Phase) -> anyhow::Result<()> {
+pub fn note(state_dir: &Path, record: &mut RestoreRecord, phase: RestorePhase) -> anyhow::Result<()> {
     record.phase = phase;
     journal::note(state_dir, record)
 }
@@ -69,5 +69,5 @@ pub fn note(state_dir: &Path, record: &mut Record, phase: Phase) -> anyhow::Resu
 /// # Errors
 /// Another one runs, or the lock cannot be made.
 pub fn lock(state_dir: &Path) -> anyhow::Result<File> {
-    journal::lock::<Record>(state_dir)
+    journal::lock::<RestoreRecord>(state_dir)
 }

@@ -28,7 +28,7 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
-use weaver_diagnostics::node_backup::manifest::{DATASTORE, FORMAT, Manifest};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, DATASTORE, FORMAT};
 use weaver_diagnostics::node_backup::name;
 use weaver_host::progress::Progress;
 
@@ -36,10 +36,10 @@ use crate::facts::identity;
 use crate::host::Host;
 use crate::k3s_version::version_of;
 
-use archive::{Hashing, Writer};
+use archive::{ArchiveWriter, Hashing};
 pub use common::Refused;
 use common::{Nowhere, Scratch, counted, full, make_private};
-use datastore::Contents;
+use datastore::DatastoreContents;
 use journal::lock;
 use members::Layout;
 use seal::Seal;
@@ -54,7 +54,7 @@ const KEPT_BEFORE_UPGRADE: usize = 2;
 
 /// The options of a backup.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct BackupRequest {
     pub host: Host,
     /// The path as the host names it.
     pub state_dir: PathBuf,
@@ -78,7 +78,7 @@ pub struct Request {
 pub struct Made {
     pub path: PathBuf,
     pub bytes: u64,
-    pub manifest: Manifest,
+    pub manifest: BackupManifest,
     /// The names of older ones that were removed.
     pub removed: Vec<String>,
     /// Why one was not.
@@ -89,7 +89,7 @@ pub struct Made {
 ///
 /// # Errors
 /// [`Refused`], or a step failed; nothing of it is left.
-pub async fn to(request: Request) -> anyhow::Result<Made> {
+pub async fn to(request: BackupRequest) -> anyhow::Result<Made> {
     let k3s = version_of(&request.program).await.ok().map(|version| version.to_string());
     tokio::task::spawn_blocking(move || make(&request, k3s)).await.context("making a backup")?
 }
@@ -106,7 +106,7 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
     }
     let target = host.root.real(state_dir).join(BEFORE_UPGRADE);
     make_private(&target)?;
-    let request = Request {
+    let request = BackupRequest {
         host: host.clone(),
         state_dir: state_dir.to_owned(),
         program: program.to_owned(),
@@ -120,8 +120,8 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
     to(request).await.map(Some)
 }
 
-fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
-    let Request { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
+fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<Made> {
+    let BackupRequest { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
     let layout = Layout::of(host, state_dir);
     if let Some(refusal) = of_the_node(host, &layout) {
         bail!(Refused(vec![refusal]));
@@ -157,12 +157,12 @@ fn make(request: &Request, k3s: Option<String>) -> anyhow::Result<Made> {
     if !refusals.is_empty() {
         bail!(Refused(refusals));
     }
-    let Contents { revision, rows } = {
+    let DatastoreContents { revision, rows } = {
         let _progress = Progress::waiting("copying the datastore, and checking the copy");
         datastore::copy(&live, &copy).map_err(full(&state_dir))?;
         datastore::check(&copy)?
     };
-    let manifest = Manifest {
+    let manifest = BackupManifest {
         format: FORMAT,
         node,
         k3s,
@@ -209,13 +209,13 @@ fn ensure_private(file: &File, directory: &Path) -> anyhow::Result<()> {
 fn write(
     file: File,
     sources: impl Iterator<Item = archive::ArchiveInput>,
-    manifest: Manifest,
+    manifest: BackupManifest,
     place: &BackupFile,
     seal: &Seal,
     progress: Progress,
-) -> anyhow::Result<Manifest> {
+) -> anyhow::Result<BackupManifest> {
     let to = seal.close(Hashing::new(BufWriter::with_capacity(1 << 18, file)))?;
-    let mut writer = Writer::new(to, progress);
+    let mut writer = ArchiveWriter::new(to, progress);
     for source in sources {
         writer.add(&source)?;
     }
@@ -247,7 +247,7 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
 
 fn reported(made: &Made) -> String {
     let Made { path, bytes, manifest, removed, not_removed } = made;
-    let Manifest { node, revision, members, .. } = manifest;
+    let BackupManifest { node, revision, members, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
         path.display(),

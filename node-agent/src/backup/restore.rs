@@ -14,8 +14,8 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::node_backup::manifest::{BackupRoot, Manifest};
-use weaver_diagnostics::node_backup::record::{Phase, Record, Swap};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot};
+use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::archive::{self, RestoreTargets};
@@ -33,7 +33,7 @@ use crate::facts::storage::space;
 use crate::host_root::HostRoot;
 use crate::k3s_version::version_of;
 use crate::systemctl::Systemctl;
-use crate::upgrade::{Node, say};
+use crate::upgrade::{K3sNode, say};
 
 const RESTORED: &str = "restored";
 const KEPT: &str = "before-restore";
@@ -81,7 +81,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
 }
 
 struct RestoreRun {
-    node: Node,
+    node: K3sNode,
     systemctl: Systemctl,
     layout: Layout,
     /// The real path, below the root directory.
@@ -90,7 +90,7 @@ struct RestoreRun {
 
 impl RestoreRun {
     fn of(args: &RestoreArgs) -> anyhow::Result<Self> {
-        let node = Node::of(&args.node)?;
+        let node = K3sNode::of(&args.node)?;
         let layout = Layout::of(&node.host, &args.node.state_dir);
         let state_dir = node.host.root.real(&args.node.state_dir);
         Ok(Self { systemctl: Systemctl::new(args.node.systemctl.clone()), node, layout, state_dir })
@@ -103,7 +103,7 @@ impl RestoreRun {
         keys: DecryptionArgs,
         takes_name: bool,
         dry_run: bool,
-    ) -> anyhow::Result<Option<Record>> {
+    ) -> anyhow::Result<Option<RestoreRecord>> {
         let (reading, by) = (file.clone(), keys.clone());
         let manifest = tokio::task::spawn_blocking(move || {
             archive::read(open(&reading, &by)?, &Nowhere).with_context(|| reading.display().to_string())
@@ -173,7 +173,7 @@ impl RestoreRun {
     }
 
     /// Stops what uses the state, replaces it by the restored one, and proves that.
-    async fn take_places(&self, mut record: Record) -> anyhow::Result<u8> {
+    async fn take_places(&self, mut record: RestoreRecord) -> anyhow::Result<u8> {
         let root = &self.node.host.root;
         say("Stopping k3s, the node agent and the operator (pods keep running)");
         for unit in UNITS {
@@ -191,7 +191,7 @@ impl RestoreRun {
         swapped.context(
             "some files are already restored and k3s is stopped: `sudo weaver node restore --resume` completes the restore",
         )?;
-        note(&self.state_dir, &mut record, Phase::Done)?;
+        note(&self.state_dir, &mut record, RestorePhase::Done)?;
         say(&format!("{}'s state of {} is in its place; what was there is kept:", record.node, record.made));
         for kept in record.swaps.iter().map(|swap| &swap.kept).filter(|kept| root.exists(kept)) {
             say(&format!("  {kept}"));
@@ -212,7 +212,7 @@ impl RestoreRun {
     }
 
     /// Frees the names of the kept files, and records that it begins.
-    fn begin(&self, record: &mut Record) -> anyhow::Result<()> {
+    fn begin(&self, record: &mut RestoreRecord) -> anyhow::Result<()> {
         if pending(&self.state_dir)?.is_some() {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl RestoreRun {
                 .and_then(|()| if_there(flush_directory_of(&kept)))
                 .with_context(|| format!("cannot remove {}", swap.kept))?;
         }
-        note(&self.state_dir, record, Phase::Swap)
+        note(&self.state_dir, record, RestorePhase::Swap)
     }
 
     async fn start(&self) {
@@ -245,12 +245,12 @@ struct Laid {
 
 impl Laid {
     /// The moves that will be made.
-    fn record(&self, manifest: &Manifest) -> Record {
+    fn record(&self, manifest: &BackupManifest) -> RestoreRecord {
         let mut swaps = Vec::new();
         for part in BackupRoot::ALL {
             let below = || manifest.members.keys().filter_map(move |name| name.strip_prefix(part.prefix()));
             let directory = self.layout.directory(part);
-            let next_to = |path: &Path, is_on_fat| Swap {
+            let next_to = |path: &Path, is_on_fat| PathSwap {
                 target: path.display().to_string(),
                 restored: self.next_to(part, path, RESTORED),
                 kept: self.next_to(part, path, KEPT),
@@ -266,14 +266,14 @@ impl Laid {
                 _ => {}
             }
         }
-        Record {
+        RestoreRecord {
             begun: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             node: manifest.node.clone(),
             made: manifest.made.clone(),
             swaps,
             stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
             boot: boot(&self.root),
-            phase: Phase::Swap,
+            phase: RestorePhase::Swap,
         }
     }
 
@@ -289,7 +289,7 @@ impl Laid {
     }
 
     /// Writes all of the backup next to what is there, onto the disk, and checks it.
-    fn stage(&self, file: &Path, keys: &DecryptionArgs, record: &Record) -> anyhow::Result<()> {
+    fn stage(&self, file: &Path, keys: &DecryptionArgs, record: &RestoreRecord) -> anyhow::Result<()> {
         self.discard(record);
         let manifest = archive::read(open(file, keys)?, self).context("nothing was changed")?;
         let restored = |path: &str| {
@@ -315,7 +315,7 @@ impl Laid {
     }
 
     /// Removes the staged files; what remains is removed before the next are staged.
-    fn discard(&self, record: &Record) {
+    fn discard(&self, record: &RestoreRecord) {
         for swap in &record.swaps {
             let _ = swap::remove(&self.root.real(&swap.restored));
         }
@@ -346,8 +346,8 @@ impl RestoreTargets for Laid {
     }
 }
 
-fn would(manifest: &Manifest, record: &Record, is_there: impl Fn(&str) -> bool) -> String {
-    let Manifest { node, made, revision, .. } = manifest;
+fn would(manifest: &BackupManifest, record: &RestoreRecord, is_there: impl Fn(&str) -> bool) -> String {
+    let BackupManifest { node, made, revision, .. } = manifest;
     let mut text = format!(
         "would stop k3s, the node agent and the operator\nwould put {node}'s state of {made} (revision {revision}) in the place of"
     );

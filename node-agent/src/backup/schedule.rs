@@ -7,7 +7,7 @@ use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_diagnostics::when::When;
 
 use super::seal::Seal;
-use super::{Made, Request, STAMP, reported, to};
+use super::{BackupRequest, Made, STAMP, reported, to};
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 use crate::timer_record;
@@ -25,7 +25,7 @@ const LONGEST: usize = 500;
 /// # Errors
 /// As [`to`]; also if the seal cannot be made, or the result cannot be recorded.
 pub async fn made(
-    request: Request,
+    request: BackupRequest,
     seal: anyhow::Result<Seal>,
     when: When,
     recipients: &[String],
@@ -41,7 +41,7 @@ pub async fn made(
     timer_record::note(&record, &LastBackup { begun: Some(now.as_second()), failure: None, ..last.clone() })?;
     let first = last.first.clone().unwrap_or_else(|| now.strftime(STAMP).to_string());
     let done = match seal {
-        Ok(seal) => to(Request { seal, since: Some(first.clone()), ..request }).await,
+        Ok(seal) => to(BackupRequest { seal, since: Some(first.clone()), ..request }).await,
         Err(error) => Err(error),
     };
     let last = match &done {

@@ -5,11 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, Manifest};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE};
 
 use super::archive::{self, RestoreTargets};
 use super::common::{Scratch, counted, full};
-use super::datastore::{self, Contents};
+use super::datastore::{self, DatastoreContents};
 use super::journal::lock;
 use super::seal::DecryptionArgs;
 
@@ -38,7 +38,7 @@ pub fn show(file: &Path, keys: &DecryptionArgs, state_dir: &Path) -> anyhow::Res
     let manifest = archive::read(backup, &OnlyDatastore(scratch.0.clone()));
     let manifest = manifest.with_context(|| file.display().to_string()).map_err(full(state_dir))?;
     let found = datastore::check(&scratch.0.join("state.db"))?;
-    let Contents { revision, rows } = found;
+    let DatastoreContents { revision, rows } = found;
     ensure!(
         (revision, rows) == (manifest.revision, manifest.rows),
         "its datastore has revision {revision} and {rows} rows, and its manifest says {} and {}",
@@ -60,8 +60,8 @@ pub fn open(file: &Path, keys: &DecryptionArgs) -> anyhow::Result<Box<dyn Read>>
     keys.open(read).with_context(|| file.display().to_string())
 }
 
-fn shown(file: &Path, manifest: &Manifest) -> String {
-    let Manifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
+fn shown(file: &Path, manifest: &BackupManifest) -> String {
+    let BackupManifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
     let k3s = k3s.as_deref().unwrap_or("of an unknown version");
     let count = |part: BackupRoot| members.keys().filter(|name| name.starts_with(part.prefix())).count();
     let volumes =

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use weaver_diagnostics::node_backup::record::{Record, Swap};
+use weaver_diagnostics::node_backup::record::{PathSwap, RestoreRecord};
 use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
 use crate::boot_config::settings_file::is_mounted;
@@ -23,7 +23,7 @@ pub type Cut<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 ///
 /// # Errors
 /// A step failed.
-pub fn all(root: &HostRoot, record: &Record, cut: Cut<'_>) -> anyhow::Result<()> {
+pub fn all(root: &HostRoot, record: &RestoreRecord, cut: Cut<'_>) -> anyhow::Result<()> {
     for swap in &record.swaps {
         let done = if swap.is_on_fat { onto_fat(root, swap, cut) } else { rename(root, swap, cut) };
         done.with_context(|| format!("cannot put {} in its place", swap.target))?;
@@ -36,7 +36,7 @@ pub fn all(root: &HostRoot, record: &Record, cut: Cut<'_>) -> anyhow::Result<()>
     Ok(())
 }
 
-fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
+fn rename(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
     if fs::symlink_metadata(&restored).is_err() {
         // It was moved already, unless the disk of both is not mounted.
@@ -57,7 +57,7 @@ fn rename(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
     flush_directory_of(&target)
 }
 
-fn onto_fat(root: &HostRoot, swap: &Swap, cut: Cut<'_>) -> io::Result<()> {
+fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
     let Ok(content) = fs::read(&restored) else { return Ok(()) };
     let directory = Path::new(&swap.target).parent().unwrap_or(Path::new("/"));
@@ -90,7 +90,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use weaver_diagnostics::node_backup::record::Phase;
+    use weaver_diagnostics::node_backup::record::RestorePhase;
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
     struct Scene {
         _dir: tempfile::TempDir,
         root: HostRoot,
-        record: Record,
+        record: RestoreRecord,
     }
 
     impl Scene {
@@ -108,7 +108,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let root = HostRoot::new(dir.path().to_owned());
-            let swap = |target: &str, is_on_fat| Swap {
+            let swap = |target: &str, is_on_fat| PathSwap {
                 target: target.to_owned(),
                 restored: format!("/state{target}.restored"),
                 kept: format!("/state{target}.before-restore"),
@@ -135,14 +135,14 @@ mod tests {
             ] {
                 fs::write(root.real(path), text).unwrap();
             }
-            let record = Record {
+            let record = RestoreRecord {
                 begun: String::new(),
                 node: String::new(),
                 made: String::new(),
                 swaps,
                 stale: vec!["/stale".to_owned()],
                 boot: String::new(),
-                phase: Phase::Swap,
+                phase: RestorePhase::Swap,
             };
             Self { _dir: dir, root, record }
         }

@@ -96,11 +96,11 @@ impl Scene {
         }
     }
 
-    pub fn request(&self, target: &Path) -> Request {
+    pub fn request(&self, target: &Path) -> BackupRequest {
         let words = ["weaver-node-agent", "backup", "x", "--root", self.dir.path().to_str().unwrap()];
         let Command::Backup(args) = Args::parse_from(words).command else { panic!() };
         let host: Host = args.host.into();
-        Request {
+        BackupRequest {
             program: host.root.real(&args.program),
             host,
             state_dir: args.state_dir,
@@ -173,7 +173,8 @@ async fn what_is_in_it_and_who_may_read_it() {
         ["backup.lock", "boot-config", "ledger.json"],
         "no copy is left"
     );
-    let with = to(Request { volumes: true, ..scene.request(&scene.at("/backups/with.tar")) }).await.unwrap();
+    let with =
+        to(BackupRequest { volumes: true, ..scene.request(&scene.at("/backups/with.tar")) }).await.unwrap();
     let with = members(&with.path);
     assert!(
         with.ends_with(
@@ -195,7 +196,7 @@ async fn the_oldest_of_this_node_go() {
         }
     }
     scene.write(&format!("/backups/.weaver-backup-{owner}.part"), "of one that was killed");
-    let made = to(Request { keep: Some(2), ..scene.request(&scene.at("/backups")) }).await.unwrap();
+    let made = to(BackupRequest { keep: Some(2), ..scene.request(&scene.at("/backups")) }).await.unwrap();
     assert_eq!(made.removed, [format!("weaver-backup-{owner}-20200101T000000Z.tar")]);
     assert_eq!(scene.names("/backups").len(), 6, "{:?}", scene.names("/backups"));
 }
@@ -364,8 +365,8 @@ async fn an_encrypted_one_may_be_on_the_boot_partition_and_opens_with_its_key_al
     assert!(error.to_string().contains("its first line is empty"), "{error:#}");
 }
 
-fn manifest() -> Manifest {
-    Manifest {
+fn manifest() -> BackupManifest {
+    BackupManifest {
         format: FORMAT,
         node: "raspi".to_owned(),
         k3s: None,
@@ -390,7 +391,7 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
     symlink("elsewhere", root.join("directory")).unwrap();
     nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs::write(root.join("whole"), "of the pod").unwrap();
-    let mut writer = Writer::new(Vec::new(), Progress::waiting("archive"));
+    let mut writer = ArchiveWriter::new(Vec::new(), Progress::waiting("archive"));
     for name in ["data", "directory/data", "pipe", "gone", "whole"] {
         let (path, kind) = (root.join(name), archive::EntryKind::File);
         writer.add(&archive::ArchiveInput { name: format!("k3s/storage/{name}"), path, kind }).unwrap();

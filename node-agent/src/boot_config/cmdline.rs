@@ -7,19 +7,19 @@ use std::path::Path;
 
 use weaver_diagnostics::{
     config_txt::BOOT_DIR,
-    kept_cmdline::{Kept, kept},
+    kept_cmdline::{KeptParameters, kept},
     memory_cgroup::EXTRA_CMDLINE,
     next_boot::BootFile,
     weaver_toml::plan::File,
 };
 
-use super::{BootOutcome, Run, SetError, settings_file};
+use super::{BootConfigRun, BootOutcome, SetError, settings_file};
 use crate::boot_files;
 
 /// In the state directory: what of the generator's file came from `cmdline.txt`.
 const NOTED: &str = "imported-cmdline";
 
-impl Run<'_> {
+impl BootConfigRun<'_> {
     /// Reports nothing about a `cmdline.txt` that cannot be read: that is the agent's finding.
     pub(super) fn keep_cmdline(&self, outcome: &mut BootOutcome) {
         if !matches!(settings_file::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
@@ -35,7 +35,7 @@ impl Run<'_> {
         };
         let noted = self.state_dir.join(NOTED);
         let imported = self.root.read_if_possible(&noted).map(|file| file.text).unwrap_or_default();
-        let Some(Kept { extra, imported }) = kept(&cmdline.text, &extra, &imported) else { return };
+        let Some(KeptParameters { extra, imported }) = kept(&cmdline.text, &extra, &imported) else { return };
         let file = |path: String, content| File { path, mode: 0o644, content };
         if outcome.note(self.host.write(&file(noted.display().to_string(), imported))) {
             outcome.note(if extra.is_empty() {

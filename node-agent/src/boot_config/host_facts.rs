@@ -10,7 +10,7 @@ use weaver_diagnostics::{
     weaver_toml::{
         Config, RoleSetting, Secret,
         companion::{self, Unknown},
-        foreign_files,
+        encoding, foreign_files,
         join_token::{self, Form},
         network_config::{self, OtherWifi},
         network_lint,
@@ -21,7 +21,7 @@ use weaver_diagnostics::{
         },
         update,
         user_data::{self, UserData},
-        user_data_lint, verdict,
+        user_data_lint, verdict, wired_clash,
     },
     yaml_node::SyntaxError,
 };
@@ -53,10 +53,14 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         None
     });
     let network_config = root.read_if_possible(weaver_toml.with_file_name("network-config"));
-    findings.extend(network_config.iter().flat_map(|file| network_lint::lint(file, config.wifi.is_some())));
+    findings.extend(network_config.iter().flat_map(|file| network_lint::lint(file, config)));
+    let shown = weaver_toml.display().to_string();
+    findings.extend(network_config.iter().filter_map(|file| wired_clash::clash(&shown, config, file)));
     let of_cloud_init = root.read_if_possible(weaver_toml.with_file_name("user-data"));
     let of_card = root.exists(user_data_lint::OF_CARD);
-    findings.extend(of_cloud_init.iter().flat_map(|file| user_data_lint::lint(file, of_card)));
+    let has_keys = !config.ssh_keys.is_empty();
+    findings.extend(of_cloud_init.iter().flat_map(|file| user_data_lint::lint(file, of_card, has_keys)));
+    findings.extend(encoding::lint(weaver_toml, |path| Some(root.read_lossy(path).ok()??.0)));
     if let Some(directory) = weaver_toml.parent().filter(|_| of_card) {
         let names = root.list(directory).unwrap_or_default();
         findings.extend(foreign_files::lint(directory, &names));

@@ -7,7 +7,7 @@ use procfs_core::net::{RouteEntries, TcpNetEntries, TcpState};
 use procfs_core::{ExplicitSystemInfo, FromBufRead as _, FromBufReadSI as _};
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::host::network::{
-    Iptables, OFFLINE_DEVICE, OFFLINE_RECORD, Ports, ROUTES, SOCKETS, TakenPort, Uplink, ports_of_k3s,
+    Iptables, K3sPorts, OFFLINE_DEVICE, OFFLINE_RECORD, ROUTES, SOCKETS, TakenPort, Uplink, ports_of_k3s,
 };
 
 use crate::host_root::HostRoot;
@@ -85,7 +85,7 @@ fn is_usable(flags: u32) -> bool {
 }
 
 /// Which of k3s' ports are taken, and by which program.
-pub(crate) fn ports(root: &HostRoot, api_port: u16, has_kubelet: bool) -> Ports {
+pub(crate) fn ports(root: &HostRoot, api_port: u16, has_kubelet: bool) -> K3sPorts {
     let tables = [SOCKETS, SOCKETS_V6].iter().filter_map(|path| root.read_if_possible(path));
     let listening: Vec<(u16, u64)> =
         tables.flat_map(|table| table.text.lines().filter_map(listens).collect::<Vec<_>>()).collect();
@@ -97,7 +97,7 @@ pub(crate) fn ports(root: &HostRoot, api_port: u16, has_kubelet: bool) -> Ports 
         })
         .collect();
     let k3s_runs = !taken.is_empty() && k3s_runs(root);
-    Ports { taken, k3s_runs }
+    K3sPorts { taken, k3s_runs }
 }
 
 /// Port and inode of a socket that listens.

@@ -144,10 +144,55 @@ fn the_file_of_the_registries_is_read_too() {
     }
     let found = judged(&[("/etc/rancher/k3s/registries.yml", NAMED)]).findings;
     assert!(found[0].message.contains("k3s reads /etc/rancher/k3s/registries.yaml only"), "{found:?}");
+    let found = judged(&[("/etc/rancher/k3s/registry.yaml", NAMED)]).findings;
+    assert_eq!((found.len(), found[0].code), (1, Code::RegistriesWithoutEffect), "{found:?}");
     let found = judged(&[("/etc/rancher/k3s/config.yaml.d/10.conf", "disable: [traefik]\n")]).findings;
     assert!(found[0].message.contains("10.conf: k3s reads files there that end in .yaml"), "{found:?}");
     let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
-    assert_eq!(registries(&root)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
+    assert_eq!(registries(&root, None)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
+}
+
+#[test]
+fn another_file_of_the_registries_may_be_named() {
+    const BAD: &str = "mirrors:\n  configs: {}\n";
+    let usual = (registries_yaml::FILE, BAD);
+    let config = (DEFAULT_CONFIG, "private-registry: /my.yaml\n");
+    for (files, want) in [
+        (&[config, usual, ("/my.yaml", "mirrors: {}\n")][..], None),
+        (&[config, ("/my.yaml", BAD)], Some("/my.yaml:2:3: `configs` is indented below `mirrors`")),
+        (&[config, usual], Some("/etc/rancher/k3s/config.yaml:1:19: private-registry names /my.yaml")),
+        (&[(DEFAULT_CONFIG, "private-registry: my.yaml\n")], None),
+        (
+            &[config, ("/k3s.service", "[Service]\nExecStart=k3s server --private-registry /unit.yaml\n")],
+            Some("/k3s.service:2: private-registry names /unit.yaml"),
+        ),
+    ] {
+        let findings = judged(files).findings;
+        assert_eq!(findings.len(), usize::from(want.is_some()), "{files:?}: {findings:?}");
+        let found = findings.first().map_or("", |finding| &finding.message);
+        assert!(found.starts_with(want.unwrap_or_default()), "{files:?}: {found}");
+    }
+}
+
+#[test]
+fn a_configuration_of_another_name() {
+    for (files, want) in [
+        (
+            &["/etc/rancher/k3s/config.yml"][..],
+            Some("config.yml: k3s reads /etc/rancher/k3s/config.yaml only"),
+        ),
+        (&["/etc/rancher/k3s/config.json"], Some("config.json: k3s reads")),
+        (&["/etc/rancher/k3s/config.yml", DEFAULT_CONFIG], None),
+        (&[], None),
+    ] {
+        let files: Vec<_> = files.iter().map(|path| (*path, "debug: true\n")).collect();
+        let findings = judged(&files).findings;
+        assert_eq!(findings.len(), usize::from(want.is_some()), "{files:?}: {findings:?}");
+        assert!(
+            findings.iter().all(|finding| finding.message.contains(want.unwrap_or_default())),
+            "{findings:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The page on the boot partition, where a laptop reads it: `NODE-STATUS.txt` and, for programs, `node-status.json`.
 //!
 //! Guarantees: written only where a file system is mounted there (else the files would be below the mount point, on the
-//! root), only when the page's essence has changed, at most [`ledger::A_DAY`](super::ledger::A_DAY) times in a day,
-//! each file whole or not at all. Nothing here ends the caller: what cannot be written is reported, with the reason.
+//! root), only when the page's essence has changed, at most [`A_DAY`] times in a day, each file whole or not at all.
+//! Nothing here ends the caller: what cannot be written is reported, with the reason.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use weaver_diagnostics::host::storage::Mount;
 use weaver_host::durable_file;
 
 use super::{
-    ledger::{A_DAY, WriteLedger},
     page::{Page, essence},
+    write_budget::{A_DAY, WriteBudget},
 };
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
@@ -39,14 +39,14 @@ pub enum Publication {
 pub struct BootPartition {
     root: HostRoot,
     directory: PathBuf,
-    ledger: WriteLedger,
+    budget: WriteBudget,
 }
 
 impl BootPartition {
     /// The one mounted in `directory`, a path of the host.
     #[must_use]
-    pub const fn new(root: HostRoot, directory: PathBuf, ledger: WriteLedger) -> Self {
-        Self { root, directory, ledger }
+    pub const fn new(root: HostRoot, directory: PathBuf, budget: WriteBudget) -> Self {
+        Self { root, directory, budget }
     }
 
     /// Shows the page there, if it is another one than that which is shown.
@@ -70,7 +70,7 @@ impl BootPartition {
         if self.shows(&json) {
             return Publication::Current;
         }
-        if let Err(next) = self.ledger.take(page.time) {
+        if let Err(next) = self.budget.take(page.time) {
             return Publication::Deferred(next);
         }
         self.write(&page.text_for_windows(), &json)
@@ -139,8 +139,8 @@ mod tests {
             fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
             fs::create_dir_all(dir.path().join("boot/firmware")).unwrap();
             let root = HostRoot::new(dir.path().to_owned());
-            let ledger = WriteLedger::new(dir.path().join("ledger"));
-            Self { card: BootPartition::new(root, BOOT.into(), ledger), dir }
+            let budget = WriteBudget::new(dir.path().join("budget"));
+            Self { card: BootPartition::new(root, BOOT.into(), budget), dir }
         }
 
         fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Publication {
@@ -199,7 +199,7 @@ mod tests {
             let Publication::Unwritable(why) = case.show("r", "a", 0) else { panic!("{mountinfo}") };
             assert!(why.contains(want) && why.contains(BOOT), "{why}");
             assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
-            assert!(!case.dir.path().join("ledger").exists());
+            assert!(!case.dir.path().join("budget").exists());
         }
     }
 

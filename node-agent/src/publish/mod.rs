@@ -10,8 +10,8 @@ pub mod announce;
 pub mod banner;
 pub mod card;
 pub mod html;
-pub mod ledger;
 pub mod page;
+pub mod write_budget;
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -29,8 +29,8 @@ use weaver_host::durable_file::{self, WriteError};
 use self::{
     announce::{Announcer, Wanted},
     card::{BootPartition, Publication},
-    ledger::WriteLedger,
     page::Page,
+    write_budget::WriteBudget,
 };
 use crate::{clock_wait, host_root::HostRoot, node_report};
 
@@ -97,8 +97,8 @@ impl Publisher {
     /// `boot_dir` is a path of the host, the other two are as they are.
     #[must_use]
     pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
-        let ledger = WriteLedger::new(state_dir.join("card-writes"));
-        let card = BootPartition::new(root.clone(), boot_dir, ledger);
+        let budget = WriteBudget::new(state_dir.join("card-writes"));
+        let card = BootPartition::new(root.clone(), boot_dir, budget);
         Self { runtime_dir, root: root.clone(), card, card_said: None, announcer: None }
     }
 

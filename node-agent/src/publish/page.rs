@@ -57,7 +57,7 @@ pub struct NodeStatus<'a> {
     pub gate: Gate,
     /// Why the gate is open or shut, as a sentence.
     pub reason: String,
-    /// Whether k3s is kept from being started; null if unknown.
+    /// Whether k3s is blocked; null if unknown.
     pub k3s_blocked: Option<bool>,
     /// How many findings did not fit.
     pub findings_left_off: usize,

@@ -1,13 +1,13 @@
 //! `repair`: makes the changes that a finding shows, and undoes them.
 //!
 //! What to change is decided with the finding; it is only done here. Guarantees: a file is replaced whole, so that an
-//! interruption leaves the old one or the new; the old one is kept next to it and in the ledger; a file that has
-//! changed since it was judged is not touched; nothing is rebooted. Failure: it reports what was changed and what was
-//! not, and the same command continues where it stopped.
+//! interruption leaves the old one or the new; the old one is kept next to it and in the record of repairs; a file that
+//! has changed since it was judged is not touched; nothing is rebooted. Failure: it reports what was changed and what
+//! was not, and the same command continues where it stopped.
 
-mod ledger;
 pub mod names;
 mod serving_secret;
+mod undo_record;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -33,7 +33,7 @@ use crate::{
     host_root::HostRoot,
     report,
 };
-use ledger::RepairLedger;
+use undo_record::UndoRecord;
 
 /// Suffix of the copy from before a repair, next to the file.
 const BEFORE: &str = "weaver-before";
@@ -44,9 +44,9 @@ const BEFORE: &str = "weaver-before";
 /// A change could not be made or undone.
 pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
-    let ledger = || RepairLedger::lock(&root.real(&args.state_dir));
+    let record = || UndoRecord::lock(&root.real(&args.state_dir));
     if args.undo {
-        return undo(&root, &ledger()?);
+        return undo(&root, &record()?);
     }
     let findings = memory_cgroup::findings(&kernel::memory_cgroup(&root));
     let remedies: Vec<_> = findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
@@ -65,7 +65,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     }
     let is_changed = |finding: &&Finding| finding.remedy.as_ref().is_some_and(|it| !it.changes.is_empty());
     let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
-    repair(&root, &ledger()?, &codes.join(" "), &changes)?;
+    repair(&root, &record()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
         say(&format!("Changed; takes effect at the next boot: {}\n", Command::Reboot))?;
         return Ok(exit_code::REBOOT_NEEDED);
@@ -86,12 +86,7 @@ fn say(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn repair(
-    root: &HostRoot,
-    ledger: &RepairLedger,
-    codes: &str,
-    changes: &[&FileChange],
-) -> anyhow::Result<()> {
+fn repair(root: &HostRoot, record: &UndoRecord, codes: &str, changes: &[&FileChange]) -> anyhow::Result<()> {
     let mounted = boot_config::settings_file::is_mounted(root, Path::new(BOOT_DIR));
     let on_card = |change: &&FileChange| Path::new(&change.file).starts_with(BOOT_DIR);
     if let Some(change) = changes.iter().copied().find(on_card) {
@@ -106,7 +101,7 @@ fn repair(
         can_be_replaced(root, &mounts, &change.file)?;
         as_seen(root, &change.file, change.from.as_deref())?;
     }
-    ledger.note(Timestamp::now(), codes, changes)?;
+    record.note(Timestamp::now(), codes, changes)?;
     for change in changes {
         if let Some(from) = &change.from {
             write(root, &format!("{}.{BEFORE}", change.file), &change.file, from)?;
@@ -130,15 +125,16 @@ fn can_be_replaced(root: &HostRoot, mounts: &Mounts, file: &str) -> anyhow::Resu
 }
 
 /// Undoes the last repair, for the files that were not changed since.
-fn undo(root: &HostRoot, ledger: &RepairLedger) -> anyhow::Result<u8> {
-    let Some(last) = ledger.last()? else {
+fn undo(root: &HostRoot, record: &UndoRecord) -> anyhow::Result<u8> {
+    let Some(last) = record.last()? else {
         say("There is no repair to revert.\n")?;
         return Ok(exit_code::FINE);
     };
     for change in &last.changes {
         if as_seen(root, &change.file, change.from.as_deref()).is_err() {
-            as_seen(root, &change.file, Some(&change.to))
-                .with_context(|| format!("its state before the repair of {} is in the ledger", last.time))?;
+            as_seen(root, &change.file, Some(&change.to)).with_context(|| {
+                format!("its state before the repair of {} is in the record of repairs", last.time)
+            })?;
         }
     }
     for change in last.changes.iter().rev() {
@@ -148,7 +144,7 @@ fn undo(root: &HostRoot, ledger: &RepairLedger) -> anyhow::Result<u8> {
         }
         say(&format!("{} is as it was before the repair of {}.\n", change.file, last.time))?;
     }
-    ledger.forget_last()?;
+    record.forget_last()?;
     Ok(exit_code::FINE)
 }
 

@@ -29,7 +29,7 @@ use weaver_diagnostics::{
     name_repair::{self, RepairProgress, RepairState, RepairStep},
 };
 
-use super::{RepairLedger, repair, say, serving_secret};
+use super::{UndoRecord, repair, say, serving_secret};
 use crate::{
     args::RepairNamesArgs,
     checks::{self, CheckResult},
@@ -56,7 +56,7 @@ const LONGEST: usize = 2000;
 /// # Errors
 /// A step could not be made.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
-    let names = Names { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
+    let names = NamesRepair { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
     names.host.look_at_k3d().await;
     if let Some(k3d) = names.host.k3d() {
         let cluster = k3d.cluster.as_deref().unwrap_or("of k3d");
@@ -88,7 +88,7 @@ fn progress(doing: &str) {
     let _ = writeln!(io::stderr(), "{doing}");
 }
 
-struct Names {
+struct NamesRepair {
     host: Host,
     args: RepairNamesArgs,
     /// Locked between the stop of k3s and its start.
@@ -118,7 +118,7 @@ impl NameFacts {
     }
 }
 
-impl Names {
+impl NamesRepair {
     async fn add(&self) -> anyhow::Result<u8> {
         let mut progress = RepairProgress::Ground;
         let mut look = self.look().await?;
@@ -167,12 +167,12 @@ impl Names {
     }
 
     fn configure(&self, change: &FileChange) -> anyhow::Result<()> {
-        let ledger = RepairLedger::lock(&self.host.root.real(&self.args.state_dir))?;
+        let record = UndoRecord::lock(&self.host.root.real(&self.args.state_dir))?;
         if let Some(directory) = self.host.root.real(&change.file).parent() {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
         }
-        repair(&self.host.root, &ledger, Code::NamesShadowed.id(), &[change])?;
+        repair(&self.host.root, &record, Code::NamesShadowed.id(), &[change])?;
         say(&format!("{} was written.\n", change.file))
     }
 

@@ -26,12 +26,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The parts of the certificate's file that are read.
 #[derive(Deserialize)]
-struct Stored {
-    metadata: Metadata,
+struct StoredSecret {
+    metadata: SecretMetadata,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct SecretMetadata {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
@@ -124,7 +124,7 @@ fn stored(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let what = || format!("cannot read {}", file.display());
     let text = std::fs::read(file).with_context(what)?;
     // The parser's own message is left out: it repeats the content of the file, a key among it.
-    let stored = serde_json::from_slice::<Stored>(&text).ok();
+    let stored = serde_json::from_slice::<StoredSecret>(&text).ok();
     Ok(stored.with_context(|| format!("{}: it is damaged", what()))?.metadata.annotations)
 }
 

@@ -37,7 +37,7 @@ use weaver_installer::{
     guard::PolicyState,
 };
 
-use super::{cluster, status::Status};
+use super::{cluster, status::AgentStatus};
 use crate::{args::RunArgs, host::Host, node_report::Unseen, slowness};
 
 /// Group of the webhook on a card, which may read its certificate and key.
@@ -68,7 +68,7 @@ const ROUND: Duration = Duration::from_mins(3);
 pub async fn keep(
     host: Host,
     args: RunArgs,
-    status: Status,
+    status: AgentStatus,
     served: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {

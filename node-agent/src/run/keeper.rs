@@ -18,10 +18,10 @@ use super::{
     gate::{GateVerdict, is_silent, verdict},
     k3d_units::Reach,
     kernel_log,
-    phase::{Delivery, GateState, Phase},
+    phase::{Delivery, GatePhase, GateState},
     renewal::Renewal,
-    status::{Checked, Status},
-    units::{Round, Units},
+    status::{AgentStatus, Checked},
+    units::{CheckRound, Units},
     watchdog::KeeperHeartbeat,
 };
 use crate::{
@@ -57,13 +57,13 @@ const OPENING: Duration = Duration::from_secs(90);
 struct Keeper {
     host: Host,
     args: RunArgs,
-    status: Status,
+    status: AgentStatus,
     open: watch::Sender<bool>,
     /// The address for the webhook, by which the API server connects to it; `None` before the first check.
     webhook: watch::Sender<Option<SocketAddr>>,
     /// Whether the API server serves what the operator works on.
     served: watch::Receiver<bool>,
-    phase: Phase,
+    phase: GatePhase,
     /// What systemd runs, where it does.
     units: Option<Units>,
     /// The findings of the kernel's log, where it is read.
@@ -81,7 +81,7 @@ struct Keeper {
 pub async fn keep(
     host: Host,
     args: RunArgs,
-    status: Status,
+    status: AgentStatus,
     open: watch::Sender<bool>,
     webhook: watch::Sender<Option<SocketAddr>>,
     served: watch::Receiver<bool>,
@@ -99,7 +99,7 @@ pub async fn keep(
         let (places, joins) = read.await.context("reading")?;
         let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
         let backoff = Backoff::new(Duration::from_secs(args.retry_seconds));
-        let phase = Phase::new(joins, was_open);
+        let phase = GatePhase::new(joins, was_open);
         let mut keeper = Keeper {
             host,
             args,
@@ -149,7 +149,7 @@ pub async fn keep(
 
 /// The findings of a check, with the node's load where an answer was late, or where `agent_only` says so.
 fn with_slowness(
-    status: &Status,
+    status: &AgentStatus,
     check: &CheckResult,
     agent_only: &[Finding],
     load: Option<&HostLoad>,
@@ -238,13 +238,13 @@ impl Keeper {
         match &mut self.units {
             None => self.status.set_gate(gate, reason),
             Some(units) => {
-                let round = Round {
+                let round = CheckRound {
                     gate,
                     good,
                     // On a node that joins, only systemd knows whether its k3s comes up; for a cluster of k3d it knows
                     // nothing.
                     silent: matches!(runs, Runs::Unit(_))
-                        && (matches!(self.phase, Phase::Joined)
+                        && (matches!(self.phase, GatePhase::Joined)
                             || is_silent(check)
                             || opening_failure.is_some()),
                     opening_failure: opening_failure.as_deref(),
@@ -265,7 +265,7 @@ impl Keeper {
                 // It is no cause to block k3s or the operator: it is about the past.
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::SharedLog::findings);
                 agent_only.extend(kernel.map(|finding| runs.typed_there(finding)));
-                let joined = matches!(self.phase, Phase::Joined) && units.has_joined().await;
+                let joined = matches!(self.phase, GatePhase::Joined) && units.has_joined().await;
                 self.status.set_round(Checked {
                     findings: with_slowness(&self.status, check, &agent_only, load.as_ref()),
                     agent_only,
@@ -302,7 +302,7 @@ impl Keeper {
         });
         let (now, clock) = (Instant::now(), Timestamp::now());
         let Some(mint) = self.phase.checked(&verdict(check), is_another, now, clock) else { return };
-        if matches!(self.phase, Phase::Open(_)) {
+        if matches!(self.phase, GatePhase::Open(_)) {
             let why = if is_another { "another API server answers" } else { "the clock was set" };
             info!("{why}: renewing the operator's token early");
         }
@@ -314,10 +314,10 @@ impl Keeper {
         let asked = |seconds| Duration::from_secs(seconds);
         let longest = match &self.phase {
             // The API server of a cluster is there a while after its container.
-            Phase::Open(_) if !check.proven && self.host.k3d().is_some() => SHUT,
-            Phase::Open(_) => asked(self.args.recheck_seconds),
+            GatePhase::Open(_) if !check.proven && self.host.k3d().is_some() => SHUT,
+            GatePhase::Open(_) => asked(self.args.recheck_seconds),
             // There is no gate to open: nothing is due on a node that has joined.
-            Phase::Joined if self.units.as_ref().is_some_and(Units::k3s_runs) => {
+            GatePhase::Joined if self.units.as_ref().is_some_and(Units::k3s_runs) => {
                 asked(self.args.recheck_seconds)
             }
             _ => SHUT.max(asked(self.args.retry_seconds)),

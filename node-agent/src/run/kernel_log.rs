@@ -33,8 +33,8 @@ use weaver_diagnostics::{
     host::kernel_log::{KMSG, KernelLog},
 };
 
-use super::status::Status;
-use crate::{host_root::HostRoot, node_verdicts::News};
+use super::status::AgentStatus;
+use crate::{host_root::HostRoot, node_verdicts::VerdictChange};
 
 /// Longer than any record, which the kernel returns whole or not at all.
 const RECORD: usize = 16 * 1024;
@@ -96,7 +96,7 @@ fn since_start() -> Duration {
 pub async fn follow(
     root: HostRoot,
     shared: SharedLog,
-    status: Status,
+    status: AgentStatus,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let reading = async {
@@ -116,7 +116,7 @@ pub async fn follow(
     }
 }
 
-async fn read(root: &HostRoot, shared: &SharedLog, status: &Status) -> io::Result<Infallible> {
+async fn read(root: &HostRoot, shared: &SharedLog, status: &AgentStatus) -> io::Result<Infallible> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(root.real(KMSG))?;
     // It is read as a pipe is: a call waits for the next record, and no thread for the call.
     let file = pipe::Receiver::from_file_unchecked(file)?;
@@ -141,7 +141,7 @@ async fn read(root: &HostRoot, shared: &SharedLog, status: &Status) -> io::Resul
             records.lines().filter_map(|line| log.take(line)).collect()
         };
         if is_new {
-            status.add_news(events.into_iter().map(|event| News {
+            status.add_news(events.into_iter().map(|event| VerdictChange {
                 reason: event.reason,
                 is_bad: true,
                 note: event.note,
@@ -177,7 +177,7 @@ mod tests {
             writeln!(kernel, "3,{sequence},{},-;{text}", since_start().as_micros()).unwrap();
         };
         say(1, "mmc0: Timeout waiting for hardware interrupt.");
-        let (shared, status) = (SharedLog::new().unwrap(), Status::new(dir.path().join("report.json")));
+        let (shared, status) = (SharedLog::new().unwrap(), AgentStatus::new(dir.path().join("report.json")));
         let stop = CancellationToken::new();
         let root = HostRoot::new(dir.path().to_owned());
         let following = tokio::spawn(follow(root, shared.clone(), status.clone(), stop.clone()));

@@ -21,7 +21,7 @@ use crate::node_report::{Gate, Report};
 
 /// Counters of events; the rest is in the report.
 #[derive(Debug, Clone, Default)]
-pub struct Counts(Arc<Numbers>);
+pub struct EventCounters(Arc<Numbers>);
 
 #[derive(Debug, Default)]
 struct Numbers {
@@ -36,7 +36,7 @@ struct FindingLabels {
     severity: String,
 }
 
-impl Counts {
+impl EventCounters {
     /// A round of checks has ended.
     pub fn round(&self, took: Duration) {
         self.0.rounds.fetch_add(1, Relaxed);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_was_found_and_counted_is_reported() {
-        let counts = Counts::default();
+        let counts = EventCounters::default();
         counts.round(Duration::from_millis(7));
         counts.round(Duration::from_millis(5));
         counts.token(Timestamp::from_second(1_800_000_000).unwrap());
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_node_that_joins_tells_nothing_of_what_its_server_does() {
-        let text = Counts::default().text(&Report { joins: true, ..Report::unchecked() });
+        let text = EventCounters::default().text(&Report { joins: true, ..Report::unchecked() });
         for absent in ["gate_open", "definitions_installed", "operator_token"] {
             assert!(!text.contains(absent), "{absent} is in\n{text}");
         }

@@ -43,7 +43,7 @@ use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_host::{metrics_page, signals::Signals};
 
-use self::{status::Status, supervisor::Program, units::Units, watchdog::KeeperHeartbeat};
+use self::{status::AgentStatus, supervisor::ChildProgram, units::Units, watchdog::KeeperHeartbeat};
 use crate::{
     args::RunArgs,
     host::Host,
@@ -77,7 +77,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
     let mut signals = Signals::install().context("listening for the signals that end the agent")?;
     let stop = CancellationToken::new();
-    let status = Status::new(args.runtime_dir.join("report.json"));
+    let status = AgentStatus::new(args.runtime_dir.join("report.json"));
     let by_systemd = args.systemd;
     let host = Host::from(args.host.clone());
     // No task starts with k3s where the API server runs in a cluster of k3d.
@@ -119,7 +119,7 @@ fn start(
     host: Host,
     args: RunArgs,
     kernel_log: Option<kernel_log::SharedLog>,
-    status: &Status,
+    status: &AgentStatus,
     stop: &CancellationToken,
 ) -> JoinSet<anyhow::Result<()>> {
     let (status, stop) = (|| status.clone(), || stop.clone());
@@ -164,7 +164,11 @@ fn start(
     tasks
 }
 
-async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
+async fn serve_metrics(
+    address: SocketAddr,
+    status: AgentStatus,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let report = status.subscribe();
     let remedy = "set WEAVER_AGENT_METRICS (--metrics) to another one, or to `none`";
     let page = metrics_page::page(move || status.counts.text(&report.borrow()));
@@ -185,8 +189,8 @@ fn publisher(args: &RunArgs, host: Host) -> Publisher {
 const OPERATOR: &str = "operator";
 const WEBHOOK: &str = "webhook";
 
-fn operator(args: &RunArgs, status: Status) -> Option<Program> {
-    Some(Program {
+fn operator(args: &RunArgs, status: AgentStatus) -> Option<ChildProgram> {
+    Some(ChildProgram {
         name: OPERATOR,
         path: args.operator.clone()?,
         arguments: vec![
@@ -204,7 +208,7 @@ fn operator(args: &RunArgs, status: Status) -> Option<Program> {
 async fn webhook(
     args: RunArgs,
     mut address: watch::Receiver<Option<SocketAddr>>,
-    status: Status,
+    status: AgentStatus,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     loop {
@@ -214,7 +218,7 @@ async fn webhook(
         };
         let (Some(listen), Some(path)) = (known, args.webhook.clone()) else { return Ok(()) };
         let status = status.clone();
-        let program = Program {
+        let program = ChildProgram {
             name: WEBHOOK,
             path,
             arguments: vec![

@@ -23,7 +23,7 @@ const OPEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 
 /// The phase of the gate.
 #[derive(Debug)]
-pub enum Phase {
+pub enum GatePhase {
     /// The node joins a server: there is nothing to prove, and no operator.
     Joined,
     /// Something is bad or not proven, and nothing was opened yet.
@@ -64,7 +64,7 @@ pub struct GateState {
     pub opening_failure: Option<String>,
 }
 
-impl Phase {
+impl GatePhase {
     /// The phase of an agent that starts.
     #[must_use]
     pub const fn new(joins: bool, was_open: bool) -> Self {
@@ -224,13 +224,13 @@ mod tests {
         Renewal::of(&token, HOUR / 2, now)
     }
 
-    fn check(phase: &mut Phase, verdict: &GateVerdict) -> Option<Delivery> {
+    fn check(phase: &mut GatePhase, verdict: &GateVerdict) -> Option<Delivery> {
         phase.checked(verdict, false, Instant::now(), Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn the_gate_opens_when_all_is_proven_and_nothing_closes_it() {
-        let (mut phase, now) = (Phase::new(false, false), Instant::now());
+        let (mut phase, now) = (GatePhase::new(false, false), Instant::now());
         assert_eq!(check(&mut phase, &bad()), None);
         assert_eq!(phase.gate_state(bad()), GateState::shut("N-01: no controller".to_owned()));
         assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn attempts_that_fail_are_further_and_further_apart_until_something_is_bad() {
-        let (mut phase, now) = (Phase::new(false, false), Instant::now());
+        let (mut phase, now) = (GatePhase::new(false, false), Instant::now());
         for seconds in [1, 2, 4, 8, 10, 10] {
             assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
             assert!(!phase.failed("no answer".to_owned(), false, now), "is in the report, not in the log");
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_an_agent_before_opened_stays_open_and_gets_a_new_token_even_where_something_is_bad() {
-        let (mut phase, now) = (Phase::new(false, true), Instant::now());
+        let (mut phase, now) = (GatePhase::new(false, true), Instant::now());
         assert_eq!(check(&mut phase, &bad()), Some(Delivery::Token));
         phase.failed("no answer".to_owned(), false, now);
         let gate_state = phase.gate_state(bad());
@@ -265,13 +265,13 @@ mod tests {
         assert!(gate_state.reason.ends_with("could not be renewed: no answer"), "{}", gate_state.reason);
         assert_eq!(check(&mut phase, &GateVerdict::Good), Some(Delivery::ManifestsAndToken));
         phase.minted(renewal(now));
-        assert!(matches!(phase, Phase::Open(_)));
+        assert!(matches!(phase, GatePhase::Open(_)));
     }
 
     #[test]
     fn a_renewal_that_failed_applies_the_manifests_and_is_said_once() {
         let now = Instant::now();
-        let mut phase = Phase::Open(renewal(now));
+        let mut phase = GatePhase::Open(renewal(now));
         assert_eq!(phase.renewal(), Some((now + HOUR / 2, Delivery::Token)));
         assert!(phase.failed("404".to_owned(), false, now));
         assert!(!phase.failed("404".to_owned(), false, now));
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_asks_for_a_new_token_before_its_turn() {
         let now = Instant::now();
-        let mut phase = Phase::Open(renewal(now));
+        let mut phase = GatePhase::Open(renewal(now));
         let later = now + Duration::from_mins(1);
         assert_eq!(phase.checked(&GateVerdict::Good, false, later, Timestamp::UNIX_EPOCH), None);
         assert_eq!(phase.checked(&bad(), false, later, Timestamp::UNIX_EPOCH + HOUR), Some(Delivery::Token));
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn another_api_server_gets_the_manifests_and_the_operator_a_token_of_it() {
         let now = Instant::now();
-        let mut phase = Phase::Open(renewal(now));
+        let mut phase = GatePhase::Open(renewal(now));
         assert_eq!(phase.checked(&bad(), true, now, Timestamp::UNIX_EPOCH), None, "it is not proven");
         let good = phase.checked(&GateVerdict::Good, true, now, Timestamp::UNIX_EPOCH);
         assert_eq!(good, Some(Delivery::ManifestsAndToken));
@@ -302,7 +302,7 @@ mod tests {
     fn a_silence_lasts_until_there_is_an_answer() {
         let first = Instant::now();
         let later = first + Duration::from_mins(1);
-        for mut phase in [Phase::new(false, false), Phase::new(false, true)] {
+        for mut phase in [GatePhase::new(false, false), GatePhase::new(false, true)] {
             assert_eq!(phase.late_since(), None);
             phase.failed("no answer".to_owned(), true, first);
             phase.failed("no answer".to_owned(), true, later);
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_node_that_joins_opens_nothing_and_says_what_is_bad_first() {
-        let mut phase = Phase::new(true, true);
+        let mut phase = GatePhase::new(true, true);
         assert_eq!(check(&mut phase, &GateVerdict::Good), None);
         assert!(
             phase.gate_state(GateVerdict::Unproven("no name".to_owned())).reason.contains("joins a server")

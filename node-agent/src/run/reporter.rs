@@ -36,13 +36,13 @@ use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
     cluster::{self, MANAGER, deadline},
-    status::Status,
+    status::AgentStatus,
 };
 use crate::{
     boot_steps,
     facts::node::{self, NodeFacts, ServingSeen},
     host::Host,
-    node_verdicts::{self, News},
+    node_verdicts::{self, VerdictChange},
     systemctl::Systemctl,
 };
 
@@ -75,7 +75,7 @@ struct ReporterState {
     /// What Events were written for; `None` until the reports of an earlier agent were read from the API.
     reported: Option<BTreeMap<String, node_report::Severity>>,
     /// What still needs an Event.
-    news: Vec<News>,
+    news: Vec<VerdictChange>,
 }
 
 impl ReporterState {
@@ -95,7 +95,7 @@ impl ReporterState {
 /// The checks have ended.
 pub async fn keep(
     host: Host,
-    status: Status,
+    status: AgentStatus,
     systemctl: Option<Systemctl>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -157,7 +157,7 @@ fn failure_text(failure: &anyhow::Error) -> String {
 /// One read of the API's state, and the writes that follow from it.
 async fn publish(
     host: &Host,
-    status: &Status,
+    status: &AgentStatus,
     systemctl: Option<&Systemctl>,
     findings: &[Finding],
     memory: &mut ReporterState,
@@ -336,9 +336,9 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
 
 /// Those that cannot be sent now stay in the list. A recorder of its own each time: kube's counts events with the same
 /// reason as one, with the text of the first.
-async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> anyhow::Result<()> {
+async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<VerdictChange>) -> anyhow::Result<()> {
     let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
-    while let Some(News { reason, is_bad, note }) = news.first() {
+    while let Some(VerdictChange { reason, is_bad, note }) = news.first() {
         let event = Event {
             type_: if *is_bad { EventType::Warning } else { EventType::Normal },
             reason: (*reason).to_owned(),

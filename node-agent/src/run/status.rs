@@ -13,10 +13,10 @@ use weaver_api::v1beta1::NodeServing;
 use weaver_diagnostics::{finding::Finding, finding_text::cut};
 use weaver_host::durable_file;
 
-use super::metrics::Counts;
+use super::metrics::EventCounters;
 use crate::{
     node_report::{ChildReport, Definitions, Gate, Report, Unseen},
-    node_verdicts::News,
+    node_verdicts::VerdictChange,
     publish::{Publisher, card::Publication},
 };
 
@@ -33,19 +33,19 @@ const MOST_NEWS: usize = 32;
 
 /// The shared report: tasks change it, one task writes it.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct AgentStatus {
     report: watch::Sender<Report>,
     path: PathBuf,
     /// Whether a round of checks has ended.
     checked: watch::Sender<bool>,
     /// News that are no findings, such as the kernel's.
-    news: Arc<Mutex<Vec<News>>>,
+    news: Arc<Mutex<Vec<VerdictChange>>>,
     /// What was found in the cluster, and by no round of checks.
     in_cluster: watch::Sender<Option<Finding>>,
     /// The certificate that a round of checks saw.
     serving: watch::Sender<Option<NodeServing>>,
     /// Other counters.
-    pub counts: Counts,
+    pub counts: EventCounters,
 }
 
 /// How a round of checks ended under systemd.
@@ -62,7 +62,7 @@ pub struct Checked {
     pub reason: String,
 }
 
-impl Status {
+impl AgentStatus {
     /// A gate that is shut because nothing was checked yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Status {
             news: Arc::default(),
             in_cluster: watch::Sender::new(None),
             serving: watch::Sender::new(None),
-            counts: Counts::default(),
+            counts: EventCounters::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Status {
     }
 
     /// Keeps news until they are taken; where there are too many, the last are dropped.
-    pub fn add_news(&self, added: impl IntoIterator<Item = News>) {
+    pub fn add_news(&self, added: impl IntoIterator<Item = VerdictChange>) {
         let mut news = self.news.lock();
         news.extend(added);
         news.truncate(MOST_NEWS);
@@ -108,7 +108,7 @@ impl Status {
 
     /// The news since the last call.
     #[must_use]
-    pub fn take_news(&self) -> Vec<News> {
+    pub fn take_news(&self) -> Vec<VerdictChange> {
         std::mem::take(&mut *self.news.lock())
     }
 
@@ -234,7 +234,7 @@ fn change_gate(report: &mut Report, gate: Gate, reason: String) {
 }
 
 /// Writes the report at each change of its content.
-pub async fn write_on_change(status: Status, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn write_on_change(status: AgentStatus, stop: CancellationToken) -> anyhow::Result<()> {
     let mut report = status.report.subscribe();
     loop {
         report.borrow_and_update();
@@ -251,7 +251,7 @@ pub async fn write_on_change(status: Status, stop: CancellationToken) -> anyhow:
 /// Publishes the report at each change of its content, once a round has ended: the last report of the previous agent or
 /// of preflight stays until then.
 pub async fn publish_on_change(
-    status: Status,
+    status: AgentStatus,
     publisher: Publisher,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {

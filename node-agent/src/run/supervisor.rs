@@ -21,7 +21,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// A child that ran this long failed for a new reason.
 const STEADY: Duration = Duration::from_mins(1);
 
-pub struct Program {
+pub struct ChildProgram {
     /// Its name in the log, in the report and in its pid file.
     pub name: &'static str,
     pub path: PathBuf,
@@ -34,7 +34,7 @@ pub struct Program {
 
 /// Waits until the program may run, then keeps it running until `stop`.
 pub async fn supervise(
-    program: Program,
+    program: ChildProgram,
     mut may_run: watch::Receiver<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -67,7 +67,7 @@ fn pause(backoff: &mut Backoff, ran: Duration) -> Duration {
     backoff.next(BACKOFF.1)
 }
 
-impl Program {
+impl ChildProgram {
     fn start(&self) -> anyhow::Result<Child> {
         let (name, path) = (self.name, self.path.display());
         let child = Command::new(&self.path)

@@ -44,7 +44,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// How a round of checks ended, as far as it concerns the units.
 #[derive(Debug, Clone, Copy)]
-pub struct Round<'a> {
+pub struct CheckRound<'a> {
     pub gate: Gate,
     /// Whether all is proven now.
     pub good: bool,
@@ -88,7 +88,7 @@ pub struct Units {
 
 /// What becomes of k3s' block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UnitAction {
+enum BlockAction {
     Nothing,
     /// Write what blocks it now; it is blocked already.
     Refresh,
@@ -98,12 +98,12 @@ enum UnitAction {
     Free,
 }
 
-const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> UnitAction {
+const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> BlockAction {
     match (is_bad, is_blocked, is_due) {
-        (true, true, _) => UnitAction::Refresh,
-        (true, false, _) => UnitAction::Block,
-        (false, true, _) | (false, false, true) => UnitAction::Free,
-        (false, false, false) => UnitAction::Nothing,
+        (true, true, _) => BlockAction::Refresh,
+        (true, false, _) => BlockAction::Block,
+        (false, true, _) | (false, false, true) => BlockAction::Free,
+        (false, false, false) => BlockAction::Nothing,
     }
 }
 
@@ -145,9 +145,9 @@ impl Units {
     pub async fn guard_k3s(&mut self, host: &[Finding]) {
         let causes = k3s_block::causes(host);
         self.block_fault = match step(!causes.is_empty(), self.k3s_is_blocked(), self.k3s_is_due) {
-            UnitAction::Nothing => None,
-            UnitAction::Refresh => self.block(&causes),
-            UnitAction::Block => match self.look().await {
+            BlockAction::Nothing => None,
+            BlockAction::Refresh => self.block(&causes),
+            BlockAction::Block => match self.look().await {
                 None => self.block_fault.take(),
                 // Without the drop-in the owner controls it, and the agent only reports.
                 Some(Ok(state)) if state.may_run() || !state.is_gated => None,
@@ -160,7 +160,7 @@ impl Units {
                     None
                 }
             },
-            UnitAction::Free => self.free().await,
+            BlockAction::Free => self.free().await,
         };
     }
 
@@ -187,7 +187,7 @@ impl Units {
         self.k3s_is_due = true;
         let (path, unit) = (k3s_block::path(&self.runtime_dir), self.unit);
         if let Err(failure) = k3s_block::remove(&self.runtime_dir) {
-            let remedy = Remedy::new("remove it and start k3s")
+            let remedy = Remedy::new(format!("remove {} and start {unit}", path.display()))
                 .command(format!("sudo rm -r {}", path.display()))
                 .command(format!("sudo systemctl start {unit}"));
             let message = "the cause of the block of k3s is gone, but the block cannot be removed";
@@ -198,7 +198,7 @@ impl Units {
             );
         }
         if let Err(failure) = self.systemctl.start(unit).await {
-            let remedy = Remedy::new("start it").command(format!("sudo systemctl start {unit}"));
+            let remedy = Remedy::new(format!("start {unit}")).command(format!("sudo systemctl start {unit}"));
             let message = "k3s is no longer blocked, but systemd does not start it";
             return Some(not_started(message).saw(Place::file(unit), failure.to_string()).remedy(remedy));
         }
@@ -217,7 +217,7 @@ impl Units {
     }
 
     /// Starts the operator where it is due, handles a k3s that does not answer; returns the findings.
-    pub async fn attend(&mut self, round: Round<'_>) -> Vec<Finding> {
+    pub async fn attend(&mut self, round: CheckRound<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         if round.good && round.gate == Gate::Open {
             findings.extend(self.start_operator().await);
@@ -271,7 +271,7 @@ impl Units {
             Err(failure) => {
                 warn!("{failure}");
                 let message = "the gate is open, but systemd does not start the operator";
-                let remedy = Remedy::new("the agent retries at the next check; or start it")
+                let remedy = Remedy::new("wait for the agent's next check, or start the operator")
                     .command(format!("sudo systemctl start {OPERATOR}"));
                 Some(operator_fault(message, &failure.to_string()).remedy(remedy))
             }

@@ -55,7 +55,7 @@ fn bad() -> Vec<Finding> {
     vec![Finding::new(Code::MemoryCgroupAbsent, "no controller")]
 }
 
-const OPEN: Round<'_> = Round {
+const OPEN: CheckRound<'_> = CheckRound {
     gate: Gate::Open,
     good: true,
     silent: false,
@@ -63,21 +63,22 @@ const OPEN: Round<'_> = Round {
     opening_late_for: None,
     load: None,
 };
-const SHUT: Round<'_> = Round { gate: Gate::Shut, good: false, silent: true, ..OPEN };
-const OPENS: Round<'_> = Round { gate: Gate::Shut, silent: true, opening_failure: Some("503"), ..OPEN };
-const OPEN_BUT_BAD: Round<'_> = Round { gate: Gate::Open, ..SHUT };
+const SHUT: CheckRound<'_> = CheckRound { gate: Gate::Shut, good: false, silent: true, ..OPEN };
+const OPENS: CheckRound<'_> =
+    CheckRound { gate: Gate::Shut, silent: true, opening_failure: Some("503"), ..OPEN };
+const OPEN_BUT_BAD: CheckRound<'_> = CheckRound { gate: Gate::Open, ..SHUT };
 
 #[test]
 fn each_state_of_the_units_leads_to_its_actions() {
     for (is_bad, is_blocked, is_due, want) in [
-        (true, true, false, UnitAction::Refresh),
-        (true, true, true, UnitAction::Refresh),
-        (true, false, false, UnitAction::Block),
-        (true, false, true, UnitAction::Block),
-        (false, true, false, UnitAction::Free),
-        (false, true, true, UnitAction::Free),
-        (false, false, true, UnitAction::Free),
-        (false, false, false, UnitAction::Nothing),
+        (true, true, false, BlockAction::Refresh),
+        (true, true, true, BlockAction::Refresh),
+        (true, false, false, BlockAction::Block),
+        (true, false, true, BlockAction::Block),
+        (false, true, false, BlockAction::Free),
+        (false, true, true, BlockAction::Free),
+        (false, false, true, BlockAction::Free),
+        (false, false, false, BlockAction::Nothing),
     ] {
         assert_eq!(step(is_bad, is_blocked, is_due), want, "{is_bad} {is_blocked} {is_due}");
     }
@@ -329,7 +330,7 @@ async fn a_k3s_that_hangs_while_starting_is_reported_and_forgotten_once_it_answe
     assert_eq!(units.attend(SHUT).await, findings, "it stays between two looks");
     let asked = fs::read_to_string(fake.log()).unwrap();
     assert_eq!(asked.lines().count(), 1, "it is not asked all the time: {asked}");
-    let unserved = Round { silent: false, ..SHUT };
+    let unserved = CheckRound { silent: false, ..SHUT };
     assert!(units.attend(unserved).await.is_empty(), "an API server that serves the wrong names does answer");
     // According to systemd, for an agent that was restarted.
     fake.script("echo ActiveState=activating; echo StateChangeTimestampMonotonic=1");
@@ -388,7 +389,7 @@ async fn a_start_on_a_busy_node_is_slow_and_one_that_begins_again_and_again_is_a
         fake.script(&format!("echo ActiveState=activating; echo StateChangeTimestampMonotonic={since}"));
         let mut units = fake.units();
         units.starting_since = Instant::now().checked_sub(STARTING);
-        let found = units.attend(Round { load, ..SHUT }).await;
+        let found = units.attend(CheckRound { load, ..SHUT }).await;
         assert_eq!((found[0].code, found[0].severity()), (Code::K3sNotAnswering, want), "{what}");
     }
 }
@@ -398,7 +399,7 @@ async fn credentials_that_are_late_are_no_failure_until_the_silence_is_long() {
     let fake = Fake::new("active");
     for (minutes, want) in [(0, Severity::Warn), (4, Severity::Warn), (5, Severity::Fail)] {
         let opening_late_for = Some(Duration::from_mins(minutes));
-        let found = fake.units().attend(Round { opening_late_for, ..OPENS }).await;
+        let found = fake.units().attend(CheckRound { opening_late_for, ..OPENS }).await;
         assert_eq!((found[0].code, found[0].severity()), (Code::OperatorNotStarted, want), "{minutes}");
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::package_update::plan::Package;
+use weaver_diagnostics::package_update::plan::PackageVersion;
 use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, UpgradePhase};
 
-use super::host::Host;
+use super::host::UpdateHost;
 use super::packages::{Packages, files};
 use crate::upgrade::carry_out::Stop;
 use crate::upgrade::journal::Journal;
@@ -14,7 +14,7 @@ use crate::upgrade::say::say;
 
 /// An update with its record.
 pub struct PackageUpdate<'a> {
-    pub host: &'a Host,
+    pub host: &'a UpdateHost,
     pub journal: &'a Journal<UpdateRecord>,
     pub packages: &'a Packages,
     pub record: UpdateRecord,
@@ -149,7 +149,7 @@ impl PackageUpdate<'_> {
         self.forward().await
     }
 
-    async fn proves(&self, packages: &[Package]) -> anyhow::Result<()> {
+    async fn proves(&self, packages: &[PackageVersion]) -> anyhow::Result<()> {
         self.host.restart_agent(&self.record).await?;
         self.host.prove(packages, &self.record).await
     }

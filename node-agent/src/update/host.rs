@@ -7,20 +7,20 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::k3s_upgrade::proof::{WantedNode, missing as k3s_missing};
-use weaver_diagnostics::package_update::definitions::Definition;
-use weaver_diagnostics::package_update::plan::{Package, UpgradeRefusal};
+use weaver_diagnostics::package_update::definitions::StoredDefinition;
+use weaver_diagnostics::package_update::plan::{PackageVersion, UpgradeRefusal};
 use weaver_diagnostics::package_update::proof::{self, AGENT, OPERATOR, SeenPackages, UNITS};
 use weaver_diagnostics::package_update::record::UpdateRecord;
 
 use super::args::UpdateArgs;
-use super::programs::Programs;
+use super::programs::ProgramSource;
 use crate::backup;
 use crate::boot_config::settings_file::is_mounted;
 use crate::facts::storage::space;
 use crate::host_args::RUNTIME_DIR;
 use crate::host_root::HostRoot;
 use crate::systemctl::Systemctl;
-use crate::upgrade::node::{Node, holds};
+use crate::upgrade::node::{K3sNode, holds};
 
 const DEFINITIONS: &str = "usr/share/weaver/crds";
 const SYSTEMD: &str = "/run/systemd/system";
@@ -28,28 +28,28 @@ const SYSTEMD: &str = "/run/systemd/system";
 const CARD: &str = "config-weaver-card";
 
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct UpdateHost {
     pub root: HostRoot,
     pub state_dir: PathBuf,
     /// The same as the host knows it.
     state_as_known: PathBuf,
     boot_dir: PathBuf,
-    pub programs: Programs,
+    pub programs: ProgramSource,
     systemctl: Systemctl,
     /// Its k3s; `None` where it has none.
-    node: Option<Node>,
+    node: Option<K3sNode>,
     pub wait: Duration,
     settle: Duration,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Before {
+pub struct BeforeUpdate {
     pub units: Vec<String>,
     /// The names that k3s served; `None` where it was not well.
     pub names: Option<Vec<String>>,
 }
 
-impl Host {
+impl UpdateHost {
     #[must_use]
     pub fn of(args: &UpdateArgs) -> Self {
         let root = HostRoot::new(args.node.host.root.clone());
@@ -57,10 +57,10 @@ impl Host {
             state_dir: root.real(&args.node.state_dir),
             state_as_known: args.node.state_dir.clone(),
             boot_dir: args.node.host.boot_dir.clone(),
-            programs: Programs::of(args.programs.clone(), &root),
+            programs: ProgramSource::of(args.programs.clone(), &root),
             systemctl: Systemctl::new(args.node.systemctl.clone()),
             // It fails where no program k3s is.
-            node: Node::of(&args.node).ok(),
+            node: K3sNode::of(&args.node).ok(),
             wait: Duration::from_secs(args.node.wait),
             settle: Duration::from_secs(args.node.settle),
             root,
@@ -72,7 +72,7 @@ impl Host {
     /// # Errors
     /// It cannot be saved.
     pub async fn back_up(&self) -> anyhow::Result<Option<PathBuf>> {
-        let Some(Node { host, program, .. }) = &self.node else { return Ok(None) };
+        let Some(K3sNode { host, program, .. }) = &self.node else { return Ok(None) };
         let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
         let made =
             made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
@@ -110,11 +110,11 @@ impl Host {
     ///
     /// # Errors
     /// systemd is there and does not say.
-    pub async fn before(&self) -> anyhow::Result<Before> {
+    pub async fn before(&self) -> anyhow::Result<BeforeUpdate> {
         if !self.has_systemd() {
-            return Ok(Before::default());
+            return Ok(BeforeUpdate::default());
         }
-        let mut before = Before::default();
+        let mut before = BeforeUpdate::default();
         for unit in UNITS {
             let state = self.systemctl.state(unit).await.context("what runs now is not known")?;
             if state.active == "active" {
@@ -149,7 +149,7 @@ impl Host {
     ///
     /// # Errors
     /// What is missing when the time is over.
-    pub async fn prove(&self, packages: &[Package], record: &UpdateRecord) -> anyhow::Result<()> {
+    pub async fn prove(&self, packages: &[PackageVersion], record: &UpdateRecord) -> anyhow::Result<()> {
         holds(self.wait, self.settle, async || {
             let installed = self.programs.installed().await.unwrap_or_default();
             let mut units = Vec::new();
@@ -183,7 +183,7 @@ impl Host {
 
     /// The definitions of the installed release.
     #[must_use]
-    pub fn definitions(&self) -> Vec<Definition> {
+    pub fn definitions(&self) -> Vec<StoredDefinition> {
         definitions(&self.root, DEFINITIONS)
     }
 
@@ -191,7 +191,11 @@ impl Host {
     ///
     /// # Errors
     /// One of them is no package.
-    pub async fn definitions_in(&self, files: &[PathBuf], into: PathBuf) -> anyhow::Result<Vec<Definition>> {
+    pub async fn definitions_in(
+        &self,
+        files: &[PathBuf],
+        into: PathBuf,
+    ) -> anyhow::Result<Vec<StoredDefinition>> {
         for file in files {
             self.programs.unpack(file, DEFINITIONS, &into).await?;
         }
@@ -207,8 +211,8 @@ impl Host {
     }
 }
 
-fn definitions(root: &HostRoot, directory: &str) -> Vec<Definition> {
+fn definitions(root: &HostRoot, directory: &str) -> Vec<StoredDefinition> {
     let names = root.list(directory).unwrap_or_default();
     let texts = names.iter().filter_map(|name| root.read_if_possible(PathBuf::from(directory).join(name)));
-    texts.filter_map(|file| Definition::of(&file.text)).collect()
+    texts.filter_map(|file| StoredDefinition::of(&file.text)).collect()
 }

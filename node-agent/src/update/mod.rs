@@ -20,7 +20,7 @@ use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::package_update::record::UpdateRecord;
 
 use args::UpdateArgs;
-use host::Host;
+use host::UpdateHost;
 use packages::Packages;
 use run::UpdateRun;
 
@@ -41,7 +41,7 @@ impl Recorded for UpdateRecord {
 /// # Errors
 /// It could not be begun; any other result is in the exit code.
 pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
-    let host = Host::of(&args);
+    let host = UpdateHost::of(&args);
     ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");
     let packages = Packages::below(&host.state_dir);
     let update = UpdateRun { args, host, packages };

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::package_update::dpkg::{self, Conffile};
-use weaver_diagnostics::package_update::plan::Package;
+use weaver_diagnostics::package_update::plan::PackageVersion;
 use weaver_host::durable_file::if_there;
 
-use super::programs::Programs;
+use super::programs::ProgramSource;
 use crate::host_root::HostRoot;
 
 const DIRECTORY: &str = "packages";
@@ -63,7 +63,7 @@ impl Packages {
 
     /// What an earlier update kept, by the names of the files.
     #[must_use]
-    pub fn kept(&self) -> Vec<Package> {
+    pub fn kept(&self) -> Vec<PackageVersion> {
         files(&self.old()).iter().filter_map(|file| named(file)).collect()
     }
 
@@ -82,7 +82,7 @@ impl Packages {
     ///
     /// # Errors
     /// One cannot be copied.
-    pub fn take_old(&self, packages: &[Package]) -> anyhow::Result<()> {
+    pub fn take_old(&self, packages: &[PackageVersion]) -> anyhow::Result<()> {
         for file in files(&self.old()) {
             let name = file.file_name().unwrap_or_default();
             if !named(&file).is_some_and(|package| packages.contains(&package)) {
@@ -96,7 +96,7 @@ impl Packages {
 
     /// Whether the files to install are these packages, and no others.
     #[must_use]
-    pub fn are_fetched(&self, packages: &[Package]) -> bool {
+    pub fn are_fetched(&self, packages: &[PackageVersion]) -> bool {
         let there: BTreeSet<_> = files(&self.new_ones()).iter().filter_map(|file| named(file)).collect();
         there == packages.iter().cloned().collect()
     }
@@ -116,13 +116,13 @@ impl Packages {
     /// One of them cannot be made.
     pub async fn keep(
         &self,
-        programs: &Programs,
+        programs: &ProgramSource,
         root: &HostRoot,
-        packages: &[Package],
+        packages: &[PackageVersion],
     ) -> anyhow::Result<()> {
         let (next, tree) = (self.directory.join("next"), self.directory.join("tree"));
         self.empty(&next)?;
-        for Package { name, version } in packages {
+        for PackageVersion { name, version } in packages {
             let what = || format!("cannot keep {name} {version}, which is installed");
             self.empty(&tree)?;
             lay_out(programs, root, name, &tree).await.with_context(what)?;
@@ -158,9 +158,9 @@ impl Packages {
 }
 
 /// The package that a file is named after.
-fn named(file: &Path) -> Option<Package> {
+fn named(file: &Path) -> Option<PackageVersion> {
     let (name, rest) = file.file_name()?.to_str()?.split_once('_')?;
-    Some(Package { name: name.to_owned(), version: rest.rsplit_once('_')?.0.to_owned() })
+    Some(PackageVersion { name: name.to_owned(), version: rest.rsplit_once('_')?.0.to_owned() })
 }
 
 /// The package files in a directory.
@@ -173,7 +173,7 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The tree that `dpkg-deb --build` makes a package of: control files and files as they are here.
-async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) -> anyhow::Result<()> {
+async fn lay_out(programs: &ProgramSource, root: &HostRoot, name: &str, tree: &Path) -> anyhow::Result<()> {
     fs::set_permissions(tree, Permissions::from_mode(0o755))?;
     let (conffiles, others) = conffiles(programs, root, name).await?;
     let listed = programs.answer("dpkg-query", ["--listfiles", name]).await?;
@@ -205,7 +205,7 @@ async fn lay_out(programs: &Programs, root: &HostRoot, name: &str, tree: &Path) 
 /// The conffiles that are as they came, and the others: what the owner edited or removed is not for a package
 /// to bring back.
 async fn conffiles(
-    programs: &Programs,
+    programs: &ProgramSource,
     root: &HostRoot,
     name: &str,
 ) -> anyhow::Result<(Vec<String>, Vec<String>)> {

@@ -13,8 +13,8 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::package_update::apt::{AptPackage, also_installed, policy};
-use weaver_diagnostics::package_update::dpkg::{self, Installed};
-use weaver_diagnostics::package_update::plan::{Package, UpgradeRefusal};
+use weaver_diagnostics::package_update::dpkg::{self, InstalledPackage};
+use weaver_diagnostics::package_update::plan::{PackageVersion, UpgradeRefusal};
 use weaver_diagnostics::package_update::{PACKAGES, apt_error};
 use weaver_diagnostics::weaver_toml::plan::UPDATE_SOURCE;
 
@@ -46,14 +46,14 @@ const APT: [&str; 16] = [
 ];
 
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct ProgramSource {
     directory: Option<PathBuf>,
     /// Whether the card's source is there: then only that one is asked for updates.
     has_own_source: bool,
     addresses: Vec<String>,
 }
 
-impl Programs {
+impl ProgramSource {
     /// Those in `directory`, else in the PATH.
     #[must_use]
     pub fn of(directory: Option<PathBuf>, root: &HostRoot) -> Self {
@@ -79,7 +79,7 @@ impl Programs {
     ///
     /// # Errors
     /// dpkg does not say.
-    pub async fn installed(&self) -> anyhow::Result<Vec<Installed>> {
+    pub async fn installed(&self) -> anyhow::Result<Vec<InstalledPackage>> {
         // Fails where one is not installed, and lists the others all the same.
         let format = format!("--showformat={}", dpkg::FORMAT);
         let output = self.run("dpkg-query", ["--show", &format].into_iter().chain(PACKAGES)).await?;
@@ -116,10 +116,10 @@ impl Programs {
     /// As [`Self::refresh`].
     pub async fn download(
         &self,
-        packages: &[Package],
+        packages: &[PackageVersion],
         into: &Path,
     ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
-        let packages = packages.iter().map(|Package { name, version }| format!("{name}={version}"));
+        let packages = packages.iter().map(|PackageVersion { name, version }| format!("{name}={version}"));
         let mut command = self.command("apt-get");
         command.current_dir(into).args(["download", "-q", "-o", "APT::Sandbox::User=root"]);
         command.args(self.own_source()).args(packages);
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     /// A dpkg whose lock is taken by another program for that many calls.
-    fn locked_for(calls: u32) -> (tempfile::TempDir, Programs) {
+    fn locked_for(calls: u32) -> (tempfile::TempDir, ProgramSource) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("dpkg");
         let text = format!(
@@ -297,7 +297,7 @@ mod tests {
         // By another process: otherwise a process that is started meanwhile could have it open for writing.
         let installed = std::process::Command::new("install").arg("-m755").args([&script, &program]).status();
         assert!(installed.unwrap().success());
-        let programs = Programs::of(Some(dir.path().to_owned()), &HostRoot::new(dir.path().to_owned()));
+        let programs = ProgramSource::of(Some(dir.path().to_owned()), &HostRoot::new(dir.path().to_owned()));
         (dir, programs)
     }
 

@@ -7,21 +7,21 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::package_update::definitions::unknown_to;
 use weaver_diagnostics::package_update::plan::{
-    KEPT, Package, PackageChange, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade, needs_no_source,
-    plan, stored_refusal,
+    KEPT, PackageChange, PackageVersion, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade,
+    needs_no_source, plan, stored_refusal,
 };
 use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, UpgradePhase};
 
 use super::args::UpdateArgs;
 use super::carry_out::PackageUpdate;
-use super::host::{Before, Host};
+use super::host::{BeforeUpdate, UpdateHost};
 use super::packages::{Packages, files};
 use crate::upgrade::journal::{self, Journal};
 use crate::upgrade::say::{refused, say};
 
 pub(super) struct UpdateRun {
     pub(super) args: UpdateArgs,
-    pub(super) host: Host,
+    pub(super) host: UpdateHost,
     pub(super) packages: Packages,
 }
 
@@ -45,7 +45,7 @@ impl UpdateOutcome {
 }
 
 /// What fetching the new packages has shown.
-struct Staged {
+struct FetchedPackages {
     /// What else apt installs.
     also: Vec<String>,
     /// Whether a rollback is impossible.
@@ -92,7 +92,7 @@ impl UpdateRun {
             say(&format!("Nothing was changed{why}."));
             return Ok(UpdateOutcome::Ended(exit_code::FINE));
         }
-        let Staged { also, one_way } = match self.stage(&changes).await? {
+        let FetchedPackages { also, one_way } = match self.stage(&changes).await? {
             Ok(staged) => staged,
             Err(refusal) => {
                 self.packages.tidy();
@@ -165,7 +165,10 @@ impl UpdateRun {
     }
 
     /// Fetches the new packages and checks them.
-    async fn stage(&self, changes: &[PackageChange]) -> anyhow::Result<Result<Staged, UpgradeRefusal>> {
+    async fn stage(
+        &self,
+        changes: &[PackageChange],
+    ) -> anyhow::Result<Result<FetchedPackages, UpgradeRefusal>> {
         let (programs, packages) = (&self.host.programs, &self.packages);
         packages.empty(&packages.new_ones())?;
         packages.empty(&packages.unpacked())?;
@@ -196,7 +199,7 @@ impl UpdateRun {
         let lost = if is_downgrade(changes) { unknown_to(&here, &there) } else { unknown_to(&there, &here) };
         let one_way = !lost.is_empty();
         let may = one_way && self.args.one_way && !is_downgrade(changes);
-        Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(Staged { also, one_way }), Err))
+        Ok(stored_refusal(changes, &lost).filter(|_| !may).map_or(Ok(FetchedPackages { also, one_way }), Err))
     }
 
     /// Keeps the installed packages, and records what will be done.
@@ -208,7 +211,7 @@ impl UpdateRun {
     ) -> anyhow::Result<PackageUpdate<'a>> {
         let from: Vec<_> = changes.iter().map(|change| package(&change.name, &change.from)).collect();
         let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
-        let Before { units, names } = self.host.before().await?;
+        let BeforeUpdate { units, names } = self.host.before().await?;
         if !self.args.no_backup
             && let Some(path) = self.host.back_up().await?
         {
@@ -243,8 +246,8 @@ impl UpdateRun {
     }
 }
 
-fn package(name: &str, version: &str) -> Package {
-    Package { name: name.to_owned(), version: version.to_owned() }
+fn package(name: &str, version: &str) -> PackageVersion {
+    PackageVersion { name: name.to_owned(), version: version.to_owned() }
 }
 
 fn shown(changes: &[PackageChange]) -> String {

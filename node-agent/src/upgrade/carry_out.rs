@@ -6,16 +6,16 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase, UpgradeRecord, UpgradeResume};
+use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase, UpgradeRecord, UpgradeResume};
 
 use super::journal::Journal;
-use super::node::Node;
+use super::node::K3sNode;
 use super::program_files::sha256;
 use super::say::say;
 
 /// An upgrade with its record.
 pub struct Upgrade<'a> {
-    pub node: &'a Node,
+    pub node: &'a K3sNode,
     /// Where it is written down.
     pub journal: &'a Journal,
     pub role: Role,
@@ -103,7 +103,7 @@ impl Upgrade<'_> {
         }
     }
 
-    async fn act(&self, step: UpgradeStep, build: &Build) -> anyhow::Result<()> {
+    async fn act(&self, step: UpgradeStep, build: &K3sBuild) -> anyhow::Result<()> {
         let Self { node, role, .. } = self;
         match step {
             UpgradeStep::Keep if self.record.to_the_one_before => Ok(()),

@@ -14,7 +14,7 @@ use crate::upgrade::journal;
 /// A node that has joined another's cluster: only its unit can be proven.
 struct Scene {
     dir: tempfile::TempDir,
-    node: Node,
+    node: K3sNode,
 }
 
 impl Scene {
@@ -36,7 +36,7 @@ impl Scene {
         let words = words.chain([path(dir.path()), "--program".to_owned(), "/k3s".to_owned()]);
         let words = words.chain(["--systemctl".to_owned(), path(&file("systemctl"))]);
         let Command::Rollback(args) = Args::parse_from(words).command else { panic!() };
-        let mut node = Node::of(&args.node).unwrap();
+        let mut node = K3sNode::of(&args.node).unwrap();
         (node.wait, node.settle) = (Duration::from_millis(100), Duration::ZERO);
         Self { dir, node }
     }
@@ -52,7 +52,7 @@ impl Scene {
     /// Begins, does this, and ends; what it answered.
     async fn with<T>(&self, phase: UpgradePhase, act: impl AsyncFnOnce(&mut Upgrade<'_>) -> T) -> T {
         let journal = Journal::lock(&self.state()).unwrap();
-        let build = |version: &str, text| Build { version: version.to_owned(), sha256: hash(text) };
+        let build = |version: &str, text| K3sBuild { version: version.to_owned(), sha256: hash(text) };
         let (from, to) = (build("v1.36.3+k3s1", "old"), build("v1.36.4+k3s1", "new"));
         let begun = String::new();
         let record = UpgradeRecord { begun, from, to, names: Vec::new(), to_the_one_before: false, phase };
@@ -200,8 +200,9 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
         cut(&scene);
         let installed_now = sha256(&scene.node.program.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
-            let resume =
-                upgrade.record.resume(&installed_now, weaver_diagnostics::k3s_upgrade::Request::Upgrade);
+            let resume = upgrade
+                .record
+                .resume(&installed_now, weaver_diagnostics::k3s_upgrade::UpgradeRequest::Upgrade);
             upgrade.resume(resume).await.unwrap()
         });
         assert_eq!(done.await, code, "{phase:?} {calls}");
@@ -267,7 +268,7 @@ async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
         let installed_now = sha256(&scene.node.program.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
             upgrade.record.to_the_one_before = true;
-            let request = weaver_diagnostics::k3s_upgrade::Request::RollBack;
+            let request = weaver_diagnostics::k3s_upgrade::UpgradeRequest::RollBack;
             let resume = upgrade.record.resume(&installed_now, request);
             upgrade.resume(resume).await.unwrap()
         });

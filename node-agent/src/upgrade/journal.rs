@@ -147,14 +147,14 @@ impl<R: Recorded> Journal<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase};
+    use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase};
 
     #[test]
     fn one_that_was_cut_off_is_reported_and_one_that_is_under_way_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
         let reported = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);
-        let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
+        let build = |version: &str| K3sBuild { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
         let mut record = UpgradeRecord {
@@ -189,7 +189,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         assert_eq!(last::<UpgradeRecord>(&state).unwrap(), None);
-        let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
+        let build = |sha256: &str| K3sBuild { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("a"), build("b"));
         let begun = String::new();
         let mut record = UpgradeRecord {

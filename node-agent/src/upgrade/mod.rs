@@ -1,9 +1,9 @@
-//! `upgrade` and `rollback`: replace k3s by another version and prove it, or restore the old one.
+//! `upgrade` and `rollback`: replace k3s by another version and verify it, or restore the old one.
 //!
-//! `weaver_diagnostics::k3s_upgrade` decides what prevents an upgrade and what proves it; this module
+//! `weaver_diagnostics::k3s_upgrade` decides what prevents an upgrade and what verifies it; this module
 //! collects the facts and acts. Guarantees: nothing is changed before all checks have passed; the installed
 //! k3s is always a whole file; each step is recorded before it is taken, so that the next run completes an
-//! interrupted one; a version that is not proven in time is rolled back. Failure: the error names the
+//! interrupted one; a version that is not verified in time is rolled back. Failure: the error names the
 //! installed k3s and what differs from before.
 
 pub mod args;
@@ -22,8 +22,8 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
-use weaver_diagnostics::k3s_upgrade::record::{Build, UpgradePhase, UpgradeRecord, UpgradeResume};
-use weaver_diagnostics::k3s_upgrade::{Request, Role};
+use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase, UpgradeRecord, UpgradeResume};
+use weaver_diagnostics::k3s_upgrade::{Role, UpgradeRequest};
 
 use crate::backup;
 
@@ -31,7 +31,7 @@ use crate::k3s_version::version_of;
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
 use journal::Journal;
-pub(crate) use node::Node;
+pub(crate) use node::K3sNode;
 use program_files::sha256;
 use say::refused;
 pub(crate) use say::say;
@@ -43,7 +43,7 @@ use source::K3sSource;
 /// It could not be begun; any other result is in the exit code.
 pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
     let source = K3sSource::of(&args)?;
-    let upgrade = UpgradeRun::of(&args.node, source, Request::Upgrade)?;
+    let upgrade = UpgradeRun::of(&args.node, source, UpgradeRequest::Upgrade)?;
     UpgradeRun { saves_state: !args.no_backup, ..upgrade }.run().await
 }
 
@@ -52,7 +52,8 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 /// # Errors
 /// As [`upgrade`].
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
-    let mut upgrade = UpgradeRun::of(&args.node, K3sSource::Previous { sha256: None }, Request::RollBack)?;
+    let mut upgrade =
+        UpgradeRun::of(&args.node, K3sSource::Previous { sha256: None }, UpgradeRequest::RollBack)?;
     if let Some(last) = journal::last::<UpgradeRecord>(&upgrade.state_dir)?
         && last.phase == UpgradePhase::Done
     {
@@ -63,9 +64,9 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
 
 /// The options of an upgrade.
 struct UpgradeRun {
-    node: Node,
+    node: K3sNode,
     source: K3sSource,
-    request: Request,
+    request: UpgradeRequest,
     state_dir: PathBuf,
     /// The state directory as the host knows it.
     state_as_known: PathBuf,
@@ -75,8 +76,8 @@ struct UpgradeRun {
 }
 
 impl UpgradeRun {
-    fn of(args: &NodeArgs, source: K3sSource, request: Request) -> anyhow::Result<Self> {
-        let node = Node::of(args)?;
+    fn of(args: &NodeArgs, source: K3sSource, request: UpgradeRequest) -> anyhow::Result<Self> {
+        let node = K3sNode::of(args)?;
         let state_dir = node.host.root.real(&args.state_dir);
         let state_as_known = args.state_dir.clone();
         // A rollback must not fail because the state cannot be saved.
@@ -121,7 +122,7 @@ impl UpgradeRun {
         if !self.saves_state {
             return Ok(());
         }
-        let Node { host, program, .. } = &self.node;
+        let K3sNode { host, program, .. } = &self.node;
         let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
         let made =
             made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
@@ -145,13 +146,13 @@ impl UpgradeRun {
         let to = facts.candidate.version.as_ref().and_then(|version| version.as_ref().ok());
         let record = UpgradeRecord {
             begun: Timestamp::now().to_string(),
-            from: Build { version: from, sha256: sha256(&program.installed)? },
-            to: Build {
+            from: K3sBuild { version: from, sha256: sha256(&program.installed)? },
+            to: K3sBuild {
                 version: to.map_or_else(unknown, ToString::to_string),
                 sha256: sha256(&program.staged())?,
             },
             names,
-            to_the_one_before: self.request == Request::RollBack,
+            to_the_one_before: self.request == UpgradeRequest::RollBack,
             phase: UpgradePhase::Forward,
         };
         let mut upgrade = Upgrade { node: &self.node, journal, role, record };
@@ -235,17 +236,22 @@ fn end(plan: &UpgradePlan, facts: &Facts) -> Option<u8> {
 }
 
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the upgrade itself is next.
-fn after_finishing(resume: UpgradeResume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
+fn after_finishing(
+    resume: UpgradeResume,
+    was_rollback: bool,
+    code: u8,
+    request: UpgradeRequest,
+) -> Option<u8> {
     match (resume, request) {
         // Nothing was replaced, so nothing was rolled back either.
         (UpgradeResume::Nothing | UpgradeResume::Forget | UpgradeResume::LeaveAlone, _) => None,
         // The previous one runs, and is proven: what was kept earlier is older still.
-        (UpgradeResume::GoBack | UpgradeResume::ProveOld, Request::RollBack)
+        (UpgradeResume::GoBack | UpgradeResume::ProveOld, UpgradeRequest::RollBack)
             if code == exit_code::ROLLED_BACK && !was_rollback =>
         {
             Some(exit_code::FINE)
         }
-        (UpgradeResume::Prove, Request::Upgrade) if code == exit_code::FINE => None,
+        (UpgradeResume::Prove, UpgradeRequest::Upgrade) if code == exit_code::FINE => None,
         _ => Some(code),
     }
 }
@@ -268,7 +274,7 @@ fn cut_off(last: &UpgradeRecord, resume: UpgradeResume) -> String {
     format!("An upgrade of k3s from {from} to {to}, begun {begun}, was interrupted; {state}.")
 }
 
-fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
+fn would(facts: &Facts, role: Role, names: &[String], node: &K3sNode) -> String {
     let program = &node.program;
     let Candidate { shown, asked, version, .. } = &facts.candidate;
     let from = facts.installed.as_ref().map_or("an unknown version".to_owned(), ToString::to_string);
@@ -303,17 +309,17 @@ mod tests {
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
         use exit_code::{FINE, ROLLED_BACK, STUCK};
         for (resume, was_rollback, code, request, want) in [
-            (UpgradeResume::Prove, false, FINE, Request::Upgrade, None),
-            (UpgradeResume::Prove, false, ROLLED_BACK, Request::Upgrade, Some(ROLLED_BACK)),
-            (UpgradeResume::Prove, true, FINE, Request::Upgrade, None),
-            (UpgradeResume::Prove, true, FINE, Request::RollBack, Some(FINE)),
-            (UpgradeResume::Prove, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
-            (UpgradeResume::GoBack, false, ROLLED_BACK, Request::Upgrade, Some(ROLLED_BACK)),
-            (UpgradeResume::GoBack, false, ROLLED_BACK, Request::RollBack, Some(FINE)),
-            (UpgradeResume::GoBack, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
-            (UpgradeResume::ProveOld, false, ROLLED_BACK, Request::RollBack, Some(FINE)),
-            (UpgradeResume::ProveOld, true, ROLLED_BACK, Request::RollBack, Some(ROLLED_BACK)),
-            (UpgradeResume::ProveOld, false, STUCK, Request::RollBack, Some(STUCK)),
+            (UpgradeResume::Prove, false, FINE, UpgradeRequest::Upgrade, None),
+            (UpgradeResume::Prove, false, ROLLED_BACK, UpgradeRequest::Upgrade, Some(ROLLED_BACK)),
+            (UpgradeResume::Prove, true, FINE, UpgradeRequest::Upgrade, None),
+            (UpgradeResume::Prove, true, FINE, UpgradeRequest::RollBack, Some(FINE)),
+            (UpgradeResume::Prove, true, ROLLED_BACK, UpgradeRequest::RollBack, Some(ROLLED_BACK)),
+            (UpgradeResume::GoBack, false, ROLLED_BACK, UpgradeRequest::Upgrade, Some(ROLLED_BACK)),
+            (UpgradeResume::GoBack, false, ROLLED_BACK, UpgradeRequest::RollBack, Some(FINE)),
+            (UpgradeResume::GoBack, true, ROLLED_BACK, UpgradeRequest::RollBack, Some(ROLLED_BACK)),
+            (UpgradeResume::ProveOld, false, ROLLED_BACK, UpgradeRequest::RollBack, Some(FINE)),
+            (UpgradeResume::ProveOld, true, ROLLED_BACK, UpgradeRequest::RollBack, Some(ROLLED_BACK)),
+            (UpgradeResume::ProveOld, false, STUCK, UpgradeRequest::RollBack, Some(STUCK)),
         ] {
             let after = after_finishing(resume, was_rollback, code, request);
             assert_eq!(after, want, "{resume:?} {was_rollback} {code} {request:?}");
@@ -325,8 +331,9 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_no_way_back_that_was_gone() {
         for resume in [UpgradeResume::Nothing, UpgradeResume::Forget, UpgradeResume::LeaveAlone] {
-            for request in [Request::Upgrade, Request::RollBack] {
-                let after = after_finishing(resume, request == Request::RollBack, exit_code::FINE, request);
+            for request in [UpgradeRequest::Upgrade, UpgradeRequest::RollBack] {
+                let after =
+                    after_finishing(resume, request == UpgradeRequest::RollBack, exit_code::FINE, request);
                 assert_eq!(after, None, "{resume:?} {request:?}");
             }
         }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::{FreeSpace, Unit, UpgradeRefusal};
+use weaver_diagnostics::k3s_upgrade::plan::{FreeSpace, K3sUnit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::HandshakeOutcome;
@@ -36,7 +36,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const MAX_MESSAGE: usize = 300;
 
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct K3sNode {
     pub host: Host,
     pub program: ProgramFiles,
     pub systemctl: Systemctl,
@@ -48,7 +48,7 @@ pub struct Node {
     pub settle: Duration,
 }
 
-impl Node {
+impl K3sNode {
     /// This node.
     ///
     /// # Errors
@@ -80,18 +80,18 @@ impl Node {
     ///
     /// # Errors
     /// systemd does not say.
-    pub async fn unit(&self) -> anyhow::Result<Option<Unit>> {
+    pub async fn unit(&self) -> anyhow::Result<Option<K3sUnit>> {
         for role in [Role::Server, Role::Agent] {
             let state = self.systemctl.state(role.unit()).await?;
             if state.may_run() {
-                return Ok(Some(Unit { role, active: state.active == "active" }));
+                return Ok(Some(K3sUnit { role, active: state.active == "active" }));
             }
         }
         // On a card both are, and the role decides which of them starts.
         let other = if self.host.joins() { Role::Server } else { Role::Agent };
         for role in [self.host.role(), other] {
             if self.systemctl.is_enabled(role.unit()).await {
-                return Ok(Some(Unit { role, active: false }));
+                return Ok(Some(K3sUnit { role, active: false }));
             }
         }
         Ok(None)

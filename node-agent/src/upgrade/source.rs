@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, ensure};
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Hash};
 use weaver_diagnostics::k3s_upgrade::program::{self, HEAD};
-use weaver_diagnostics::k3s_upgrade::release::{self, Files};
+use weaver_diagnostics::k3s_upgrade::release::{self, ReleaseFiles};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 
 use super::args::UpgradeArgs;
@@ -37,7 +37,7 @@ pub enum K3sSource {
         version: Version,
         releases: String,
         /// Its files for this machine.
-        files: Files,
+        files: ReleaseFiles,
         /// The hash that was named.
         sha256: Option<String>,
     },
@@ -159,7 +159,7 @@ async fn fetch(
     program: &ProgramFiles,
     version: &Version,
     releases: &str,
-    files: Files,
+    files: ReleaseFiles,
     named: Option<&str>,
 ) -> anyhow::Result<String> {
     let wanted = if let Some(named) = named {
@@ -182,7 +182,7 @@ fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> 
     if let Some(named) = named {
         return Ok(Some(named.to_owned()));
     }
-    let Some(Files { program, sums }) = release::files(ARCH) else { return Ok(None) };
+    let Some(ReleaseFiles { program, sums }) = release::files(ARCH) else { return Ok(None) };
     let list = path.with_file_name(sums);
     if !list.is_file() {
         return Ok(None);

@@ -9,15 +9,15 @@ use std::{
 };
 
 use crate::support::{
-    host::{CONFIG, Host, KUBECONFIG},
+    host::{CONFIG, KUBECONFIG, TestHost},
     tls_server::{Ca, TlsServer, closed_port},
 };
 
 /// Names as k3s would serve them in addition to the configured ones.
 const SERVED: &[&str] = &["kubernetes", "localhost", "raspik3d", "box.example", "127.0.0.1"];
 
-fn host(ca: &Ca, names: &str) -> Host {
-    Host::debian().server_ca(&ca.pem()).file(CONFIG, format!("tls-san: [{names}]\n"))
+fn host(ca: &Ca, names: &str) -> TestHost {
+    TestHost::debian().server_ca(&ca.pem()).file(CONFIG, format!("tls-san: [{names}]\n"))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_configuration_that_only_the_agent_cannot_read_leaves_the_proof_open() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
     let large = "a: 1\n".repeat(100_000);
-    let verdict = Host::debian().server_ca(&ca.pem()).file(CONFIG, large).check(server.address, 1);
+    let verdict = TestHost::debian().server_ca(&ca.pem()).file(CONFIG, large).check(server.address, 1);
     assert_eq!(verdict.code, 0);
     verdict.finding("F-03").is("unknown").remedied_by("sudo weaver-node-agent check");
     verdict.finding("T-09").is("unknown").says("configured names are unknown");
@@ -190,14 +190,14 @@ fn a_server_that_speaks_no_tls_is_unknown() {
 
 #[test]
 fn before_the_first_start_of_k3s_nothing_is_bad() {
-    let verdict = Host::debian().file(CONFIG, "tls-san: [box.example]\n").check(closed_port(), 1);
+    let verdict = TestHost::debian().file(CONFIG, "tls-san: [box.example]\n").check(closed_port(), 1);
     assert_eq!(verdict.code, 0);
     verdict.finding("T-09").is("unknown").says("server-ca.crt does not exist");
 }
 
 #[test]
 fn a_ca_file_that_holds_no_certificate_is_known_bad() {
-    let host = Host::debian().server_ca("no pem\n").file(CONFIG, "tls-san: [box.example]\n");
+    let host = TestHost::debian().server_ca("no pem\n").file(CONFIG, "tls-san: [box.example]\n");
     let verdict = host.check(closed_port(), 1);
     assert_eq!(verdict.code, 10);
     verdict.finding("F-03").is("fail").says("no certificate");
@@ -209,7 +209,7 @@ fn port_and_data_directory_come_from_the_configuration() {
     let server = TlsServer::start(ca.leaf(&["box.example"]));
     let config =
         format!("tls-san: box.example\nhttps-listen-port: {}\ndata-dir: /data/k3s\n", server.address.port());
-    let host = Host::debian().file("/data/k3s/server/tls/server-ca.crt", ca.pem()).file(CONFIG, config);
+    let host = TestHost::debian().file("/data/k3s/server/tls/server-ca.crt", ca.pem()).file(CONFIG, config);
     let output = host.agent("check").output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(server.asked().len(), 1, "{}", String::from_utf8_lossy(&output.stdout));
@@ -229,7 +229,7 @@ fn preflight_makes_no_connection() {
 #[test]
 fn a_kubeconfig_without_its_context_names_file_and_remedy() {
     let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: gone\ncontexts: []\n";
-    let host = Host::debian().file(KUBECONFIG, kubeconfig);
+    let host = TestHost::debian().file(KUBECONFIG, kubeconfig);
     fs::set_permissions(host.path(KUBECONFIG), fs::Permissions::from_mode(0o600)).unwrap();
     let verdict = host.check(closed_port(), 1);
     assert_eq!(verdict.code, 0);
@@ -244,7 +244,7 @@ fn a_kubeconfig_without_its_context_names_file_and_remedy() {
 
 #[test]
 fn a_kubeconfig_that_others_can_read_is_a_warning() {
-    let host = Host::debian().file(KUBECONFIG, "current-context: x\n");
+    let host = TestHost::debian().file(KUBECONFIG, "current-context: x\n");
     fs::set_permissions(host.path(KUBECONFIG), fs::Permissions::from_mode(0o644)).unwrap();
     host.check(closed_port(), 1).finding("K-07").is("warn").says("0644").remedied_by("chmod 0600");
 }

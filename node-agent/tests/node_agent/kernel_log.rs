@@ -17,7 +17,7 @@ use nix::{
 use serde_json::Value;
 
 use crate::support::{
-    host::{CONFIG, Host},
+    host::{CONFIG, TestHost},
     systemctl::Systemctl,
     tls_server::closed_port,
 };
@@ -25,7 +25,7 @@ use crate::support::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Scene {
-    host: Host,
+    host: TestHost,
     systemctl: Systemctl,
 }
 
@@ -41,7 +41,7 @@ impl Drop for Agent {
 
 impl Scene {
     fn new() -> Self {
-        let host = Host::debian().boot_partition("rw").file(CONFIG, "tls-san: [box.example]\n");
+        let host = TestHost::debian().boot_partition("rw").file(CONFIG, "tls-san: [box.example]\n");
         fs::create_dir_all(host.path("/dev")).unwrap();
         Self { host, systemctl: Systemctl::new("active") }
     }

@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
-use crate::support::host::{CONFIG, Host, Verdict};
+use crate::support::host::{CONFIG, TestHost, Verdict};
 
 const PAGE: &str = "/boot/firmware/NODE-STATUS.txt";
 const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
@@ -12,7 +12,7 @@ const ROUTES: &str = "/proc/net/route";
 const OFFLINE: &str = "/run/weaver/k3s-offline.env";
 
 /// With an `ip` that records its arguments and then does `then`.
-fn flags(host: &Host, then: &str, wait: &str) -> [String; 4] {
+fn flags(host: &TestHost, then: &str, wait: &str) -> [String; 4] {
     let program = host.path("/ip");
     let log = host.path("/ip.log");
     fs::write(&program, format!("#!/bin/sh\necho \"$*\" >> '{}'\n{then}\n", log.display())).unwrap();
@@ -20,13 +20,13 @@ fn flags(host: &Host, then: &str, wait: &str) -> [String; 4] {
     ["--offline-start".into(), format!("--route-wait={wait}"), "--ip".into(), program.display().to_string()]
 }
 
-fn gate(host: &Host, then: &str) -> Verdict {
+fn gate(host: &TestHost, then: &str) -> Verdict {
     host.gate(&flags(host, then, "0").each_ref().map(String::as_str))
 }
 
 #[test]
 fn without_a_network_k3s_is_given_an_address_until_the_next_boot() {
-    let host = Host::debian().boot_partition("rw").file(ROUTES, HEAD);
+    let host = TestHost::debian().boot_partition("rw").file(ROUTES, HEAD);
     let verdict = gate(&host, "");
     assert_eq!(verdict.code, 0);
     verdict.finding("H-16").is("warn").says("203.0.113.254").seen_at(OFFLINE);
@@ -52,7 +52,7 @@ fn without_a_network_k3s_is_given_an_address_until_the_next_boot() {
 
 #[test]
 fn a_route_that_comes_late_is_no_start_without_a_network() {
-    let host = Host::debian().file(ROUTES, HEAD);
+    let host = TestHost::debian().file(ROUTES, HEAD);
     let flags = flags(&host, "", "60");
     let mut command = host.agent("preflight");
     command.args(["--gate", "-o", "json", "--clock-wait", "0"]).args(flags);
@@ -67,7 +67,7 @@ fn a_route_that_comes_late_is_no_start_without_a_network() {
 
 #[test]
 fn an_address_of_the_owners_is_never_overridden() {
-    let host = Host::debian().file(ROUTES, HEAD).file(CONFIG, "node-ip: 192.168.1.20\n");
+    let host = TestHost::debian().file(ROUTES, HEAD).file(CONFIG, "node-ip: 192.168.1.20\n");
     gate(&host, "").finding("H-01").is("warn");
     assert!(!host.path(OFFLINE).exists() && !host.path("/ip.log").exists());
 }
@@ -76,7 +76,7 @@ fn an_address_of_the_owners_is_never_overridden() {
 #[test]
 fn an_address_that_the_owner_sets_later_counts_as_well() {
     let unit = "[Service]\nEnvironmentFile=-/run/weaver/k3s-offline.env\nExecStart=/usr/local/bin/k3s server $WEAVER_OFFLINE_START\n";
-    let host = Host::debian().file(ROUTES, HEAD).file("/etc/systemd/system/k3s.service", unit);
+    let host = TestHost::debian().file(ROUTES, HEAD).file("/etc/systemd/system/k3s.service", unit);
     gate(&host, "").finding("H-16");
     gate(&host, "").finding("H-16");
     let host = host.file(CONFIG, "node-ip: 192.168.1.20\n");
@@ -87,7 +87,7 @@ fn an_address_that_the_owner_sets_later_counts_as_well() {
 /// k3s is started again while the router is.
 #[test]
 fn a_network_that_goes_while_k3s_runs_is_waited_for_by_k3s() {
-    let host = Host::debian().file(ROUTES, HEAD).file("/run/weaver/agent.lock", "");
+    let host = TestHost::debian().file(ROUTES, HEAD).file("/run/weaver/agent.lock", "");
     let lock = fs::File::open(host.path("/run/weaver/agent.lock")).unwrap();
     lock.lock().unwrap();
     gate(&host, "");
@@ -96,21 +96,21 @@ fn a_network_that_goes_while_k3s_runs_is_waited_for_by_k3s() {
 
 #[test]
 fn a_node_that_joins_a_server_waits_for_its_network() {
-    let host = Host::debian().file(ROUTES, HEAD).file("/etc/weaver/k3s-agent", "");
+    let host = TestHost::debian().file(ROUTES, HEAD).file("/etc/weaver/k3s-agent", "");
     gate(&host, "").finding("H-01").is("warn");
     assert!(!host.path(OFFLINE).exists());
 }
 
 #[test]
 fn a_host_that_is_not_our_card_keeps_the_advice_and_its_network() {
-    let host = Host::debian().file(ROUTES, HEAD);
+    let host = TestHost::debian().file(ROUTES, HEAD);
     host.gate(&[]).finding("H-01").remedied_by("dummy0");
     assert!(!host.path(OFFLINE).exists());
 }
 
 #[test]
 fn an_interface_that_cannot_be_made_is_reported_and_holds_nothing_back() {
-    let host = Host::debian().file(ROUTES, HEAD);
+    let host = TestHost::debian().file(ROUTES, HEAD);
     let verdict = gate(&host, "echo 'Unknown device type.' >&2; exit 2");
     assert_eq!(verdict.code, 0);
     let evidence = verdict.report["findings"].to_string();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::host::{CONFIG, CONTROLLERS, Host, MEMINFO, enough_memory};
+use crate::support::host::{CONFIG, CONTROLLERS, MEMINFO, TestHost, enough_memory};
 use serde_json::Value;
 
 const BLOCK: &str = "/run/weaver/k3s.blocked";
@@ -23,17 +23,17 @@ const ROUTE: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMa
                      eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn json(host: &Host, path: &str) -> Value {
+fn json(host: &TestHost, path: &str) -> Value {
     serde_json::from_str(&host.read(path)).unwrap()
 }
 
-fn is_blocked(host: &Host) -> bool {
+fn is_blocked(host: &TestHost) -> bool {
     host.path(BLOCK).exists()
 }
 
 #[test]
 fn a_fit_host_is_not_blocked_and_an_old_block_is_removed() {
-    let host = Host::debian().boot_partition("rw").file(BLOCK, "old").file(MARK, "");
+    let host = TestHost::debian().boot_partition("rw").file(BLOCK, "old").file(MARK, "");
     assert_eq!(host.gate(&[]).code, 0);
     assert!(!is_blocked(&host));
     let report = json(&host, REPORT);
@@ -44,7 +44,7 @@ fn a_fit_host_is_not_blocked_and_an_old_block_is_removed() {
 
 #[test]
 fn a_known_bad_host_is_blocked_with_code_evidence_and_remedy() {
-    let host = Host::raspberry_pi_without_memory("root=a\ncgroup_enable=memory\n").boot_partition("rw");
+    let host = TestHost::raspberry_pi_without_memory("root=a\ncgroup_enable=memory\n").boot_partition("rw");
     assert_eq!(host.gate(&[]).code, 10);
     for (file, parts) in [
         (BLOCK, &["N-02", "/boot/firmware/cmdline.txt:2:1", "join the lines", "weaver-override"][..]),
@@ -67,7 +67,7 @@ fn a_known_bad_host_is_blocked_with_code_evidence_and_remedy() {
 
 #[test]
 fn too_little_memory_blocks() {
-    let host = Host::debian().small();
+    let host = TestHost::debian().small();
     let verdict = host.gate(&[]);
     assert_eq!(verdict.code, 10);
     verdict.finding("N-12").is("fail").says("451 MB").seen_at("/proc/meminfo:1");
@@ -77,7 +77,7 @@ fn too_little_memory_blocks() {
 #[test]
 fn what_only_a_newer_k3s_refuses_is_said_and_blocks_nothing() {
     let unit = "[Service]\nExecStart=/usr/local/bin/k3s server --no-deploy traefik --flannel-backend ipsec\n";
-    let host = Host::debian().file("/etc/systemd/system/k3s.service", unit);
+    let host = TestHost::debian().file("/etc/systemd/system/k3s.service", unit);
     let verdict = host.gate(&[]);
     verdict.finding("F-07").is("fail").says("--no-deploy");
     assert!(!is_blocked(&host));
@@ -86,7 +86,7 @@ fn what_only_a_newer_k3s_refuses_is_said_and_blocks_nothing() {
 #[test]
 fn the_owners_override_lets_k3s_start_and_is_reported() {
     let host =
-        Host::debian().small().boot_partition("rw").file(OVERRIDE, "\u{feff}# mine\r\nn-12 # 512 MB\r\n");
+        TestHost::debian().small().boot_partition("rw").file(OVERRIDE, "\u{feff}# mine\r\nn-12 # 512 MB\r\n");
     let verdict = host.gate(&[]);
     assert_eq!(verdict.code, 0);
     verdict.finding("N-12").is("warn").says("overridden").seen_at("/boot/firmware/weaver-override:2");
@@ -98,7 +98,7 @@ fn the_owners_override_lets_k3s_start_and_is_reported() {
 
 #[test]
 fn another_code_in_the_override_changes_nothing_and_no_code_is_reported() {
-    let host = Host::debian().small().file(OVERRIDE, "N-01\nmemory-to-small\n");
+    let host = TestHost::debian().small().file(OVERRIDE, "N-01\nmemory-to-small\n");
     let verdict = host.gate(&[]);
     assert_eq!(verdict.code, 10);
     verdict.finding("N-12").is("fail");
@@ -112,7 +112,7 @@ fn another_code_in_the_override_changes_nothing_and_no_code_is_reported() {
 
 #[test]
 fn what_is_not_known_never_blocks() {
-    let host = Host::debian().file(MEMINFO, "MemTotal: much\n").file(BLOCK, "old");
+    let host = TestHost::debian().file(MEMINFO, "MemTotal: much\n").file(BLOCK, "old");
     fs::remove_file(host.path(CONTROLLERS)).unwrap();
     let verdict = host.gate(&[]);
     assert_eq!(verdict.code, 0);
@@ -124,7 +124,7 @@ fn what_is_not_known_never_blocks() {
 #[test]
 fn an_error_of_our_own_never_blocks() {
     // The block cannot be written: a non-empty directory has the name of its new file.
-    let host = Host::debian().small().file("/run/weaver/k3s.blocked.new/x", "").file(BLOCK, "old");
+    let host = TestHost::debian().small().file("/run/weaver/k3s.blocked.new/x", "").file(BLOCK, "old");
     let output = host.agent("preflight").args(["--gate", "--clock-wait", "0"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -140,7 +140,7 @@ fn an_error_of_our_own_never_blocks() {
 
 #[test]
 fn a_killed_preflight_leaves_no_old_block() {
-    let host = Host::debian().small().file(BLOCK, "old").file("/proc/net/route", ROUTE);
+    let host = TestHost::debian().small().file(BLOCK, "old").file("/proc/net/route", ROUTE);
     let mut command = host.agent("preflight");
     command.args(["--gate", "--clock-wait", "300"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -152,7 +152,8 @@ fn a_killed_preflight_leaves_no_old_block() {
 
 #[test]
 fn a_report_that_cannot_be_published_does_not_change_the_verdict() {
-    let host = Host::debian().small().file("/run/weaver/report.json/x", "").file("/run/issue.d", "a file");
+    let host =
+        TestHost::debian().small().file("/run/weaver/report.json/x", "").file("/run/issue.d", "a file");
     assert_eq!(host.gate(&[]).code, 10);
     assert!(is_blocked(&host));
     assert!(host.read("/run/weaver/node-status.txt").contains("N-12"));
@@ -160,7 +161,7 @@ fn a_report_that_cannot_be_published_does_not_change_the_verdict() {
 
 #[test]
 fn the_clock_is_waited_for_until_it_is_set() {
-    let host = Host::debian().file("/proc/net/route", ROUTE);
+    let host = TestHost::debian().file("/proc/net/route", ROUTE);
     let mut command = host.agent("preflight");
     command.args(["--gate", "-o", "json", "--clock-wait", "300"]).stdout(Stdio::piped());
     let child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -174,7 +175,7 @@ fn the_clock_is_waited_for_until_it_is_set() {
 
 #[test]
 fn the_wait_for_the_clock_is_bounded_and_its_end_is_unknown_not_bad() {
-    let host = Host::debian().file("/proc/net/route", ROUTE);
+    let host = TestHost::debian().file("/proc/net/route", ROUTE);
     let verdict = host.gate(&["--clock-wait", "1"]);
     assert_eq!(verdict.code, 0);
     verdict.finding("H-05").is("unknown").says("within 1 s");
@@ -185,13 +186,13 @@ fn the_wait_for_the_clock_is_bounded_and_its_end_is_unknown_not_bad() {
 
 #[test]
 fn without_a_route_the_clock_is_not_waited_for() {
-    let host = Host::debian();
+    let host = TestHost::debian();
     host.gate(&["--clock-wait", "1"]).finding("H-05").is("unknown").says("no default route for 1 s");
 }
 
 #[test]
 fn a_restart_of_k3s_does_not_wait_for_the_clock_again() {
-    let host = Host::debian().file("/proc/net/route", ROUTE).file("/run/weaver/agent.lock", "");
+    let host = TestHost::debian().file("/proc/net/route", ROUTE).file("/run/weaver/agent.lock", "");
     let lock = fs::File::open(host.path("/run/weaver/agent.lock")).unwrap();
     lock.lock().unwrap();
     host.gate(&["--clock-wait", "300"]).finding("H-05").is("unknown").says("within 0 s");
@@ -199,7 +200,7 @@ fn a_restart_of_k3s_does_not_wait_for_the_clock_again() {
 
 #[test]
 fn the_environment_says_how_long_the_clock_is_waited_for() {
-    let host = Host::debian().file("/proc/net/route", ROUTE);
+    let host = TestHost::debian().file("/proc/net/route", ROUTE);
     let run = |wait: &str| {
         let mut agent = host.agent("preflight");
         agent.args(["--gate", "-o", "json"]).env("WEAVER_CLOCK_WAIT", wait).output().unwrap()
@@ -210,7 +211,7 @@ fn the_environment_says_how_long_the_clock_is_waited_for() {
 
 #[test]
 fn systemd_is_asked_for_the_time_that_a_long_wait_takes() {
-    let host = Host::debian().file(MARK, "");
+    let host = TestHost::debian().file(MARK, "");
     let path = host.path("/notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -232,7 +233,7 @@ fn systemd_is_asked_for_the_time_that_a_long_wait_takes() {
 
 #[test]
 fn without_the_flag_nothing_is_written() {
-    let host = Host::debian().small().boot_partition("rw").file(BLOCK, "old");
+    let host = TestHost::debian().small().boot_partition("rw").file(BLOCK, "old");
     let before = files(host.dir());
     assert_eq!(host.preflight().code, 10);
     assert_eq!(files(host.dir()), before);
@@ -240,9 +241,10 @@ fn without_the_flag_nothing_is_written() {
 
 #[test]
 fn a_card_that_cannot_be_written_is_named_in_report_and_banner() {
-    let absent = Host::debian().small();
-    let read_only = Host::debian().small().boot_partition("ro");
-    let refusing = Host::debian().small().boot_partition("rw").file("/boot/firmware/NODE-STATUS.txt/x", "");
+    let absent = TestHost::debian().small();
+    let read_only = TestHost::debian().small().boot_partition("ro");
+    let refusing =
+        TestHost::debian().small().boot_partition("rw").file("/boot/firmware/NODE-STATUS.txt/x", "");
     for (host, why) in [
         (absent, "no boot partition is mounted at /boot/firmware"),
         (read_only, "mounted read-only"),
@@ -260,7 +262,7 @@ fn a_card_that_cannot_be_written_is_named_in_report_and_banner() {
 /// On a full file system, like a full card.
 #[test]
 fn a_full_card_is_named_and_keeps_what_it_has() {
-    let host = Host::debian().small().boot_partition("rw");
+    let host = TestHost::debian().small().boot_partition("rw");
     let boot = host.path("/boot/firmware");
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
@@ -294,7 +296,7 @@ impl Drop for Unmount<'_> {
 
 #[test]
 fn the_card_is_written_on_a_change_only_and_at_most_24_times() {
-    let host = Host::debian().boot_partition("rw").file(MARK, "");
+    let host = TestHost::debian().boot_partition("rw").file(MARK, "");
     host.gate(&[]);
     let first = host.read(PAGE);
     host.gate(&[]);
@@ -319,7 +321,7 @@ fn the_card_is_written_on_a_change_only_and_at_most_24_times() {
 
 #[test]
 fn the_page_for_a_laptop_has_windows_line_ends_and_the_banner_no_live_escapes() {
-    let host = Host::debian()
+    let host = TestHost::debian()
         .boot_partition("rw")
         .file("/proc/sys/kernel/hostname", "ras\\npi\n")
         .file(CONFIG, "tls-san:\n  pi: \"\\e\\\\d\"\n");
@@ -334,7 +336,7 @@ fn the_page_for_a_laptop_has_windows_line_ends_and_the_banner_no_live_escapes() 
 
 #[test]
 fn no_secret_goes_into_any_of_the_files() {
-    let host = Host::debian()
+    let host = TestHost::debian()
         .small()
         .boot_partition("rw")
         .file(CONFIG, "token: hunter2\nagent-token: hunter2\ntls-san: [[hunter2\n")
@@ -350,7 +352,7 @@ fn no_secret_goes_into_any_of_the_files() {
 fn what_boot_config_found_is_in_the_report_and_blocks_nothing() {
     let found = r#"{"exitCode": 10, "findings": [{"severity": "fail", "code": "B-01", "name": "n",
         "message": "weaver.toml:3:1 is wrong", "evidence": []}]}"#;
-    let host = Host::debian().boot_partition("rw").file("/var/lib/weaver/boot-config/report.json", found);
+    let host = TestHost::debian().boot_partition("rw").file("/var/lib/weaver/boot-config/report.json", found);
     host.gate(&[]).finding("B-01").says("weaver.toml:3:1");
     assert!(!is_blocked(&host));
     assert!(host.read(PAGE).contains("weaver.toml:3:1 is wrong"));
@@ -358,7 +360,7 @@ fn what_boot_config_found_is_in_the_report_and_blocks_nothing() {
 
 #[test]
 fn the_report_of_a_running_agent_is_left_to_it() {
-    let host = Host::debian().small().file(REPORT, "the agent's").file("/run/weaver/agent.lock", "");
+    let host = TestHost::debian().small().file(REPORT, "the agent's").file("/run/weaver/agent.lock", "");
     let lock = fs::File::open(host.path("/run/weaver/agent.lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(host.gate(&[]).code, 10);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    host::{CONFIG, Host, KUBECONFIG},
+    host::{CONFIG, KUBECONFIG, TestHost},
     tls_server::{Ca, TlsServer, closed_port},
 };
 use nix::{
@@ -28,7 +28,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(host: &Host, server: &TlsServer, operator: &str, edit: impl FnOnce(&mut Command)) -> Self {
+    fn start(host: &TestHost, server: &TlsServer, operator: &str, edit: impl FnOnce(&mut Command)) -> Self {
         let runtime = host.path("/run/weaver");
         let mut command = host.agent("run");
         command
@@ -85,7 +85,7 @@ fn reason(report: &Value) -> &str {
 }
 
 /// An operator that leaves a file if it is ever started.
-fn marking_operator(host: &Host) -> String {
+fn marking_operator(host: &TestHost) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = host.path("/operator.sh");
     fs::write(&path, format!("#!/bin/sh\ntouch {}\n", host.path("/started").display())).unwrap();
@@ -97,7 +97,7 @@ fn marking_operator(host: &Host) -> String {
 fn an_unserved_name_keeps_the_gate_shut_and_the_operator_never_starts() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [bux.example]\n");
+    let host = TestHost::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [bux.example]\n");
     let agent = Agent::start(&host, &server, &marking_operator(&host), |_| ());
     let report = agent.wait_for("shut gate", |r| reason(r).contains("T-02"));
     assert_eq!(report["gate"], "shut");
@@ -113,7 +113,7 @@ fn an_unserved_name_keeps_the_gate_shut_and_the_operator_never_starts() {
 fn a_known_bad_host_keeps_the_gate_shut_although_the_names_are_proven() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::raspberry_pi_without_memory("root=a\n")
+    let host = TestHost::raspberry_pi_without_memory("root=a\n")
         .server_ca(&ca.pem())
         .file(CONFIG, "tls-san: [box.example]\n");
     let agent = Agent::start(&host, &server, &marking_operator(&host), |_| ());
@@ -127,7 +127,7 @@ fn a_known_bad_host_keeps_the_gate_shut_although_the_names_are_proven() {
 fn a_broken_kubeconfig_is_named_and_tried_again() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [box.example]\n");
+    let host = TestHost::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [box.example]\n");
     let agent = Agent::start(&host, &server, "/bin/true", |_| ());
     let missing = agent.wait_for("missing kubeconfig", |r| reason(r).contains("k3s.yaml"));
     assert_eq!(missing["gate"], "shut");
@@ -153,7 +153,7 @@ fn a_broken_kubeconfig_is_named_and_tried_again() {
 fn systemd_is_notified_ready_and_stopping() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::debian().server_ca(&ca.pem());
+    let host = TestHost::debian().server_ca(&ca.pem());
     let path = host.path("/notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -174,7 +174,7 @@ fn systemd_is_notified_ready_and_stopping() {
 fn two_agents_do_not_share_a_runtime_directory() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::debian().server_ca(&ca.pem());
+    let host = TestHost::debian().server_ca(&ca.pem());
     let first = Agent::start(&host, &server, "/bin/true", |_| ());
     first.wait_for("a report", |_| true);
     let second = host
@@ -194,7 +194,7 @@ fn two_agents_do_not_share_a_runtime_directory() {
 fn a_change_is_seen_long_before_the_next_look() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["box.example"]));
-    let host = Host::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [box.example]\n");
+    let host = TestHost::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [box.example]\n");
     let agent = Agent::start(&host, &server, "/bin/true", |command| {
         // The test ends first.
         command.args(["--retry-seconds", "3600", "--recheck-seconds", "3600"]);

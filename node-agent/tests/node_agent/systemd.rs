@@ -12,7 +12,7 @@ use std::{
 
 use crate::support::{
     fake_api::{FakeApi, TOKEN},
-    host::{CONFIG, Host, KUBECONFIG, MEMINFO, SMALL, enough_memory},
+    host::{CONFIG, KUBECONFIG, MEMINFO, SMALL, TestHost, enough_memory},
     systemctl::Systemctl,
     tls_server::{Ca, TlsServer, closed_port},
 };
@@ -29,7 +29,7 @@ const BLOCK: &str = "/run/weaver/k3s.blocked";
 
 /// A host on which everything is right and k3s is active, and what is around it.
 struct Scene {
-    host: Host,
+    host: TestHost,
     systemctl: Systemctl,
     server: TlsServer,
     api: FakeApi,
@@ -40,7 +40,7 @@ impl Scene {
         let ca = Ca::new();
         let server = TlsServer::start(ca.leaf(&["box.example"]));
         let api = FakeApi::start();
-        let host = Host::debian()
+        let host = TestHost::debian()
             .boot_partition("rw")
             .server_ca(&ca.pem())
             .file(CONFIG, "tls-san: [box.example]\n")

@@ -2,7 +2,7 @@
 //!
 //! The texts are of images as they are downloaded, reduced to what is read.
 
-use crate::support::host::{CMDLINE, CONTROLLERS, Host};
+use crate::support::host::{CMDLINE, CONTROLLERS, TestHost};
 
 mod reported;
 
@@ -174,8 +174,8 @@ fn images() -> Vec<System> {
 }
 
 impl System {
-    fn host(&self) -> Host {
-        let mut host = Host::debian()
+    fn host(&self) -> TestHost {
+        let mut host = TestHost::debian()
             .file(OSRELEASE, format!("{}\n", self.kernel))
             .file(RUNNING, format!("{}\n", self.running));
         std::fs::remove_file(host.path(CONTROLLERS)).unwrap();

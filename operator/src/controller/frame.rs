@@ -18,9 +18,9 @@ use tracing::{error, warn};
 use weaver_api::conditions::bounded;
 use weaver_client::call::CallError;
 
-use super::kind::{Common, Context, Failure, Guarded, Memory as _, Reconcile, ReconcileStep};
+use super::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory as _, ReconcileStep};
 use super::not_understood::{self, NotUnderstood};
-use super::outcome::{Reconciled, Work};
+use super::outcome::{Reconciled, TenantWork};
 use super::pause::Pause;
 use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
 use super::verdicts::listed;
@@ -129,7 +129,7 @@ async fn once<K: Reconcile>(
     if outcome.wants_retry() {
         let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
         return Ok(ReconcileStep::Again(
-            outcome.work().and_then(Work::retry_within).map_or(pause, |due| pause.min(due)),
+            outcome.work().and_then(TenantWork::retry_within).map_or(pause, |due| pause.min(due)),
         ));
     }
     entry.reset_failures();

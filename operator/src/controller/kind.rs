@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use weaver_client::call::CallError;
 
 use super::events::Events;
-use super::outcome::{Reconciled, Work};
+use super::outcome::{Reconciled, TenantWork};
 use super::pause::Pause;
 use super::permits::Permits;
 use super::rate_limit::RateLimit;
@@ -42,11 +42,11 @@ pub trait Reconcile:
     + 'static
 {
     /// What is remembered of a resource between reconciles. All of it can be lost.
-    type Memory: Memory<Self::Status> + Default + Send;
+    type Memory: ReconcileMemory<Self::Status> + Default + Send;
     /// What its reconciles need besides what all have.
     type Own: Send + Sync;
     /// What one reconcile found and did as the tenant.
-    type Work: Work + Send + Sync;
+    type Work: TenantWork + Send + Sync;
 
     /// The kind, as `weaver` calls it.
     const NOUN: &'static str;
@@ -137,7 +137,7 @@ impl<S> Common<S> {
 }
 
 /// What is remembered of a resource.
-pub trait Memory<S> {
+pub trait ReconcileMemory<S> {
     /// The frame's part of it.
     fn common(&mut self) -> &mut Common<S>;
 }

@@ -36,7 +36,7 @@ pub enum Reconciled<W> {
 }
 
 /// What was done for a resource as the tenant, and what its kind calls that.
-pub trait Work {
+pub trait TenantWork {
     /// The types of condition about the work, besides [`AUTHORIZED`] and [`CONFLICTED`]. The last one is the goal.
     const ABOUT: &'static [&'static str];
     /// Reason of `Ready` where all is well.
@@ -70,7 +70,7 @@ pub trait Work {
     fn resync(&self, options: &RunOptions) -> Duration;
 }
 
-impl<W: Work> Reconciled<W> {
+impl<W: TenantWork> Reconciled<W> {
     /// What was done, where something was.
     #[must_use]
     pub fn work(&self) -> Option<&W> {
@@ -133,13 +133,13 @@ impl<W: Work> Reconciled<W> {
         match self {
             Self::Suspended => Verdict::new(PAUSED, Truth::True, "Suspended", NOTHING_IS_WRITTEN),
             Self::Paused(why) => pause::verdict(Some(why)),
-            other => other.work().and_then(Work::paused).unwrap_or_else(|| pause::verdict(None)),
+            other => other.work().and_then(TenantWork::paused).unwrap_or_else(|| pause::verdict(None)),
         }
     }
 }
 
 /// `Ready` is the first thing in the way, or that there is none.
-fn ready<W: Work>(others: &[Verdict]) -> Verdict {
+fn ready<W: TenantWork>(others: &[Verdict]) -> Verdict {
     let wanted = |kind| if [CONFLICTED, PAUSED].contains(&kind) { Truth::False } else { Truth::True };
     let in_the_way: Vec<&Verdict> =
         others.iter().filter(|verdict| verdict.truth != wanted(verdict.kind)).collect();
@@ -151,7 +151,7 @@ fn ready<W: Work>(others: &[Verdict]) -> Verdict {
 }
 
 /// Nothing was looked at, because of the object itself.
-fn refused<W: Work>(reason: &'static str, why: &str) -> Vec<Verdict> {
+fn refused<W: TenantWork>(reason: &'static str, why: &str) -> Vec<Verdict> {
     let message = format!("{why}; no object was changed");
     let about = W::ABOUT.iter().map(|&kind| {
         let truth = if Some(&kind) == W::ABOUT.last() { Truth::False } else { Truth::Unknown };
@@ -161,7 +161,7 @@ fn refused<W: Work>(reason: &'static str, why: &str) -> Vec<Verdict> {
     about.chain([authorized, Verdict::new(CONFLICTED, Truth::Unknown, reason, "")]).collect()
 }
 
-fn no_token<W: Work>(error: &MintError) -> Vec<Verdict> {
+fn no_token<W: TenantWork>(error: &MintError) -> Vec<Verdict> {
     let authorized = unauthorized(error);
     let unknown = |&kind| {
         let why = format!("not checked: no token for the {}", W::ACCOUNT);

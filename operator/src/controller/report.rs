@@ -97,9 +97,9 @@ mod tests {
 
     /// A number that counts, and words.
     #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-    struct Status(u8, String);
+    struct TestStatus(u8, String);
 
-    impl ReportedStatus for Status {
+    impl ReportedStatus for TestStatus {
         fn conditions(&self) -> &[Condition] {
             &[]
         }
@@ -113,15 +113,15 @@ mod tests {
         }
     }
 
-    fn status(number: u8, message: &str) -> Status {
-        Status(number, message.to_owned())
+    fn status(number: u8, message: &str) -> TestStatus {
+        TestStatus(number, message.to_owned())
     }
 
     #[tokio::test(start_paused = true)]
     async fn words_that_change_with_each_failure_are_written_now_and_then() {
         let pause = Duration::from_mins(1);
         let mut reported = Reported::default();
-        let is_due = |reported: &Reported<Status>, before: (u8, &str), now: (u8, &str), failed: bool| {
+        let is_due = |reported: &Reported<TestStatus>, before: (u8, &str), now: (u8, &str), failed: bool| {
             reported.is_due(&status(before.0, before.1), &status(now.0, now.1), failed.then_some(pause))
         };
         assert!(is_due(&reported, (0, ""), (1, "port 1"), true));

@@ -19,11 +19,11 @@ use weaver_api::OPERATOR_NAMESPACE;
 use weaver_client::call::{CallError, call, lookup};
 
 use super::fence::{Fence, since_boot};
-use super::holder::Origin;
+use super::holder::ProcessIdentity;
 use super::plan::{Candidate, LeaseStep, Timing, announced, outranking, staying, went_back};
-use crate::health::{Health, LoopHeartbeat};
+use crate::health::{LoopHeartbeat, ProcessHealth};
 use crate::log_code;
-use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
+use weaver_api::lease::{Candidacy, LeaseRecord, Me, NAME, held, released, with_candidates};
 
 /// Why leadership ended.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -52,10 +52,10 @@ pub struct Holder<'a> {
 pub struct Leases {
     api: Api<Lease>,
     me: Me,
-    origin: Origin,
+    origin: ProcessIdentity,
     timing: Timing,
     fence: Fence,
-    health: Health,
+    health: ProcessHealth,
 }
 
 pub struct HeldLease {
@@ -82,11 +82,11 @@ impl Leases {
     #[must_use]
     pub fn new(
         client: Client,
-        (name, origin): (String, Origin),
+        (name, origin): (String, ProcessIdentity),
         priority: i32,
         timing: Timing,
         fence: Fence,
-        health: Health,
+        health: ProcessHealth,
     ) -> Self {
         let me = Me { name, priority, version: env!("CARGO_PKG_VERSION").to_owned() };
         Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, origin, timing, fence, health }
@@ -108,7 +108,7 @@ impl Leases {
                     return Ok(HeldLease { leases: self, lease: *lease, renewed, heartbeat });
                 }
                 Ok(LeaseAttempt::Held(lease, pause)) => {
-                    let record = Record::of(&lease);
+                    let record = LeaseRecord::of(&lease);
                     if let Some(name) = record.holder.as_ref().filter(|name| reported.as_ref() != Some(*name))
                     {
                         waits_for(Holder { name, priority: record.priority });
@@ -134,7 +134,7 @@ impl Leases {
     /// One look and, where it is free, one attempt.
     async fn try_once(&self, candidate: &mut Candidate) -> Result<LeaseAttempt, CallError> {
         let found = lookup(self.api.get(NAME)).await?;
-        let record = found.as_ref().map(Record::of);
+        let record = found.as_ref().map(LeaseRecord::of);
         let is_gone = |holder: &str| self.origin.is_gone(holder);
         let why = match candidate.judge(record.as_ref(), &self.me, is_gone, since_boot(), &self.timing) {
             LeaseStep::Take(why) => why,
@@ -180,7 +180,7 @@ impl Leases {
     pub async fn withdraw(&self) {
         let withdrawn = timeout(self.timing.deadline, async {
             let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
-            let record = Record::of(&lease);
+            let record = LeaseRecord::of(&lease);
             if self.holds(&record) {
                 return self.replace(&released(&lease)).await.map(drop);
             }
@@ -199,7 +199,7 @@ impl Leases {
 
     /// Candidates that stay on the list of a Lease that this process holds.
     fn staying(&self, lease: Option<&Lease>) -> Vec<Candidacy> {
-        let listed = lease.map(Record::of).map(|record| record.candidates).unwrap_or_default();
+        let listed = lease.map(LeaseRecord::of).map(|record| record.candidates).unwrap_or_default();
         staying(&listed, &self.me, |holder| self.origin.is_gone(holder))
     }
 
@@ -208,7 +208,7 @@ impl Leases {
             // A renewal whose answer was lost.
             Err(CallError::Conflict(_)) => {
                 let found = lookup(self.api.get(NAME)).await?;
-                if let Some(mine) = found.filter(|found| self.holds(&Record::of(found))) {
+                if let Some(mine) = found.filter(|found| self.holds(&LeaseRecord::of(found))) {
                     self.replace(&released(&mine)).await?;
                 }
                 Ok(())
@@ -218,7 +218,7 @@ impl Leases {
     }
 
     /// Is this process the holder?
-    fn holds(&self, record: &Record) -> bool {
+    fn holds(&self, record: &LeaseRecord) -> bool {
         record.holder.as_ref() == Some(&self.me.name)
     }
 
@@ -302,16 +302,16 @@ impl HeldLease {
             written
         } else {
             let found = leases.in_time(lookup(leases.api.get(NAME))).await?;
-            if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
+            if let Some(ending) = found.as_ref().and_then(|found| self.ending(&LeaseRecord::of(found))) {
                 return Ok(Some(ending));
             }
             sent = since_boot();
             leases.renewed(found.as_ref()).await?
         };
-        let known = Record::of(&self.lease);
+        let known = LeaseRecord::of(&self.lease);
         self.lease = written;
         // One that was in no backup is made again.
-        if went_back(&known, &Record::of(&self.lease)) {
+        if went_back(&known, &LeaseRecord::of(&self.lease)) {
             return Ok(Some(Ending::WentBack));
         }
         self.renewed = sent;
@@ -320,8 +320,8 @@ impl HeldLease {
     }
 
     /// Why this is the end, where it is.
-    fn ending(&self, found: &Record) -> Option<Ending> {
-        if went_back(&Record::of(&self.lease), found) {
+    fn ending(&self, found: &LeaseRecord) -> Option<Ending> {
+        if went_back(&LeaseRecord::of(&self.lease), found) {
             return Some(Ending::WentBack);
         }
         let Leases { me, origin, .. } = &self.leases;

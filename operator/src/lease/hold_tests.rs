@@ -12,10 +12,10 @@ use crate::lease::holder::this_process;
 /// An API server with one Lease and its preconditions, which takes a time for each request: first it does what it is
 /// asked, then it waits.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<State>>);
+struct Slow(Arc<Mutex<LeaseState>>);
 
 #[derive(Default)]
-struct State {
+struct LeaseState {
     lease: Option<Value>,
     version: u64,
     takes: Duration,
@@ -70,7 +70,7 @@ impl Slow {
         (Response::builder().status(code).body(body).unwrap(), takes)
     }
 
-    fn set(&self, edit: impl FnOnce(&mut State)) {
+    fn set(&self, edit: impl FnOnce(&mut LeaseState)) {
         edit(&mut self.0.lock().unwrap());
     }
 }
@@ -94,7 +94,8 @@ async fn becomes(fence: &Fence, open: bool, within: Duration) -> bool {
 async fn a_leader_keeps_its_lease_while_each_answer_is_slow_and_gets_over_one_that_was_lost() {
     let (server, timing) = (Slow::default(), Timing::of(EXPIRY));
     let fence = Fence::closed(timing.deadline);
-    let leases = Leases::new(server.client(), this_process(), 0, timing, fence.clone(), Health::default());
+    let leases =
+        Leases::new(server.client(), this_process(), 0, timing, fence.clone(), ProcessHealth::default());
     let mut held = leases.acquire(|_| ()).await.unwrap();
     assert!(fence.lets_through());
     // Slower than a third of the time that a request may take.

@@ -15,7 +15,7 @@ use procfs_core::{FromRead as _, process::Stat};
 
 /// What this process knows of itself and of others next to it.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ProcessIdentity {
     host: String,
     /// `/etc/machine-id`; empty where there is none, as in most containers.
     machine: String,
@@ -27,10 +27,10 @@ pub struct Origin {
 ///
 /// If the kernel's files cannot be read the name is a random one, and no other process is recognised.
 #[must_use]
-pub fn this_process() -> (String, Origin) {
+pub fn this_process() -> (String, ProcessIdentity) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
-    let origin = Origin {
+    let origin = ProcessIdentity {
         machine: machine(),
         host,
         boot: boot(),
@@ -39,7 +39,7 @@ pub fn this_process() -> (String, Origin) {
     let pid = std::process::id();
     let name = match state(Path::new("/proc"), pid) {
         Some(ProcessState { start, .. }) if !origin.boot.is_empty() && !origin.namespace.is_empty() => {
-            let Origin { host, machine, boot, namespace } = &origin;
+            let ProcessIdentity { host, machine, boot, namespace } = &origin;
             format!("{host}_{machine}_{boot}_{namespace}_{pid}_{start}")
         }
         _ => format!("{}_{:016x}", origin.host, fastrand::u64(..)),
@@ -73,7 +73,7 @@ fn inode(meta: &fs::Metadata) -> String {
     meta.ino().to_string()
 }
 
-impl Origin {
+impl ProcessIdentity {
     /// Is the holder known to run no more?
     #[must_use]
     pub fn is_gone(&self, holder: &str) -> bool {
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn named(origin: &Origin, pid: u32, start: u64) -> String {
+    fn named(origin: &ProcessIdentity, pid: u32, start: u64) -> String {
         format!("{}_{}_{}_{}_{pid}_{start}", origin.host, origin.machine, origin.boot, origin.namespace)
     }
 
@@ -147,25 +147,25 @@ mod tests {
         assert!(origin.is_gone(&named(&origin, std::process::id(), start + 1)), "the pid was used again");
         // Of another user, and perhaps hidden: init is always there.
         assert!(!origin.is_gone(&named(&origin, 1, state(Path::new("/proc"), 1).map_or(1, |one| one.start))));
-        let contained = Origin { namespace: "1".into(), ..origin.clone() };
+        let contained = ProcessIdentity { namespace: "1".into(), ..origin.clone() };
         let gone = named(&origin, u32::MAX / 2, 1);
         assert!(origin.is_gone(&gone) && !contained.is_gone(&gone));
         // What ran before the power was lost is gone; what runs on another machine is not.
-        let here = Origin { machine: "m".into(), ..origin.clone() };
-        let before = Origin { boot: "before".into(), ..here.clone() };
+        let here = ProcessIdentity { machine: "m".into(), ..origin.clone() };
+        let before = ProcessIdentity { boot: "before".into(), ..here.clone() };
         assert!(here.is_gone(&named(&before, 1, 1)));
         for elsewhere in [
-            Origin { machine: "n".into(), ..before.clone() },
-            Origin { machine: String::new(), ..before.clone() },
-            Origin { host: "other".into(), ..before.clone() },
-            Origin { boot: String::new(), ..before.clone() },
+            ProcessIdentity { machine: "n".into(), ..before.clone() },
+            ProcessIdentity { machine: String::new(), ..before.clone() },
+            ProcessIdentity { host: "other".into(), ..before.clone() },
+            ProcessIdentity { boot: String::new(), ..before.clone() },
         ] {
             assert!(!here.is_gone(&named(&elsewhere, 1, 1)), "{elsewhere:?}");
         }
-        let blind = Origin { boot: String::new(), ..here.clone() };
+        let blind = ProcessIdentity { boot: String::new(), ..here.clone() };
         assert!(!blind.is_gone(&named(&here, 1, 1)) && !blind.is_gone(&named(&before, 1, 1)));
-        let unknown = Origin { machine: String::new(), ..here };
-        assert!(!unknown.is_gone(&named(&Origin { machine: String::new(), ..before }, 1, 1)));
+        let unknown = ProcessIdentity { machine: String::new(), ..here };
+        assert!(!unknown.is_gone(&named(&ProcessIdentity { machine: String::new(), ..before }, 1, 1)));
         for odd in ["", "a", "laptop", "a_b_c_d_e_f", &format!("{me}_x"), &named(&origin, 0, 1)] {
             assert!(!origin.is_gone(odd), "{odd}");
         }

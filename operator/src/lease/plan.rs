@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use weaver_api::lease::{Candidacy, Me, Record};
+use weaver_api::lease::{Candidacy, LeaseRecord, Me};
 
 /// The times of a Lease, all parts of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,7 +40,7 @@ impl Timing {
 /// Is what is `found` older than what was there? Then someone has restored a backup of the API server, and what
 /// is known of anything may never have been.
 #[must_use]
-pub fn went_back(known: &Record, found: &Record) -> bool {
+pub fn went_back(known: &LeaseRecord, found: &LeaseRecord) -> bool {
     known.version.zip(found.version).is_some_and(|(known, found)| found < known)
 }
 
@@ -125,7 +125,7 @@ impl Candidate {
     /// candidate leaves what is free to that one for a few looks.
     pub fn judge(
         &mut self,
-        found: Option<&Record>,
+        found: Option<&LeaseRecord>,
         me: &Me,
         is_gone: impl Fn(&str) -> bool,
         now: Duration,
@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    fn record(holder: Option<&str>, renewal: u64) -> Record {
-        Record {
+    fn record(holder: Option<&str>, renewal: u64) -> LeaseRecord {
+        LeaseRecord {
             holder: holder.map(str::to_owned),
             is_released: holder.is_none(),
             renewal: renewal.to_string(),
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn what_is_free_is_left_to_a_candidate_of_higher_priority_for_a_few_looks() {
         let (timing, mut waiting) = (Timing::of(seconds(60)), Candidate::default());
-        let free = Record { candidates: vec![candidate("laptop", 10)], ..record(None, 1) };
+        let free = LeaseRecord { candidates: vec![candidate("laptop", 10)], ..record(None, 1) };
         let mut at = |now, gone: bool| waiting.judge(Some(&free), &me(), |_| gone, seconds(now), &timing);
         assert_eq!(at(0, false), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(29, false), LeaseStep::Wait(seconds(1)));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_state_that_is_older_than_what_was_seen_is_known_by_its_version() {
-        let of = |version| Record { version, ..record(Some("me"), 1) };
+        let of = |version| LeaseRecord { version, ..record(Some("me"), 1) };
         for (known, found, expected) in [
             (Some(500), Some(300), true),
             (Some(500), Some(500), false),
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_free_is_taken_at_once() {
         let timing = Timing::of(seconds(60));
-        let judge = |found: Option<&Record>, gone| {
+        let judge = |found: Option<&LeaseRecord>, gone| {
             Candidate::default().judge(found, &me(), |_| gone, seconds(5), &timing)
         };
         assert_eq!(judge(None, false), LeaseStep::Take(TakeoverReason::Absent));
@@ -293,12 +293,13 @@ mod tests {
     #[test]
     fn one_that_someone_deleted_or_emptied_is_not_free_before_its_holder_must_have_seen_it() {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
-        let mut at =
-            |found: Option<&Record>, now| candidate.judge(found, &me(), |_| false, seconds(now), &timing);
+        let mut at = |found: Option<&LeaseRecord>, now| {
+            candidate.judge(found, &me(), |_| false, seconds(now), &timing)
+        };
         assert_eq!(at(Some(&record(Some("leader"), 1)), 0), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(None, 10), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(None, 69), LeaseStep::Wait(seconds(1)));
-        let emptied = Record { is_released: false, ..record(None, 2) };
+        let emptied = LeaseRecord { is_released: false, ..record(None, 2) };
         assert_eq!(at(Some(&emptied), 69), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(Some(&emptied), 129), LeaseStep::Take(TakeoverReason::Expired));
         assert_eq!(at(None, 130), LeaseStep::Wait(seconds(10)));
@@ -308,10 +309,10 @@ mod tests {
     #[test]
     fn a_holder_with_a_longer_time_has_it() {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
-        let slow = Record { expiry: Some(seconds(120)), ..record(Some("other"), 1) };
-        let quick = Record { expiry: Some(seconds(1)), ..record(Some("other"), 2) };
+        let slow = LeaseRecord { expiry: Some(seconds(120)), ..record(Some("other"), 1) };
+        let quick = LeaseRecord { expiry: Some(seconds(1)), ..record(Some("other"), 2) };
         let mut at =
-            |found: &Record, now| candidate.judge(Some(found), &me(), |_| false, seconds(now), &timing);
+            |found: &LeaseRecord, now| candidate.judge(Some(found), &me(), |_| false, seconds(now), &timing);
         assert_eq!(at(&slow, 0), LeaseStep::Wait(seconds(10)));
         assert_eq!(at(&slow, 119), LeaseStep::Wait(seconds(1)));
         assert_eq!(at(&slow, 120), LeaseStep::Take(TakeoverReason::Expired));

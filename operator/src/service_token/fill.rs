@@ -25,11 +25,11 @@ use weaver_tenant::token::{MintError, request};
 use weaver_tenant::transport::ServerClock;
 use weaver_tenant::{Account, TenantClient};
 
-use super::outcome::{RequestedToken, SecretWrite, Trouble};
+use super::outcome::{RequestedToken, SecretWrite, TokenProblem};
 use super::plan::{
     self, Because, SecretPlan, SecretRefusal, SecretWork, SeenSecret, TokenFacts, TokenVerdict,
 };
-use super::secret::Desired;
+use super::secret::DesiredSecret;
 use super::why::MintReason;
 use crate::log_code;
 use weaver_copies::object::{Object, ObjectKey};
@@ -47,7 +47,7 @@ const CONCURRENT: usize = 4;
 const LOGGED: usize = 16;
 
 /// The work on one Secret.
-pub struct Job<'a> {
+pub struct SecretJob<'a> {
     /// The operator's own identity, which mints.
     pub operator: &'a Client,
     pub tenant: &'a TenantClient,
@@ -55,7 +55,7 @@ pub struct Job<'a> {
     pub clock: &'a ServerClock,
     /// What is asked for.
     pub asked: &'a ValidServiceToken,
-    pub desired: &'a Desired,
+    pub desired: &'a DesiredSecret,
     /// What is known of the accounts, and why nothing is known of the others.
     pub accounts: BTreeMap<String, Result<plan::AccountState, String>>,
     /// No token gets older than this.
@@ -69,7 +69,7 @@ pub struct KnownSecret {
     pub seen: SeenSecret,
 }
 
-pub struct Done {
+pub struct FillOutcome {
     pub end: SecretWrite,
     /// Each token that is asked for.
     pub keys: Vec<RequestedToken>,
@@ -84,15 +84,15 @@ pub struct Done {
 }
 
 /// A token to write.
-struct Minted {
+struct TokenToWrite {
     token: SecretString,
     claims: Claims,
 }
 
-type Minting = BTreeMap<String, Result<Minted, MintError>>;
+type MintedTokens = BTreeMap<String, Result<TokenToWrite, MintError>>;
 
 /// What one round came to.
-enum Round {
+enum FillRound {
     /// Nothing was to be written, and this is there.
     Kept(Option<KnownSecret>),
     /// It was written, with this content.
@@ -104,55 +104,58 @@ enum Round {
     Ended(SecretWrite),
 }
 
-impl Job<'_> {
+impl SecretJob<'_> {
     /// Does it; nothing comes of it where the resource is on its way out. `shown` is what the watch shows, and
     /// `known` what was known last: together they may spare the read.
-    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<Done> {
+    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<FillOutcome> {
         if let Some(done) = self.spared(shown, known) {
             return Some(done);
         }
-        let (mut minting, mut sent) = (Minting::new(), false);
+        let (mut minting, mut sent) = (MintedTokens::new(), false);
         let mut last = known.map(|known| known.seen.clone());
         for _ in 0..ROUNDS {
             let found = match lookup(self.secrets().get(&self.desired.object_key.name)).await {
                 Ok(found) => found,
-                Err(error) => return Some(Done { sent, ..self.failed(end_of(error), last.as_ref()) }),
+                Err(error) => return Some(FillOutcome { sent, ..self.failed(end_of(error), last.as_ref()) }),
             };
             let seen = found.as_ref().map(|found| self.desired.seen(found));
             let work = match self.plan(seen.as_ref()) {
                 Ok(work) => work,
                 Err(refusal) => {
-                    return Some(Done { sent, ..self.failed(SecretWrite::Refused(refusal), seen.as_ref()) });
+                    return Some(FillOutcome {
+                        sent,
+                        ..self.failed(SecretWrite::Refused(refusal), seen.as_ref())
+                    });
                 }
             };
             let round = self.act(&work, found, seen.as_ref(), &mut minting).await;
-            sent |= !matches!(round, Round::Kept(_)) || minting.values().any(Result::is_ok);
+            sent |= !matches!(round, FillRound::Kept(_)) || minting.values().any(Result::is_ok);
             let done = match round {
-                Round::Again => {
+                FillRound::Again => {
                     last = seen;
                     continue;
                 }
-                Round::Kept(known) | Round::Written(known) => {
+                FillRound::Kept(known) | FillRound::Written(known) => {
                     let now = known.as_ref().map(|known| known.seen.clone());
-                    Done { known, ..self.done(SecretWrite::Written, &work, &minting, now.as_ref()) }
+                    FillOutcome { known, ..self.done(SecretWrite::Written, &work, &minting, now.as_ref()) }
                 }
-                Round::Unwanted => return None,
-                Round::Ended(end) => self.done(end, &work, &minting, seen.as_ref()),
+                FillRound::Unwanted => return None,
+                FillRound::Ended(end) => self.done(end, &work, &minting, seen.as_ref()),
             };
-            return Some(Done { sent, ..done });
+            return Some(FillOutcome { sent, ..done });
         }
         let text = format!("{} kept changing while it was to be written", self.desired.object_key);
-        Some(Done { sent, ..self.failed(SecretWrite::Failed(text), last.as_ref()) })
+        Some(FillOutcome { sent, ..self.failed(SecretWrite::Failed(text), last.as_ref()) })
     }
 
     /// What is known of exactly the state that the watch shows, if there is nothing to do about it.
-    fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<Done> {
+    fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&KnownSecret>) -> Option<FillOutcome> {
         let (meta, known) = shown.zip(known)?;
         let work = self.plan(Some(&known.seen)).ok()?;
         let is_known = meta.resource_version.as_deref() == Some(&known.version);
         let is_idle = is_known && !work.changes_content() && self.desired.is_marked(meta);
-        let done = || self.done(SecretWrite::Written, &work, &Minting::new(), Some(&known.seen));
-        is_idle.then(|| Done { known: Some(known.clone()), ..done() })
+        let done = || self.done(SecretWrite::Written, &work, &MintedTokens::new(), Some(&known.seen));
+        is_idle.then(|| FillOutcome { known: Some(known.clone()), ..done() })
     }
 
     fn plan(&self, seen: Option<&SeenSecret>) -> Result<SecretWork, SecretRefusal> {
@@ -180,16 +183,16 @@ impl Job<'_> {
         work: &SecretWork,
         found: Option<Object>,
         seen: Option<&SeenSecret>,
-        minting: &mut Minting,
-    ) -> Round {
+        minting: &mut MintedTokens,
+    ) -> FillRound {
         let found = match found {
             Some(found) => found,
             // An empty Secret is made for a token only.
-            None if work.to_mint().next().is_none() => return Round::Kept(None),
+            None if work.to_mint().next().is_none() => return FillRound::Kept(None),
             None => match call(self.secrets().create(&params(), &self.desired.create())).await {
                 Ok(made) => made,
-                Err(CallError::Conflict(_)) => return Round::Again,
-                Err(error) => return Round::Ended(end_of(error)),
+                Err(CallError::Conflict(_)) => return FillRound::Again,
+                Err(error) => return FillRound::Ended(end_of(error)),
             },
         };
         // The API server takes our reference from a Secret that is to outlive its resource. Put back, it would take the
@@ -197,8 +200,8 @@ impl Job<'_> {
         if !self.desired.is_owned(&found.metadata) {
             match self.is_to_stay().await {
                 Ok(true) => {}
-                Ok(false) => return Round::Unwanted,
-                Err(error) => return Round::Ended(SecretWrite::Failed(error.to_string())),
+                Ok(false) => return FillRound::Unwanted,
+                Err(error) => return FillRound::Ended(SecretWrite::Failed(error.to_string())),
             }
         }
         let uid = found.metadata.uid.as_deref().unwrap_or_default();
@@ -209,8 +212,8 @@ impl Job<'_> {
             .collect();
         if minted.is_empty() && work.removed.is_empty() && self.desired.is_marked(&found.metadata) {
             return match seen {
-                Some(seen) => Round::Kept(known(&found, seen.clone())),
-                None => Round::Written(known(&found, self.desired.seen(&found))),
+                Some(seen) => FillRound::Kept(known(&found, seen.clone())),
+                None => FillRound::Written(known(&found, self.desired.seen(&found))),
             };
         }
         let wanted = self.desired.update(&found, &work.removed, &minted);
@@ -223,10 +226,10 @@ impl Job<'_> {
                     "wrote tokens to the Secret"
                 );
                 let seen = self.desired.seen(&written);
-                Round::Written(known(&written, seen))
+                FillRound::Written(known(&written, seen))
             }
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => Round::Again,
-            Err(error) => Round::Ended(end_of(error)),
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => FillRound::Again,
+            Err(error) => FillRound::Ended(end_of(error)),
         }
     }
 
@@ -241,8 +244,9 @@ impl Job<'_> {
     }
 
     /// Mints what is due, and was not minted yet for this very Secret.
-    async fn mint(&self, work: &SecretWork, uid: &str, minting: &mut Minting) {
-        let is_bound = |minted: &Minted| minted.claims.secret.as_ref().is_some_and(|bound| bound.uid == uid);
+    async fn mint(&self, work: &SecretWork, uid: &str, minting: &mut MintedTokens) {
+        let is_bound =
+            |minted: &TokenToWrite| minted.claims.secret.as_ref().is_some_and(|bound| bound.uid == uid);
         let wanted: BTreeSet<&String> = work.to_mint().collect();
         minting.retain(|key, one| wanted.contains(key) && one.as_ref().is_ok_and(is_bound));
         let open = self.asked.tokens.iter().filter(|token| wanted.contains(&token.key));
@@ -252,7 +256,7 @@ impl Job<'_> {
         minting.extend(answers);
     }
 
-    async fn mint_one(&self, token: &ValidToken, uid: &str) -> (String, Result<Minted, MintError>) {
+    async fn mint_one(&self, token: &ValidToken, uid: &str) -> (String, Result<TokenToWrite, MintError>) {
         let account = self.account(&token.account);
         #[expect(clippy::expect_used, reason = "made of an i64 when the token was validated")]
         let seconds = i64::try_from(token.lifetime.as_secs()).expect("a lifetime fits into an i64");
@@ -276,7 +280,7 @@ impl Job<'_> {
         let answer = request(identity, &account, spec).await;
         let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::AccountState::Allowed { uid })) if *uid == claims.account.uid);
         let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
-            Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
+            Ok(claims) if agreed(&claims) => Ok(TokenToWrite { token: answer.secret, claims }),
             // It is asked for by name, and anyone who has agreed may be gone since.
             Ok(_) => {
                 let reason = "the account was recreated meanwhile".to_owned();
@@ -301,9 +305,9 @@ impl Job<'_> {
         &self,
         end: SecretWrite,
         work: &SecretWork,
-        minting: &Minting,
+        minting: &MintedTokens,
         seen: Option<&SeenSecret>,
-    ) -> Done {
+    ) -> FillOutcome {
         let is_written = end == SecretWrite::Written;
         let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
         let now = self.clock.now();
@@ -313,19 +317,21 @@ impl Job<'_> {
                 TokenVerdict::Mint(why) => match minting.get(key) {
                     Some(Ok(_)) if is_written => (true, None),
                     Some(Err(MintError::Forbidden(_))) if asked.generated.is_some() => {
-                        (*why == MintReason::Due, Some(Trouble::WriterMayNotMint))
+                        (*why == MintReason::Due, Some(TokenProblem::WriterMayNotMint))
                     }
-                    Some(Err(error)) => (*why == MintReason::Due, Some(Trouble::NotMinted(error.clone()))),
-                    _ => (*why == MintReason::Due, Some(Trouble::NotWritten)),
+                    Some(Err(error)) => {
+                        (*why == MintReason::Due, Some(TokenProblem::NotMinted(error.clone())))
+                    }
+                    _ => (*why == MintReason::Due, Some(TokenProblem::NotWritten)),
                 },
-                TokenVerdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
-                TokenVerdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
-                TokenVerdict::Refused(Because::NotOurs) => (false, Some(Trouble::NotOurs)),
-                TokenVerdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
+                TokenVerdict::NotYet { until, stays } => (*stays, Some(TokenProblem::NotYet(*until))),
+                TokenVerdict::Refused(Because::NoAccount) => (false, Some(TokenProblem::NoAccount)),
+                TokenVerdict::Refused(Because::NotOurs) => (false, Some(TokenProblem::NotOurs)),
+                TokenVerdict::Refused(Because::NotAgreed) => (false, Some(TokenProblem::NotAgreed)),
                 TokenVerdict::Unknown => {
                     let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
                     let is_its = stands(key).is_some_and(|claims| claims.account.name == asked.account);
-                    (is_its, Some(Trouble::Unknown(why.unwrap_or_default())))
+                    (is_its, Some(TokenProblem::Unknown(why.unwrap_or_default())))
                 }
             };
             let present = stands(key).filter(|claims| stays && claims.expires_at > now);
@@ -347,11 +353,11 @@ impl Job<'_> {
         let minted: Vec<_> = minted.collect();
         // What was just written has a time of its own.
         let next = seen.and_then(|seen| self.plan(Some(seen)).ok()?.next).or(work.next);
-        Done { end, keys, minted, next, known: None, sent: false }
+        FillOutcome { end, keys, minted, next, known: None, sent: false }
     }
 
     /// There is no plan: what was `seen` stays.
-    fn failed(&self, end: SecretWrite, seen: Option<&SeenSecret>) -> Done {
+    fn failed(&self, end: SecretWrite, seen: Option<&SeenSecret>) -> FillOutcome {
         let now = self.clock.now();
         // The tokens of a Secret that is being deleted are lost, even if it is not ours.
         let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
@@ -363,10 +369,10 @@ impl Job<'_> {
                 account: self.account(&token.account),
                 is_generated: token.generated.is_some(),
                 present: stands.filter(is_valid),
-                trouble: Some(Trouble::NotWritten),
+                trouble: Some(TokenProblem::NotWritten),
             }
         });
-        Done { end, keys: keys.collect(), minted: Vec::new(), known: None, next: None, sent: false }
+        FillOutcome { end, keys: keys.collect(), minted: Vec::new(), known: None, next: None, sent: false }
     }
 }
 

@@ -21,7 +21,7 @@ use super::accounts::{self, AccountPlan};
 use super::fill::FIELD_MANAGER;
 use super::plan::AccountState;
 use crate::log_code;
-use crate::sync::pages::each_page;
+use crate::sync::list_pages::each_page;
 
 /// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them
 /// must not fill the operator's memory.

@@ -77,12 +77,12 @@ pub struct RequestedToken {
     /// The valid one in the Secret.
     pub present: Option<Claims>,
     /// Why it is not there, or is not renewed.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<TokenProblem>,
 }
 
 /// Why a token is not as it should be.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Trouble {
+pub enum TokenProblem {
     /// It is not minted before this time.
     NotYet(Timestamp),
     /// There is no such account.
@@ -107,7 +107,7 @@ impl TokenWork {
         let may_pass = |key: &RequestedToken| {
             matches!(
                 key.trouble,
-                Some(Trouble::Unknown(_) | Trouble::NotMinted(_) | Trouble::WriterMayNotMint)
+                Some(TokenProblem::Unknown(_) | TokenProblem::NotMinted(_) | TokenProblem::WriterMayNotMint)
             )
         };
         matches!(self.end, SecretWrite::Forbidden(_) | SecretWrite::Rejected(_) | SecretWrite::Failed(_))
@@ -147,7 +147,7 @@ pub(super) mod tests {
     }
 
     /// The token `a` of `robot`.
-    pub fn key(trouble: Option<Trouble>) -> RequestedToken {
+    pub fn key(trouble: Option<TokenProblem>) -> RequestedToken {
         RequestedToken {
             key: "a".into(),
             account: Account { namespace: "team-a".into(), name: "robot".into() },
@@ -169,13 +169,13 @@ pub(super) mod tests {
         let account = || Account { namespace: "team-a".into(), name: "robot".into() };
         for (trouble, expected) in [
             (None, false),
-            (Some(Trouble::NoAccount), false),
-            (Some(Trouble::NotAgreed), false),
-            (Some(Trouble::NotOurs), false),
-            (Some(Trouble::WriterMayNotMint), true),
-            (Some(Trouble::NotYet(Timestamp::UNIX_EPOCH)), false),
-            (Some(Trouble::Unknown("away".into())), true),
-            (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),
+            (Some(TokenProblem::NoAccount), false),
+            (Some(TokenProblem::NotAgreed), false),
+            (Some(TokenProblem::NotOurs), false),
+            (Some(TokenProblem::WriterMayNotMint), true),
+            (Some(TokenProblem::NotYet(Timestamp::UNIX_EPOCH)), false),
+            (Some(TokenProblem::Unknown("away".into())), true),
+            (Some(TokenProblem::NotMinted(MintError::Forbidden(account()))), true),
         ] {
             let reconciled = TokenOutcome::Worked(Box::new(work(vec![key(trouble.clone())])));
             assert_eq!(reconciled.wants_retry(), expected, "{trouble:?}");

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use weaver_tenant::claims::Named;
+use weaver_tenant::claims::ObjectIdentity;
 
 use super::*;
 
@@ -34,10 +34,10 @@ fn asked(tokens: Vec<ValidToken>) -> ValidServiceToken {
 /// Issued at 0, for an hour.
 fn claims(account: &str) -> Claims {
     Claims {
-        account: Named { name: account.into(), uid: format!("uid-of-{account}") },
+        account: ObjectIdentity { name: account.into(), uid: format!("uid-of-{account}") },
         namespace: "team-a".into(),
         audiences: vec![OWN.into()],
-        secret: Some(Named { name: "tokens".into(), uid: "secret-1".into() }),
+        secret: Some(ObjectIdentity { name: "tokens".into(), uid: "secret-1".into() }),
         issued_at: at(0),
         expires_at: at(HOUR),
     }

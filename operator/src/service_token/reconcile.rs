@@ -16,7 +16,7 @@ use super::status::{patch, status};
 use super::why::MintReason;
 use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
-use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, ReconcileStep};
+use crate::controller::kind::{Common, Context, Failure, Reconcile, ReconcileMemory, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
 use crate::controller::state::StateEntry;
@@ -92,7 +92,7 @@ fn minted_again(work: &TokenWork) -> Option<kube::runtime::events::Event> {
     (!said.is_empty()).then(|| event(EventType::Normal, MINTED, "Mint", &listed(&said)))
 }
 
-impl Memory<ServiceTokenStatus> for TokenState {
+impl ReconcileMemory<ServiceTokenStatus> for TokenState {
     fn common(&mut self) -> &mut Common<ServiceTokenStatus> {
         &mut self.common
     }

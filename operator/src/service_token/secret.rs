@@ -21,14 +21,14 @@ use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 
 /// The desired Secret, except for its tokens.
-pub struct Desired {
+pub struct DesiredSecret {
     pub owner: Owner,
     pub object_key: ObjectKey,
     pub reference: OwnerReference,
     metadata: Metadata,
 }
 
-impl Desired {
+impl DesiredSecret {
     /// The Secret `name` of `resource`, which is `owner`.
     #[must_use]
     pub fn new(owner: Owner, resource: &ServiceToken, name: &str) -> Self {
@@ -139,9 +139,9 @@ mod tests {
         .unwrap()
     }
 
-    fn desired(labels: &serde_json::Value) -> Desired {
+    fn desired(labels: &serde_json::Value) -> DesiredSecret {
         let owner = Owner { namespace: "team-a".into(), name: "ci".into(), uid: "u1".into() };
-        Desired::new(owner, &resource(labels), "tokens")
+        DesiredSecret::new(owner, &resource(labels), "tokens")
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_changes_and_others_marks_stay() {
+    fn only_what_is_named_changes_and_others_labels_stay() {
         let before = desired(&json!({"old": "1"}));
         let mut found = before.create();
         found.metadata.labels.as_mut().unwrap().insert("theirs".into(), "1".into());

@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
@@ -138,38 +138,38 @@ fn of_key(key: &RequestedToken) -> TokenStatus {
 }
 
 /// What is in the way of a token, and what to do.
-fn explained(key: &RequestedToken, trouble: &Trouble) -> String {
+fn explained(key: &RequestedToken, trouble: &TokenProblem) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
-        Trouble::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
-        Trouble::NoAccount => format!(
+        TokenProblem::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
+        TokenProblem::NoAccount => format!(
             "{} does not exist; create it: kubectl -n {namespace} create serviceaccount {name}",
             key.account
         ),
-        Trouble::NotAgreed => format!(
+        TokenProblem::NotAgreed => format!(
             "the owner of {} has not allowed tokens; to allow them: kubectl -n {namespace} label \
              serviceaccount {name} {ALLOW_TOKENS_LABEL}=true",
             key.account
         ),
-        Trouble::NotOurs => format!(
+        TokenProblem::NotOurs => format!(
             "{} exists, was not made by this ServiceToken and was left untouched: delete it, or write another \
              spec.generate.name",
             key.account
         ),
-        Trouble::WriterMayNotMint => format!("the writer may not mint tokens for {}", key.account),
-        Trouble::Unknown(message) if key.is_generated => {
+        TokenProblem::WriterMayNotMint => format!("the writer may not mint tokens for {}", key.account),
+        TokenProblem::Unknown(message) if key.is_generated => {
             format!("{} could not be made: {message}", key.account)
         }
-        Trouble::Unknown(message) => format!("{} could not be read: {message}", key.account),
-        Trouble::NotMinted(error @ MintError::Forbidden(_)) => {
+        TokenProblem::Unknown(message) => format!("{} could not be read: {message}", key.account),
+        TokenProblem::NotMinted(error @ MintError::Forbidden(_)) => {
             format!("{error}; allow it: {}", minting::command(namespace, name))
         }
-        Trouble::NotMinted(error) => error.to_string(),
-        Trouble::NotWritten => "the Secret could not be written".to_owned(),
+        TokenProblem::NotMinted(error) => error.to_string(),
+        TokenProblem::NotWritten => "the Secret could not be written".to_owned(),
     }
 }
 
-impl controller::outcome::Work for TokenWork {
+impl controller::outcome::TenantWork for TokenWork {
     const ABOUT: &'static [&'static str] = &[TOKENS_FRESH];
     const DONE: &'static str = "Fresh";
     const ACCOUNT: &'static str = "writer";
@@ -213,7 +213,7 @@ impl TokenWork {
                 Verdict::new(CONFLICTED, Truth::True, "SecretNotOurs", message)
             }
             SecretWrite::Written | SecretWrite::Refused(_) => {
-                let foreign = self.troubles(|trouble| *trouble == Trouble::NotOurs);
+                let foreign = self.troubles(|trouble| *trouble == TokenProblem::NotOurs);
                 if foreign.is_empty() {
                     return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
                 }
@@ -257,14 +257,17 @@ impl TokenWork {
             }
             Ok(_) => {}
         }
-        let is_forbidden = |trouble: &Trouble| {
-            matches!(trouble, Trouble::NotMinted(MintError::Forbidden(_)) | Trouble::WriterMayNotMint)
+        let is_forbidden = |trouble: &TokenProblem| {
+            matches!(
+                trouble,
+                TokenProblem::NotMinted(MintError::Forbidden(_)) | TokenProblem::WriterMayNotMint
+            )
         };
         let forbidden = self.troubles(is_forbidden);
         if !forbidden.is_empty() {
             return Verdict::new(AUTHORIZED, Truth::False, "MintingForbidden", listed(&forbidden));
         }
-        let not_agreed = self.troubles(|trouble| *trouble == Trouble::NotAgreed);
+        let not_agreed = self.troubles(|trouble| *trouble == TokenProblem::NotAgreed);
         if !not_agreed.is_empty() {
             return Verdict::new(AUTHORIZED, Truth::False, "NotAgreed", listed(&not_agreed));
         }
@@ -285,7 +288,7 @@ impl TokenWork {
 
     /// What the writer lacks to make accounts, and what else it lacks, with the Roles that grant both.
     fn explained(&self, missing: &BTreeSet<AccountRight>) -> String {
-        let is_foreign = |key: &&RequestedToken| key.trouble == Some(Trouble::NotOurs);
+        let is_foreign = |key: &&RequestedToken| key.trouble == Some(TokenProblem::NotOurs);
         let foreign: BTreeSet<&str> =
             self.keys.iter().filter(is_foreign).map(|key| &*key.account.name).collect();
         let generated = self.keys.iter().filter(|key| key.is_generated).map(|key| &key.account.name);
@@ -305,7 +308,7 @@ impl TokenWork {
     }
 
     /// The keys in such trouble, with what to do.
-    fn troubles(&self, wanted: impl Fn(&Trouble) -> bool) -> Vec<String> {
+    fn troubles(&self, wanted: impl Fn(&TokenProblem) -> bool) -> Vec<String> {
         let all = self.keys.iter().filter_map(|key| Some((key, key.trouble.as_ref()?)));
         let wanted = all.filter(|(_, trouble)| wanted(trouble));
         wanted.map(|(key, trouble)| format!("{}: {}", key.key, explained(key, trouble))).collect()
@@ -350,14 +353,16 @@ impl TokenWork {
             return Verdict::new(TOKENS_FRESH, Truth::True, "Fresh", message);
         };
         let reason = match first {
-            Trouble::NotYet(_) => "NotYet",
-            Trouble::NoAccount => "AccountMissing",
-            Trouble::NotAgreed => "NotAgreed",
-            Trouble::Unknown(_) => "AccountUnknown",
-            Trouble::NotOurs => "AccountNotOurs",
-            Trouble::NotMinted(MintError::Forbidden(_)) | Trouble::WriterMayNotMint => "MintingForbidden",
-            Trouble::NotMinted(_) => "NotMinted",
-            Trouble::NotWritten => "NotWritten",
+            TokenProblem::NotYet(_) => "NotYet",
+            TokenProblem::NoAccount => "AccountMissing",
+            TokenProblem::NotAgreed => "NotAgreed",
+            TokenProblem::Unknown(_) => "AccountUnknown",
+            TokenProblem::NotOurs => "AccountNotOurs",
+            TokenProblem::NotMinted(MintError::Forbidden(_)) | TokenProblem::WriterMayNotMint => {
+                "MintingForbidden"
+            }
+            TokenProblem::NotMinted(_) => "NotMinted",
+            TokenProblem::NotWritten => "NotWritten",
         };
         Verdict::new(TOKENS_FRESH, Truth::False, reason, format!("{message}; {}", listed(&troubles)))
     }

@@ -2,7 +2,7 @@ use k8s_openapi::jiff::Timestamp;
 use weaver_api::conditions::{MIGRATED, READY};
 use weaver_api::validate::validate_token;
 use weaver_copies::rights::for_writer;
-use weaver_tenant::claims::{Claims, Named};
+use weaver_tenant::claims::{Claims, ObjectIdentity};
 
 use super::super::outcome::tests::{key, work};
 use super::*;
@@ -26,7 +26,7 @@ fn robot() -> Account {
 }
 
 fn claims() -> Claims {
-    let named = |name: &str, uid: &str| Named { name: name.into(), uid: uid.into() };
+    let named = |name: &str, uid: &str| ObjectIdentity { name: name.into(), uid: uid.into() };
     Claims {
         account: named("robot", "u-1"),
         namespace: "team-a".into(),
@@ -63,25 +63,29 @@ fn every_type_is_there_from_the_first_reconciliation_and_an_equal_reconciliation
 #[test]
 fn what_is_in_the_way_is_named_with_its_remedy() {
     for (trouble, reason, remedy) in [
-        (Trouble::NoAccount, "AccountMissing", "create it: kubectl -n team-a create serviceaccount robot"),
         (
-            Trouble::NotAgreed,
+            TokenProblem::NoAccount,
+            "AccountMissing",
+            "create it: kubectl -n team-a create serviceaccount robot",
+        ),
+        (
+            TokenProblem::NotAgreed,
             "NotAgreed",
             "kubectl -n team-a label serviceaccount robot weaver.example.com/allow-tokens=true",
         ),
         (
-            Trouble::NotMinted(MintError::Forbidden(robot())),
+            TokenProblem::NotMinted(MintError::Forbidden(robot())),
             "MintingForbidden",
             "allow it: weaver tenant allow team-a robot",
         ),
         (
-            Trouble::NotMinted(MintError::Failed { account: robot(), reason: "away".into() }),
+            TokenProblem::NotMinted(MintError::Failed { account: robot(), reason: "away".into() }),
             "NotMinted",
             "minting a token for ServiceAccount team-a/robot failed: away",
         ),
-        (Trouble::Unknown("away".into()), "AccountUnknown", "could not be read: away"),
+        (TokenProblem::Unknown("away".into()), "AccountUnknown", "could not be read: away"),
         (
-            Trouble::NotYet(Timestamp::UNIX_EPOCH),
+            TokenProblem::NotYet(Timestamp::UNIX_EPOCH),
             "NotYet",
             "not minted before 1970-01-01T00:00:00Z (spec.tokens[].notBefore)",
         ),
@@ -99,7 +103,7 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
 #[test]
 fn an_account_that_is_gone_does_not_hide_the_other_keys() {
     let well = RequestedToken { key: "b".into(), present: Some(claims()), ..key(None) };
-    let status = of(work(vec![key(Some(Trouble::NoAccount)), well]));
+    let status = of(work(vec![key(Some(TokenProblem::NoAccount)), well]));
     let fresh = shown(&status, TOKENS_FRESH);
     assert!(fresh.starts_with("False/AccountMissing: 1 of 2 tokens are valid; a: "), "{fresh}");
     assert!(status.tokens[1].message.is_empty() && status.tokens[1].expires_at.is_some());
@@ -109,7 +113,7 @@ fn an_account_that_is_gone_does_not_hide_the_other_keys() {
 fn a_secret_that_is_not_ours_is_a_conflict() {
     let status = of(TokenWork {
         end: SecretWrite::Refused(SecretRefusal::Foreign),
-        ..work(vec![key(Some(Trouble::NotWritten))])
+        ..work(vec![key(Some(TokenProblem::NotWritten))])
     });
     let conflicted = shown(&status, CONFLICTED);
     assert!(conflicted.starts_with("True/SecretNotOurs: Secret team-a/tokens exists"), "{conflicted}");
@@ -124,7 +128,7 @@ fn how_the_secret_could_not_be_written_is_the_reason() {
         (SecretWrite::Rejected("too big".into()), "Rejected"),
         (SecretWrite::Failed("away".into()), "NotWritten"),
     ] {
-        let status = of(TokenWork { end: end.clone(), ..work(vec![key(Some(Trouble::NotWritten))]) });
+        let status = of(TokenWork { end: end.clone(), ..work(vec![key(Some(TokenProblem::NotWritten))]) });
         assert!(
             shown(&status, READY).starts_with(&format!("False/{reason}: Secret team-a/tokens: ")),
             "{end:?}"
@@ -138,7 +142,7 @@ fn a_writer_without_rights_sees_the_role() {
     let status = of(TokenWork {
         end: SecretWrite::Forbidden("no".into()),
         missing: missing(),
-        ..work(vec![key(Some(Trouble::NotWritten))])
+        ..work(vec![key(Some(TokenProblem::NotWritten))])
     });
     let ready = shown(&status, READY);
     assert!(ready.starts_with("False/MissingRights: ") && ready.contains("kind: RoleBinding"), "{ready}");
@@ -177,7 +181,7 @@ fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() 
 }
 
 /// A reconciliation that has made so many accounts, with these troubles of the first ones.
-fn making(count: usize, troubles: &[Trouble]) -> TokenWork {
+fn making(count: usize, troubles: &[TokenProblem]) -> TokenWork {
     let keys = (1..=count).map(|n| {
         let account = Account { namespace: "team-a".into(), name: format!("bot-{n}") };
         let trouble = troubles.get(n - 1).cloned();
@@ -197,7 +201,7 @@ fn generated_accounts_are_counted_and_only_those_with_a_problem_are_named() {
     let generated = status.generated.unwrap();
     assert_eq!((generated.desired, generated.accounts, generated.fresh), (30, 30, 30));
     assert_eq!(generated.expires_at.as_deref(), Some("1970-01-01T01:00:00Z"));
-    let status = of(making(500, &vec![Trouble::NotOurs; 40]));
+    let status = of(making(500, &vec![TokenProblem::NotOurs; 40]));
     let generated = status.generated.clone().unwrap();
     assert_eq!((generated.fresh, generated.problems.len()), (460, MAX_PROBLEMS_SHOWN));
     assert!(
@@ -212,7 +216,7 @@ fn generated_accounts_are_counted_and_only_those_with_a_problem_are_named() {
 fn a_writer_that_may_not_make_accounts_sees_the_role() {
     let needed =
         || weaver_copies::account_rights::for_accounts("team-a", ["bot-1"].into_iter()).into_iter().collect();
-    let troubles = [Trouble::Unknown("no".into())];
+    let troubles = [TokenProblem::Unknown("no".into())];
     let status = of(TokenWork { missing_of_accounts: Ok(needed()), ..making(1, &troubles) });
     let ready = shown(&status, READY);
     assert!(

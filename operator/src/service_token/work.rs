@@ -19,15 +19,15 @@ use weaver_api::ownership::{ALLOW_TOKENS_LABEL, Owner};
 use weaver_api::v1beta1::{GeneratedStatus, ServiceToken};
 use weaver_api::validate::{SpecFault, ValidAccount, ValidServiceToken, validate_token};
 use weaver_tenant::review::missing;
-use weaver_tenant::watch::{Selector, WatchState};
+use weaver_tenant::watch::{WatchSelector, WatchState};
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::fill::{Done, Job, KnownSecret};
+use super::fill::{FillOutcome, KnownSecret, SecretJob};
 use super::generate::{Accounts, Made, Removed};
-use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenWork, Trouble};
+use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
 use super::plan;
-use super::secret::Desired;
+use super::secret::DesiredSecret;
 use super::size::{self, Measure};
 use super::state::TokenState;
 use crate::controller::state::StateEntry;
@@ -39,7 +39,7 @@ use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::{Right, for_writer};
 
 /// What a `ServiceToken` asks for, and who writes it.
-struct Request {
+struct ServiceTokenRequest {
     asked: ValidServiceToken,
     /// The generated accounts.
     wanted: Vec<ValidAccount>,
@@ -53,7 +53,7 @@ async fn request(
     entry: &StateEntry<TokenState>,
     resource: &ServiceToken,
     owner: &Owner,
-) -> Result<Request, TokenOutcome> {
+) -> Result<ServiceTokenRequest, TokenOutcome> {
     let (asked, wanted) = valid(resource, owner).map_err(TokenOutcome::InvalidSpec)?;
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
     entry.uses(&writer);
@@ -64,7 +64,7 @@ async fn request(
     {
         size::check(&asked, &measure, &secret).map_err(|fault| TokenOutcome::InvalidSpec(vec![fault]))?;
     }
-    Ok(Request { asked, wanted, writer, tenant, secret })
+    Ok(ServiceTokenRequest { asked, wanted, writer, tenant, secret })
 }
 
 /// Works on `resource` once; `None` where it turns out to be on its way out.
@@ -75,7 +75,7 @@ pub async fn work(
     resource: &ServiceToken,
 ) -> Option<TokenOutcome> {
     let owner = owner(resource);
-    let Request { asked, wanted, writer, tenant, secret } =
+    let ServiceTokenRequest { asked, wanted, writer, tenant, secret } =
         match request(context, entry, resource, &owner).await {
             Ok(request) => request,
             Err(outcome) => return Some(outcome),
@@ -86,7 +86,7 @@ pub async fn work(
         futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
     state.watch = watch;
     let shown = shown(state, &writer.namespace, &secret);
-    let desired = Desired::new(owner, resource, &secret);
+    let desired = DesiredSecret::new(owner, resource, &secret);
     let listed = asked.tokens.iter().filter(|token| token.generated.is_none()).map(|token| &token.account);
     let used = listed.chain([&asked.writer]).cloned().collect();
     let generated =
@@ -96,7 +96,7 @@ pub async fn work(
     let is_or_was = asked.generate.is_some() || before.is_some();
     let mut made = if is_or_was { generated.make(&wanted).await } else { Made::default() };
     accounts.append(&mut made.accounts);
-    let job = Job {
+    let job = SecretJob {
         operator: &context.client,
         tenant: &tenant,
         clock: &context.own,
@@ -105,7 +105,7 @@ pub async fn work(
         accounts,
         oldest: context.options.service_token_age,
     };
-    let Done { end, keys, minted, known, next, sent } =
+    let FillOutcome { end, keys, minted, known, next, sent } =
         job.run(shown.as_deref(), state.known.as_ref()).await?;
     if known.is_some() || end == SecretWrite::Written {
         state.known = known;
@@ -178,7 +178,7 @@ fn join(
         uid: tenant.uid.clone(),
         kind: ObjectKind::SECRET,
         namespace: Some(tenant.account.namespace.clone()),
-        selector: Selector::Name(secret.to_owned()),
+        selector: WatchSelector::Name(secret.to_owned()),
     };
     let open = state.watch.take().filter(|open| *open.key() == key);
     open.or_else(|| {
@@ -248,7 +248,7 @@ async fn missing_rights_on_accounts(
     names.extend(
         surplus.not_removed.iter().filter(|(_, error)| is_forbidden(error)).map(|(name, _)| name.clone()),
     );
-    let not_minted = keys.iter().filter(|key| key.trouble == Some(Trouble::WriterMayNotMint));
+    let not_minted = keys.iter().filter(|key| key.trouble == Some(TokenProblem::WriterMayNotMint));
     names.extend(not_minted.map(|key| key.account.name.clone()));
     if !made.unlisted && names.is_empty() {
         return Ok(BTreeSet::new());

@@ -37,15 +37,15 @@ use super::events;
 use super::execute::Mode;
 use super::kinds::NoKind;
 use super::outcome::Unlisted;
-use super::remove::{Hindrance, Kept, Removal};
+use super::remove::{Hindrance, RemainingCopy, Removal};
 use super::sources;
 use super::stale_copies;
-use super::state::{Search, SyncState};
+use super::state::{StaleCopySearch, SyncState};
 use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::log_code;
-use crate::metrics::Written;
+use crate::metrics::CopyWrite;
 use crate::watch::ResourceRef;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
@@ -86,7 +86,7 @@ pub async fn cleanup<K: Declares>(
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     // A search of before saw only where the account might list then.
     if begins && !guarded.0.as_ref().is_ok_and(stale_copies::are_none) {
-        state.search = Search::Due;
+        state.search = StaleCopySearch::Due;
     }
     let shown = std::mem::take(&mut state.watches);
     state.stale_copies.extend(shown.copies_of(&owner(guarded)));
@@ -309,7 +309,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         Err(pass) => return pass,
     };
     state.turns_to(kind);
-    if state.search == Search::Due {
+    if state.search == StaleCopySearch::Due {
         // What is known of its rights may be older than the rights that it was given back. Many resources of one
         // account that are deleted together ask once.
         tenant.access.forget(Duration::from_secs(5));
@@ -321,7 +321,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
             }
             Err(error) => return unanswered(&error),
         }
-        state.search = Search::Done(tenant.uid.clone());
+        state.search = StaleCopySearch::Done(tenant.uid.clone());
     }
     let mut left = Left::default();
     let selected = match sync.valid().map(|declared| declared.of(kind)) {
@@ -340,7 +340,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         stale_copies::remove(context, &tenant, &owner, &source, object_keys, Mode::Write).await
     {
         match removal {
-            Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
+            Ok(Removal::Removed) => context.metrics.wrote(CopyWrite::Removed),
             Ok(Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(key)),
             Err(kept) => {
@@ -383,7 +383,7 @@ struct Left {
 }
 
 impl Left {
-    fn kept(&mut self, key: &ObjectKey, kept: &Kept) {
+    fn kept(&mut self, key: &ObjectKey, kept: &RemainingCopy) {
         let entries = match kept.why {
             Hindrance::Forbidden(_) => &mut self.refused,
             Hindrance::Rejected(_) => &mut self.hindered,

@@ -17,7 +17,7 @@ use crate::controller::verdicts::listed;
 use crate::watch::ResourceRef;
 use weaver_copies::copy::source_reference;
 use weaver_copies::object::ObjectKey;
-use weaver_copies::plan::Before;
+use weaver_copies::plan::PreviousOwner;
 
 /// Tells what a reconciliation has changed, where the status was `before`.
 pub async fn tell_of<K: Declares>(
@@ -74,11 +74,11 @@ fn done<K: Declares>(work: &SyncWork) -> Vec<Event> {
             "deleted and created again, because it was immutable or of another type",
         ),
         (
-            CopyChange::Update(Before::Theirs),
+            CopyChange::Update(PreviousOwner::Theirs),
             ADOPTED,
             &*format!("adopted as a copy; not created by this {}", K::kind(&())),
         ),
-        (CopyChange::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
+        (CopyChange::Update(PreviousOwner::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
     ]
     .into_iter()
     .filter_map(|(change, reason, message)| {
@@ -102,10 +102,10 @@ mod tests {
         let wrote = |change| TargetState::Synced(verified.clone(), Some(change));
         let events = done::<ConfigMapSync>(&work(&[
             ("a", wrote(CopyChange::Create)),
-            ("b", wrote(CopyChange::Update(Before::Ours))),
+            ("b", wrote(CopyChange::Update(PreviousOwner::Ours))),
             ("c", wrote(CopyChange::Replace)),
             ("d", wrote(CopyChange::Replace)),
-            ("e", wrote(CopyChange::Update(Before::Theirs))),
+            ("e", wrote(CopyChange::Update(PreviousOwner::Theirs))),
             ("f", synced()),
         ]));
         let reported: Vec<_> =

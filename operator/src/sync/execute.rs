@@ -15,11 +15,13 @@ use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
 use crate::log_code;
-use weaver_copies::copy::Desired;
+use weaver_copies::copy::DesiredCopy;
 use weaver_copies::kinds::staying_on;
 use weaver_copies::metadata::adopted;
 use weaver_copies::object::Object;
-use weaver_copies::plan::{Before, CopyStep, Foreign, Takes, Verified, by_object, keeps_from_replacing};
+use weaver_copies::plan::{
+    CopyStep, Foreign, PreviousOwner, Takes, Verified, by_object, keeps_from_replacing,
+};
 
 /// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
@@ -44,7 +46,7 @@ pub enum Mode {
 pub enum CopyChange {
     Create,
     /// It differs, and was whose this says.
-    Update(Before),
+    Update(PreviousOwner),
     /// It differs, and is immutable or a Secret of another type.
     Replace,
 }
@@ -131,7 +133,7 @@ impl TargetState {
 /// Executes `step` on the target in `namespace`, and what follows from it, as far as `mode` allows.
 pub async fn target(
     tenant: &TenantClient,
-    desired: &Desired,
+    desired: &DesiredCopy,
     takes: Takes<'_>,
     namespace: &str,
     step: CopyStep,
@@ -177,7 +179,7 @@ enum Next {
 /// Reads the object, and judges it. `refused` is why an update of it was refused just before.
 async fn inspect(
     copies: &Api<Object>,
-    desired: &Desired,
+    desired: &DesiredCopy,
     takes: Takes<'_>,
     namespace: &str,
     refused: Option<String>,
@@ -186,7 +188,9 @@ async fn inspect(
     let found = lookup(copies.get(&desired.name)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
         (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
-        (CopyStep::Update(Before::Ours, seen), Some(words)) if !desired.kind.is_of_config_map_sync() => {
+        (CopyStep::Update(PreviousOwner::Ours, seen), Some(words))
+            if !desired.kind.is_of_config_map_sync() =>
+        {
             let is_in_the_way = would_be_made(copies, desired, namespace).await?;
             match (is_in_the_way, keeps_from_replacing(desired, &seen), takes.immutable) {
                 (false, ..) => Next::Ended(TargetState::Rejected(words)),
@@ -212,7 +216,11 @@ pub async fn whole(kind: ObjectKind) -> Option<SemaphorePermit<'static>> {
 
 /// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It
 /// judges an object before it looks whether there is one of its name.
-async fn would_be_made(copies: &Api<Object>, desired: &Desired, namespace: &str) -> Result<bool, CallError> {
+async fn would_be_made(
+    copies: &Api<Object>,
+    desired: &DesiredCopy,
+    namespace: &str,
+) -> Result<bool, CallError> {
     match call(copies.create(&put(Mode::Try), &desired.create(namespace))).await {
         Ok(_) | Err(CallError::Conflict(_)) => Ok(true),
         Err(CallError::Rejected(_) | CallError::Forbidden(_)) => Ok(false),
@@ -223,7 +231,7 @@ async fn would_be_made(copies: &Api<Object>, desired: &Desired, namespace: &str)
 /// Writes what `step` asks for.
 async fn carry_out(
     copies: &Api<Object>,
-    desired: &Desired,
+    desired: &DesiredCopy,
     namespace: &str,
     step: &CopyStep,
     staying: &Staying,
@@ -247,7 +255,7 @@ async fn carry_out(
         }
         CopyStep::Update(before, seen) => {
             let mut copy = desired.update_leaving(seen, staying);
-            if *before == Before::Theirs {
+            if *before == PreviousOwner::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
             (call(copies.replace(&desired.name, &params, &copy)).await?, CopyChange::Update(*before))
@@ -264,7 +272,7 @@ async fn carry_out(
     if mode != Mode::Write {
         return Ok(Next::Ended(TargetState::Planned(change)));
     }
-    if let CopyChange::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
+    if let CopyChange::Update(before @ (PreviousOwner::Upstreams | PreviousOwner::Theirs)) = change {
         info!(
             code = log_code::TAKEN_OVER, owner = %desired.owner, copy = %desired.object_key(namespace), ?before,
             "took over an object"
@@ -322,7 +330,7 @@ pub(super) async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> 
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 
-fn synced(meta: Option<ObjectMeta>, desired: &Desired, change: Option<CopyChange>) -> TargetState {
+fn synced(meta: Option<ObjectMeta>, desired: &DesiredCopy, change: Option<CopyChange>) -> TargetState {
     match meta.and_then(|meta| Verified::new(&meta, desired)) {
         Some(verified) => TargetState::Synced(verified, change),
         None => TargetState::Failed("the API server answered with an object without uid".into()),

@@ -15,10 +15,10 @@ use super::declared::Declares;
 use super::execute::{self, CopyChange, Mode, TargetState};
 use super::progress::FanOutProgress;
 use super::state::{ResumeAt, SyncState};
-use super::watches::Watches;
-use crate::metrics::Written;
+use super::watches::SyncWatches;
+use crate::metrics::CopyWrite;
 use crate::watch::Consent;
-use weaver_copies::copy::Desired;
+use weaver_copies::copy::DesiredCopy;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{CopyStep, SeenCopy, Takes, by_metadata};
 use weaver_tenant::TenantClient;
@@ -28,13 +28,13 @@ pub(super) const CONCURRENCY: usize = 16;
 
 /// What to do at every target.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
+pub struct CopyJob<'a> {
     pub tenant: &'a TenantClient,
     /// Name of the source.
     pub source: &'a str,
     pub source_namespace: &'a str,
     /// The copy that each should have.
-    pub copy: &'a Desired,
+    pub copy: &'a DesiredCopy,
     /// What may become ours.
     pub takes: Takes<'a>,
     /// Whether it writes.
@@ -50,9 +50,9 @@ pub async fn fan_out<K: Declares>(
     context: &Context<K>,
     state: &mut SyncState,
     sync: &K,
-    job: Job<'_>,
+    job: CopyJob<'_>,
     desired: &BTreeSet<String>,
-    outdated: impl Fn(&Watches, usize) -> bool,
+    outdated: impl Fn(&SyncWatches, usize) -> bool,
 ) -> (BTreeMap<String, TargetState>, bool) {
     let now = Instant::now();
     let resume_at = state.resume_at.take().filter(|at| at.source == job.source);
@@ -130,12 +130,12 @@ fn remember(state: &mut SyncState, key: ObjectKey, outcome: &TargetState) {
 }
 
 /// The change of a target, as it is counted.
-pub(super) fn written(outcome: &TargetState) -> Option<Written> {
+pub(super) fn written(outcome: &TargetState) -> Option<CopyWrite> {
     let TargetState::Synced(_, change) = outcome else { return None };
     change.as_ref().map(|change| match change {
-        CopyChange::Create => Written::Created,
-        CopyChange::Update(_) => Written::Updated,
-        CopyChange::Replace => Written::Replaced,
+        CopyChange::Create => CopyWrite::Created,
+        CopyChange::Update(_) => CopyWrite::Updated,
+        CopyChange::Replace => CopyWrite::Replaced,
     })
 }
 
@@ -148,13 +148,13 @@ pub(super) fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> V
     first.into_iter().chain(last).cloned().collect()
 }
 
-async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> TargetState {
+async fn target(job: CopyJob<'_>, namespace: &str, step: CopyStep, mode: Mode) -> TargetState {
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
 /// A namespace that lets in no copies from the tenant's, or to which the source's lets none out. Only accounts with a
 /// right there learn that it exists, or is named in an annotation; all others get the API server's own answer.
-async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState {
+async fn refused(job: CopyJob<'_>, namespace: &str, why: TargetState) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating};
     match target(job, namespace, CopyStep::Inspect, Mode::Look).await {
         refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
@@ -165,7 +165,7 @@ async fn refused(job: Job<'_>, namespace: &str, why: TargetState) -> TargetState
 /// A namespace of which the operator does not know whether it lets in copies. Nothing is stored there: the API
 /// server judges the write, and the tenant gets its answer. Where it has nothing against it, the event that is
 /// still to come causes the next reconciliation.
-async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
+async fn not_known(job: CopyJob<'_>, namespace: &str, consent: Consent) -> TargetState {
     match target(job, namespace, CopyStep::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
         TargetState::Planned(_) if consent == Consent::SourceUnknown => {

@@ -81,7 +81,7 @@ impl NoKind {
 
 /// What the reconciles of this module need besides what all have.
 #[derive(Default)]
-pub struct Own {
+pub struct SyncServices {
     /// Questions whether a namespace that changed concerns an account.
     pub checks: AccessChecks,
     pub kinds: Kinds,

@@ -12,13 +12,13 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::TenantClient;
 
 use super::outcome::{SourceState, SourceWork};
-use super::sources::{READS, Read, Versions, read};
-use super::watches::Watches;
-use weaver_copies::content::merge::{Merging, reading_order};
-use weaver_copies::copy::Desired;
+use super::sources::{READS, SourceRead, Versions, read};
+use super::watches::SyncWatches;
+use weaver_copies::content::merge::{ContentMerger, reading_order};
+use weaver_copies::copy::DesiredCopy;
 
 /// What was made of the sources.
-pub struct Merged {
+pub struct MergedSources {
     /// Each source, without copies of its own.
     pub sources: BTreeMap<String, SourceWork>,
     pub versions: Versions,
@@ -26,7 +26,7 @@ pub struct Merged {
     ///
     /// # Errors
     /// Why there is nothing to copy.
-    pub copy: Result<Desired, SourceState>,
+    pub copy: Result<DesiredCopy, SourceState>,
 }
 
 /// Reads the sources `names` and makes them into one copy called `copy_name`.
@@ -35,16 +35,16 @@ pub async fn merge(
     spec: &ValidSync,
     how: &Merge,
     (owner, copy_name): (&Owner, &str),
-    watches: &Watches,
+    watches: &SyncWatches,
     names: &[String],
-) -> Merged {
-    let mut merging = Merging::new(how, spec.source_kind);
+) -> MergedSources {
+    let mut merging = ContentMerger::new(how, spec.source_kind);
     let (mut sources, mut versions) = (BTreeMap::new(), Versions::new());
     for some in reading_order(how, names).chunks(READS) {
         let shown: Vec<_> = some.iter().map(|(_, name)| watches.source_version(spec, name)).collect();
         let reads = join_all(some.iter().map(|(_, name)| read(tenant, spec, name))).await;
         for (((place, name), shown), read) in some.iter().zip(shown).zip(reads) {
-            let Read { source: state, version, absent_keys, content } = read;
+            let SourceRead { source: state, version, absent_keys, content } = read;
             if let Some((content, _)) = content {
                 merging.add(*place, name, content);
             }
@@ -56,11 +56,11 @@ pub async fn merge(
     let copy = match hindrance(spec, names, &sources) {
         Some(why) => Err(why),
         None => match merging.finish() {
-            Ok(content) => Ok(Desired::merged(owner.clone(), spec, copy_name, content)),
+            Ok(content) => Ok(DesiredCopy::merged(owner.clone(), spec, copy_name, content)),
             Err(why) => Err(SourceState::Unmergeable(why)),
         },
     };
-    Merged { sources, versions, copy }
+    MergedSources { sources, versions, copy }
 }
 
 /// Why nothing may be made of these sources, in the order of `names`. One at least must be there.

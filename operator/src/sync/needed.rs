@@ -7,7 +7,7 @@ use weaver_api::validate::ValidSync;
 
 use super::execute::TargetState;
 use super::outcome::{SourceState, SourceWork, Unlisted, copied};
-use super::remove::{Hindrance, Kept};
+use super::remove::{Hindrance, RemainingCopy};
 use crate::watch::{WatchKey, is_on_sources};
 use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::{EXPLAINED, Right, for_sources, for_target};
@@ -32,7 +32,7 @@ pub fn needed_rights(
     spec: &ValidSync,
     (sources, merged): (&BTreeMap<String, SourceWork>, Option<&SourceWork>),
     unlisted: Option<&Unlisted>,
-    stale_copies: &BTreeMap<ObjectKey, Kept>,
+    stale_copies: &BTreeMap<ObjectKey, RemainingCopy>,
     refused: &[WatchKey],
 ) -> (Vec<Right>, usize) {
     let mut needed = Vec::new();

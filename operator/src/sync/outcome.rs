@@ -10,7 +10,7 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
 
 use super::execute::TargetState;
-use super::remove::Kept;
+use super::remove::RemainingCopy;
 use crate::args::RunOptions;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;
@@ -85,7 +85,7 @@ pub struct Selection {
 #[derive(Debug, Default)]
 pub struct StaleCopies {
     /// Those that could not be removed.
-    pub kept: BTreeMap<ObjectKey, Kept>,
+    pub kept: BTreeMap<ObjectKey, RemainingCopy>,
     /// Those that would be removed, were it not a dry run.
     pub planned: BTreeSet<ObjectKey>,
     /// They could not be looked for.

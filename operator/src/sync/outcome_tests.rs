@@ -6,10 +6,10 @@ use weaver_tenant::token::MintError;
 
 use super::super::execute::CopyChange;
 use super::*;
-use crate::scope::Scope;
+use crate::scope::OperatorScope;
 use weaver_copies::content::Content;
 use weaver_copies::object::Object;
-use weaver_copies::plan::{Before, Foreign, Verified};
+use weaver_copies::plan::{Foreign, PreviousOwner, Verified};
 
 pub fn account() -> Account {
     Account { namespace: "team-a".into(), name: "sync".into() }
@@ -115,7 +115,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (TargetState::NotServed, true),
         (conflict(), true),
         (TargetState::WithoutFinalizer, false),
-        (TargetState::Planned(CopyChange::Update(Before::Upstreams)), false),
+        (TargetState::Planned(CopyChange::Update(PreviousOwner::Upstreams)), false),
         (forbidden(), false),
         (TargetState::Rejected("x".into()), false),
         (TargetState::Failed("x".into()), false),
@@ -151,7 +151,7 @@ fn the_spec_says_how_often_it_is_compared() {
     plain["resyncSeconds"] = json!(60);
     often.spec = valid(plain);
     let options = |resync: Option<Duration>| RunOptions {
-        namespaces: Scope::Everywhere,
+        namespaces: OperatorScope::Everywhere,
         kubeconfig: None,
         resync,
         watch: Duration::from_mins(5),

@@ -18,13 +18,13 @@ use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::declared::{Declares, message_of_kind};
 use super::finalizer;
-use super::kinds::Own;
+use super::kinds::SyncServices;
 use super::outcome::{SyncOutcome, SyncWork};
 use super::state::SyncState;
 use super::status::patch;
 use super::work::work;
 use super::{cleanup, events};
-use crate::controller::kind::{Common, Context, Failure, Guarded, Memory, Reconcile, ReconcileStep};
+use crate::controller::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
 use crate::controller::state::StateEntry;
@@ -34,7 +34,7 @@ use weaver_copies::finalizers::{FinalizerChange, is_taken, is_upgrading};
 
 impl<K: Declares> Reconcile for K {
     type Memory = SyncState;
-    type Own = Own;
+    type Own = SyncServices;
     type Work = SyncWork;
 
     const NOUN: &'static str = K::WORD;
@@ -184,7 +184,7 @@ async fn end_upgrade<K: Declares>(
     }
 }
 
-impl Memory<ConfigMapSyncStatus> for SyncState {
+impl ReconcileMemory<ConfigMapSyncStatus> for SyncState {
     fn common(&mut self) -> &mut Common<ConfigMapSyncStatus> {
         &mut self.common
     }

@@ -8,7 +8,7 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::advance;
 use weaver_api::ownership::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
-use weaver_tenant::watch::Limits;
+use weaver_tenant::watch::WatchLimits;
 
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};
@@ -96,7 +96,7 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
 
 #[tokio::test]
 async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once() {
-    let limits = Limits { watches: 20, ..LIMITS };
+    let limits = WatchLimits { watches: 20, ..LIMITS };
     let world = World::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
     for number in 0..limits.watches + 10 {
         let meta = ObjectMeta {
@@ -253,7 +253,7 @@ async fn what_a_client_of_v1alpha1_dropped_from_the_status_is_written_again() {
 }
 
 #[tokio::test]
-async fn carried_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
+async fn round_trip_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.change(|sync| {
@@ -283,7 +283,7 @@ async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_i
         world.delete();
         assert_eq!(world.settle().await, [format!("PATCH {SYNC}")], "{spec_then}");
         assert!(world.is_deleted());
-        assert_eq!(world.object("foo", "settings"), copy, "byte for byte, marks too");
+        assert_eq!(world.object("foo", "settings"), copy, "byte for byte, ownership labels too");
     }
 }
 

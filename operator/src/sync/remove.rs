@@ -17,7 +17,7 @@ use weaver_copies::sources::SpecSource;
 
 /// Why a stale copy is still there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct RemainingCopy {
     /// What was in the way.
     pub why: Hindrance,
     /// The tenant's identity saw our mark on it, just before.
@@ -34,7 +34,7 @@ pub enum Hindrance {
     Failed(String),
 }
 
-impl Kept {
+impl RemainingCopy {
     /// The reason in words.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -68,7 +68,7 @@ pub async fn remove(
     source: &SpecSource,
     ObjectKey { kind, namespace, name }: &ObjectKey,
     mode: Mode,
-) -> Result<Removal, Kept> {
+) -> Result<Removal, RemainingCopy> {
     let copies: Api<Object> = tenant.namespaced(kind, namespace);
     let metas: Api<PartialObjectMeta<Object>> = tenant.namespaced(kind, namespace);
     let mut marked = false;
@@ -99,10 +99,10 @@ pub async fn remove(
             Err(error) if error.is_failed_conversion() => Hindrance::Rejected(error.to_string()),
             Err(error) => Hindrance::Failed(error.to_string()),
         };
-        return Err(Kept { why, marked });
+        return Err(RemainingCopy { why, marked });
     }
     let text = format!("the object changed {ROUNDS} times while it was being removed");
-    Err(Kept { why: Hindrance::Failed(text), marked })
+    Err(RemainingCopy { why: Hindrance::Failed(text), marked })
 }
 
 /// Removes our ownership labels and annotations from exactly the state `seen`; its content stays as it is.

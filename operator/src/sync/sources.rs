@@ -13,10 +13,10 @@ use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
 use super::execute::whole;
+use super::list_pages::each_page;
 use super::outcome::{SourceState, Unlisted};
-use super::pages::each_page;
 use weaver_copies::content::Content;
-use weaver_copies::copy::{Desired, source_reference};
+use weaver_copies::copy::{DesiredCopy, source_reference};
 use weaver_copies::kinds::metadata_of;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
@@ -88,7 +88,7 @@ pub const READS: usize = 2;
 pub type Versions = Vec<(String, [Option<String>; 2])>;
 
 /// What was read of the source, and what is copied of it.
-pub struct Read {
+pub struct SourceRead {
     pub source: SourceState,
     /// The resourceVersion that was read.
     pub version: Option<String>,
@@ -99,14 +99,19 @@ pub struct Read {
 
 /// The copy of the source `name`, of which this was read.
 #[must_use]
-pub fn copy(spec: &ValidSync, owner: &Owner, name: &str, (content, meta): (Content, ObjectMeta)) -> Desired {
+pub fn copy(
+    spec: &ValidSync,
+    owner: &Owner,
+    name: &str,
+    (content, meta): (Content, ObjectMeta),
+) -> DesiredCopy {
     let key = ObjectKey::of_source(spec, name);
     let metadata = Metadata::new(owner, &source_reference(&key), &meta, spec);
-    Desired::new(owner.clone(), key.kind, &spec.copy_name(name), metadata, content)
+    DesiredCopy::new(owner.clone(), key.kind, &spec.copy_name(name), metadata, content)
 }
 
-pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
-    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), content: None };
+pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> SourceRead {
+    let nothing = |source| SourceRead { source, version: None, absent_keys: Vec::new(), content: None };
     let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
     if copy_name.len() > SUBDOMAIN_MAX {
         return nothing(SourceState::NameTooLong(copy_name.len()));
@@ -124,9 +129,11 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Read {
             match content.chosen(&spec.keys) {
                 Ok(content) => {
                     let content = Some((content, metadata_of(&source).into_owned()));
-                    Read { source: SourceState::Found, version, absent_keys, content }
+                    SourceRead { source: SourceState::Found, version, absent_keys, content }
                 }
-                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, content: None },
+                Err(clash) => {
+                    SourceRead { source: SourceState::Clash(clash), version, absent_keys, content: None }
+                }
             }
         }
         Ok(None) => nothing(SourceState::Missing),

@@ -26,13 +26,13 @@ use weaver_tenant::TenantClient;
 use super::Context;
 use super::declared::Declares;
 use super::execute::Mode;
+use super::list_pages::each_page;
 use super::outcome::StaleCopies;
-use super::pages::each_page;
-use super::remove::{self, Hindrance, Kept, Removal};
-use super::state::{Search, SyncState};
+use super::remove::{self, Hindrance, RemainingCopy, Removal};
+use super::state::{StaleCopySearch, SyncState};
 use crate::controller::pause::Pause;
 use crate::log_code;
-use crate::metrics::Written;
+use crate::metrics::CopyWrite;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::object::{Object, ObjectKey, resource};
@@ -134,15 +134,15 @@ pub async fn search<K: Declares>(
     kind: ObjectKind,
 ) -> Option<String> {
     let found = match &state.search {
-        Search::Done(uid) if *uid == tenant.uid => return None,
-        Search::Open if are_none(sync) => StaleKeys::new(),
+        StaleCopySearch::Done(uid) if *uid == tenant.uid => return None,
+        StaleCopySearch::Open if are_none(sync) => StaleKeys::new(),
         _ => match find(tenant, &owner(sync), kind, &context.namespaces.active(|_, _| true)).await {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
         },
     };
     state.stale_copies.extend(found);
-    state.search = Search::Done(tenant.uid.clone());
+    state.search = StaleCopySearch::Done(tenant.uid.clone());
     None
 }
 
@@ -155,13 +155,13 @@ pub async fn remove<K: Declares>(
     source: &SpecSource,
     object_keys: BTreeSet<ObjectKey>,
     mode: Mode,
-) -> Vec<(ObjectKey, Result<Removal, Kept>)> {
+) -> Vec<(ObjectKey, Result<Removal, RemainingCopy>)> {
     stream::iter(object_keys)
         .map(|key| async move {
             let removal = match Pause::of_all(&context.namespaces) {
                 Some(_) => {
                     let why = Hindrance::Failed("all resources were paused meanwhile".into());
-                    Err(Kept { why, marked: false })
+                    Err(RemainingCopy { why, marked: false })
                 }
                 None => remove::remove(tenant, owner, source, &key, mode).await,
             };
@@ -206,7 +206,7 @@ pub async fn sweep<K: Declares>(
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(key)),
             Ok(Removal::Removed) => {
-                context.metrics.wrote(Written::Removed);
+                context.metrics.wrote(CopyWrite::Removed);
                 info!(code = log_code::COPY_REMOVED, %owner, copy = %key, "removed a stale copy");
             }
             Err(kept) => {
@@ -230,7 +230,7 @@ pub async fn sweep<K: Declares>(
 /// Would the tenant learn from it that a namespace is gone, or not labelled as before, of which it may know nothing?
 /// Where a selector or a pattern that matches decides and the account may not look, the status does not say whether a
 /// copy is wanted there.
-fn is_secret(spec: &ValidSync, namespace: &str, kept: &Kept) -> bool {
+fn is_secret(spec: &ValidSync, namespace: &str, kept: &RemainingCopy) -> bool {
     let refused = matches!(kept.why, Hindrance::Forbidden(_)) && !kept.marked;
     let is_selected = spec.selector.is_some() || spec.matches(namespace);
     refused && is_selected && !spec.exclude.contains(namespace)

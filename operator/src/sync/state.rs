@@ -7,7 +7,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::backoff::Backoffs;
-use super::watches::Watches;
+use super::watches::SyncWatches;
 use crate::controller::kind::Common;
 use crate::controller::rate_limit::RateLimit;
 use weaver_copies::object::ObjectKey;
@@ -15,7 +15,7 @@ use weaver_copies::plan::Verified;
 
 /// Whether stale copies of an earlier process have been searched for.
 #[derive(Debug, Default, PartialEq)]
-pub enum Search {
+pub enum StaleCopySearch {
     /// Not yet, and the resource itself may show that there are none.
     #[default]
     Open,
@@ -36,7 +36,7 @@ pub struct ResumeAt {
 /// Memory of one resource.
 pub struct SyncState {
     /// Watches that this resource uses.
-    pub watches: Watches,
+    pub watches: SyncWatches,
     /// Copies whose content is known, and the state in which it is.
     pub verified: BTreeMap<ObjectKey, Verified>,
     /// Targets that could not be written.
@@ -50,7 +50,7 @@ pub struct SyncState {
     /// Is what was answered about the account's rights not to be used any more?
     pub asks_again: bool,
     /// Have stale copies of an earlier life been looked for?
-    pub search: Search,
+    pub search: StaleCopySearch,
     /// Copies that are not wanted any more and may still be there, with the source that each names, if that is known.
     pub stale_copies: BTreeMap<ObjectKey, Option<String>>,
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
@@ -66,14 +66,14 @@ pub struct SyncState {
 impl Default for SyncState {
     fn default() -> Self {
         Self {
-            watches: Watches::default(),
+            watches: SyncWatches::default(),
             verified: BTreeMap::new(),
             backoffs: Backoffs::default(),
             forgiven: 0,
             resume_at: None,
             sync_now: None,
             asks_again: false,
-            search: Search::default(),
+            search: StaleCopySearch::default(),
             stale_copies: BTreeMap::new(),
             upgraded: None,
             kind: None,
@@ -97,16 +97,16 @@ impl SyncState {
         if before.is_some_and(|before| before != kind && before.is_same(kind)) {
             self.verified.clear();
             self.stale_copies.clear();
-            self.watches = Watches::default();
+            self.watches = SyncWatches::default();
             self.backoffs.forget();
-            self.search = Search::Due;
+            self.search = StaleCopySearch::Due;
         }
     }
 
     /// Nothing of what is known of copies and rights is taken for granted any more.
     pub fn look_afresh(&mut self) {
         self.forget_verified();
-        self.search = Search::Due;
+        self.search = StaleCopySearch::Due;
         self.asks_again = true;
     }
 }

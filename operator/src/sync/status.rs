@@ -20,7 +20,7 @@ use super::outcome::{SourceState, SourceWork, SyncOutcome, SyncWork, Unlisted, c
 use super::source_verdicts::{KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, TOO_LARGE, TOO_MANY};
 use super::verdicts::{NOT_SERVED, at_rest, not_accepted, not_offered, untouched};
 use weaver_copies::content::merge::Unmergeable;
-use weaver_copies::plan::{Before, Foreign};
+use weaver_copies::plan::{Foreign, PreviousOwner};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -193,9 +193,9 @@ fn judged(
         TargetState::Planned(change) => {
             let reason = match change {
                 CopyChange::Create => "WouldBeCreated",
-                CopyChange::Update(Before::Ours) => "WouldBeUpdated",
-                CopyChange::Update(Before::Upstreams) => "WouldBeTakenOver",
-                CopyChange::Update(Before::Theirs) => "WouldBeAdopted",
+                CopyChange::Update(PreviousOwner::Ours) => "WouldBeUpdated",
+                CopyChange::Update(PreviousOwner::Upstreams) => "WouldBeTakenOver",
+                CopyChange::Update(PreviousOwner::Theirs) => "WouldBeAdopted",
                 CopyChange::Replace => "WouldBeReplaced",
             };
             (ReportedState::Waiting, reason, String::new())

@@ -66,8 +66,8 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
 fn a_dry_run_shows_each_target_with_what_would_become_of_it() {
     let planned = [
         CopyChange::Create,
-        CopyChange::Update(Before::Ours),
-        CopyChange::Update(Before::Upstreams),
+        CopyChange::Update(PreviousOwner::Ours),
+        CopyChange::Update(PreviousOwner::Upstreams),
         CopyChange::Replace,
     ]
     .map(TargetState::Planned);

@@ -62,7 +62,7 @@ async fn an_upgrade_continues_while_one_target_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn upstreams_marks_count_no_more_once_the_upgrade_is_over() {
+async fn upstreams_ownership_labels_count_no_more_once_the_upgrade_is_over() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER]);
     world.settle().await;

@@ -23,7 +23,7 @@ use crate::controller::outcome::NOTHING_IS_WRITTEN;
 use crate::controller::verdicts::listed;
 use crate::watch::LIMITS;
 use weaver_copies::object::ObjectKey;
-use weaver_copies::plan::{Before, Foreign};
+use weaver_copies::plan::{Foreign, PreviousOwner};
 use weaver_copies::rights::{Right, explain};
 
 /// Reason while the API server does not serve the kind that is asked for, or not at that version.
@@ -38,7 +38,7 @@ pub(super) const KIND_UNKNOWN: &str = "KindUnknown";
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
 
-impl controller::outcome::Work for SyncWork {
+impl controller::outcome::TenantWork for SyncWork {
     const ABOUT: &'static [&'static str] = &[SOURCE_FOUND, TARGETS_SYNCED];
     const DONE: &'static str = "Synced";
     const ACCOUNT: &'static str = "account";
@@ -218,9 +218,9 @@ impl SyncWork {
             let TargetState::Planned(change) = state else { return None };
             let what = match change {
                 CopyChange::Create => "created",
-                CopyChange::Update(Before::Ours) => "updated",
-                CopyChange::Update(Before::Upstreams) => "taken over from the upstream operator",
-                CopyChange::Update(Before::Theirs) => "adopted",
+                CopyChange::Update(PreviousOwner::Ours) => "updated",
+                CopyChange::Update(PreviousOwner::Upstreams) => "taken over from the upstream operator",
+                CopyChange::Update(PreviousOwner::Theirs) => "adopted",
                 CopyChange::Replace => "replaced",
             };
             Some(format!("{}: would be {what}", self.target_name(source, namespace)))

@@ -274,7 +274,7 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
     let mut planning = dry(&[
         ("bar", TargetState::Planned(CopyChange::Create)),
         ("baz", synced()),
-        ("foo", TargetState::Planned(CopyChange::Update(Before::Ours))),
+        ("foo", TargetState::Planned(CopyChange::Update(PreviousOwner::Ours))),
     ]);
     let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, "old".into(), "settings".into());
     planning.stale.planned = [ObjectKey { kind, namespace, name }].into();
@@ -341,7 +341,7 @@ fn a_name_that_is_wrong_is_not_a_matter_of_migration() {
 }
 
 #[test]
-fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
+fn round_trip_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
     let reconciled = SyncOutcome::Worked(Box::new(work(&[("foo", synced())])));
     let annotation_faults = ["spec.dryRun: invalid type".to_owned()];
     let verdicts = reconciled.verdicts(&annotation_faults);

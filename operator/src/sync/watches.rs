@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
 use weaver_api::validate::{Sources, ValidSync};
-use weaver_tenant::watch::{Selector, WatchState};
+use weaver_tenant::watch::{WatchSelector, WatchState};
 use weaver_tenant::{AccessCache, TenantClient};
 
-use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, seen};
+use crate::watch::{CopyWatches, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, WatchedObject, seen};
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::SeenCopy;
 use weaver_copies::rights::Right;
@@ -20,18 +20,18 @@ use weaver_copies::sources::query;
 
 /// Watches that one resource uses.
 #[derive(Default)]
-pub struct Watches {
+pub struct SyncWatches {
     sources: Vec<Interest>,
     /// By namespace; by `None`, the one on all of them.
     copies: BTreeMap<Option<String>, Interest>,
 }
 
 /// What of the sources' namespace is watched.
-fn selectors(spec: &ValidSync) -> Vec<Selector> {
+fn selectors(spec: &ValidSync) -> Vec<WatchSelector> {
     match &spec.sources {
-        Sources::Selected(selector) => vec![Selector::Labels(query(selector))],
+        Sources::Selected(selector) => vec![WatchSelector::Labels(query(selector))],
         Sources::Named(_) | Sources::Listed(_) => {
-            spec.source_names().iter().cloned().map(Selector::Name).collect()
+            spec.source_names().iter().cloned().map(WatchSelector::Name).collect()
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct Joined {
     pub blind: bool,
 }
 
-impl Watches {
+impl SyncWatches {
     /// Opens those that are needed for copies in `targets`, keeps those it has, leaves the others, and waits until all
     /// are settled.
     pub async fn join(
@@ -92,7 +92,7 @@ impl Watches {
             };
             let mut had = std::mem::take(&mut self.copies);
             for namespace in wanted {
-                let joined = open(had.remove(&namespace), key(namespace.clone(), Copies::selector()));
+                let joined = open(had.remove(&namespace), key(namespace.clone(), CopyWatches::selector()));
                 self.copies.extend(joined.map(|open| (namespace, open)));
             }
             drop(had);
@@ -141,7 +141,7 @@ impl Watches {
             let key = open.key();
             // A right on another source of several says nothing.
             let is_of_another = |right: &Right| match (&right.object, &key.selector) {
-                (Some(object), Selector::Name(name)) => object != name,
+                (Some(object), WatchSelector::Name(name)) => object != name,
                 _ => false,
             };
             let here = |right: &&Right| {
@@ -159,8 +159,8 @@ impl Watches {
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync, name: &str) -> Option<String> {
         let is_on = |open: &&Interest| match &open.key().selector {
-            Selector::Name(watched) => watched == name,
-            Selector::Labels(_) | Selector::All => true,
+            WatchSelector::Name(watched) => watched == name,
+            WatchSelector::Labels(_) | WatchSelector::All => true,
         };
         match seen(&self.sources.iter().find(is_on)?.see(&spec.source_namespace, name)) {
             SeenCopy::Unknown => None,
@@ -181,14 +181,16 @@ impl Watches {
         // Compared as it is there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
-            let marked = |held: &Held| {
+            let marked = |held: &WatchedObject| {
                 held.meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
             };
             let kind = open.key().kind;
             let ours = open.those(marked).into_iter();
-            let source = |held: &Held| held.meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
-            let of =
-                |((namespace, name), held): (_, Held)| (ObjectKey { kind, namespace, name }, source(&held));
+            let source =
+                |held: &WatchedObject| held.meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
+            let of = |((namespace, name), held): (_, WatchedObject)| {
+                (ObjectKey { kind, namespace, name }, source(&held))
+            };
             ours.map(of).collect::<Vec<_>>()
         })
     }

@@ -18,22 +18,22 @@ use weaver_tenant::{Account, TenantClient};
 use super::Context;
 use super::declared::{Declares, NamedKind};
 use super::execute::{Mode, TargetState};
-use super::fan_out::{CONCURRENCY, Job, fan_out, in_order, written};
+use super::fan_out::{CONCURRENCY, CopyJob, fan_out, in_order, written};
 use super::kinds::NoKind;
-use super::merging::{Merged, merge};
+use super::merging::{MergedSources, merge};
 use super::needed::{needed_rights, tells};
 use super::outcome::{
     Rights, Selection, SourceState, SourceWork, StaleCopies, SyncOutcome, SyncWork, Unlisted, WatchGaps,
     copied,
 };
-use super::sources::{Listed, READS, Read, Versions, copy, list, read};
+use super::sources::{Listed, READS, SourceRead, Versions, copy, list, read};
 use super::stale_copies;
 use super::state::SyncState;
-use super::watches::{Joined, Watches};
+use super::watches::{Joined, SyncWatches};
 use crate::controller::pause::Pause;
 use crate::controller::state::StateEntry;
 use crate::watch::ResourceRef;
-use weaver_copies::copy::{Desired, owner};
+use weaver_copies::copy::{DesiredCopy, owner};
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::namespace::selects;
 use weaver_copies::object::{ObjectKey, resource};
@@ -61,7 +61,7 @@ pub async fn work<K: Declares>(
         state.backoffs.forget();
     }
     if declared.is_suspended() {
-        state.watches = Watches::default();
+        state.watches = SyncWatches::default();
         return Some(SyncOutcome::Suspended);
     }
     let owner = owner(sync);
@@ -185,7 +185,7 @@ impl<K: Declares> SyncRun<'_, K> {
             let reads = some.iter().map(|name| read(self.tenant, &self.spec, name));
             let reads = join_all(reads).await;
             for ((name, shown), read) in some.iter().zip(shown).zip(reads) {
-                let Read { source, version, absent_keys, content } = read;
+                let SourceRead { source, version, absent_keys, content } = read;
                 let mut targets = BTreeMap::new();
                 if let Some(content) = content {
                     let copy = copy(&self.spec, &self.owner, name, content);
@@ -216,7 +216,7 @@ impl<K: Declares> SyncRun<'_, K> {
             Sources::Listed(names) => names.clone(),
             Sources::Named(_) | Sources::Selected(_) => names.iter().cloned().collect(),
         };
-        let Merged { sources, versions, copy } =
+        let MergedSources { sources, versions, copy } =
             merge(tenant, spec, how, (owner, copy_name), &state.watches, &order).await;
         let mut is_whole = true;
         let mut merged = SourceWork {
@@ -261,7 +261,7 @@ impl<K: Declares> SyncRun<'_, K> {
         &self,
         state: &mut SyncState,
         source: &str,
-        copy: &Desired,
+        copy: &DesiredCopy,
         desired: &BTreeSet<String>,
         versions: &Versions,
     ) -> (BTreeMap<String, TargetState>, bool) {
@@ -270,7 +270,7 @@ impl<K: Declares> SyncRun<'_, K> {
             unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
             immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
         };
-        let job = Job {
+        let job = CopyJob {
             tenant: self.tenant,
             source,
             source_namespace: &self.spec.source_namespace,
@@ -278,7 +278,7 @@ impl<K: Declares> SyncRun<'_, K> {
             takes,
             mode: self.mode,
         };
-        let outdated = |watches: &Watches, begun: usize| {
+        let outdated = |watches: &SyncWatches, begun: usize| {
             // The watch may still show what was before, or already what was read.
             let has_changed = |(name, versions): &(String, [Option<String>; 2])| {
                 let now = watches.source_version(&self.spec, name);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weaver_tenant::Tenants;
 use weaver_tenant::token::KubeMinter;
-use weaver_tenant::watch::Limits;
+use weaver_tenant::watch::WatchLimits;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::Context;
 use super::backoff::Backoffs;
 use super::fake_server::FakeServer;
-use super::kinds::Own;
+use super::kinds::SyncServices;
 use super::reactions::{self, react};
 use crate::args::RunOptions;
 use crate::controller::events::Events;
@@ -29,8 +29,8 @@ use crate::controller::frame::reconcile;
 use crate::controller::kind::Failure;
 use crate::controller::rate_limit::RateLimit;
 use crate::counted::CountedMinter;
-use crate::scope::Scope;
-use crate::watch::{Copies, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
+use crate::scope::OperatorScope;
+use crate::watch::{CopyWatches, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
 
 type Guarded = crate::controller::kind::Guarded<weaver_api::v1beta1::ConfigMapSync>;
 
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// The same, where watches have these limits.
-    pub async fn limited(patience: Duration, rights_last: Duration, limits: Limits) -> Self {
+    pub async fn limited(patience: Duration, rights_last: Duration, limits: WatchLimits) -> Self {
         let server = FakeServer::default();
         let (client, triggers) = (server.client(), Triggers::default());
         let namespaces = Namespaces::default();
@@ -80,7 +80,7 @@ impl World {
         let context = Context {
             tenants: Arc::new(Tenants::new(client.clone(), minter, rights_last)),
             watches: WatchSet::new(
-                Copies::new(triggers.clone()),
+                CopyWatches::new(triggers.clone()),
                 Duration::from_mins(5),
                 Duration::from_mins(1),
                 limits,
@@ -93,7 +93,7 @@ impl World {
             permits: Arc::default(),
             client,
             options: RunOptions {
-                namespaces: Scope::Everywhere,
+                namespaces: OperatorScope::Everywhere,
                 kubeconfig: None,
                 resync: None,
                 watch: Duration::from_mins(5),
@@ -106,7 +106,7 @@ impl World {
                 standalone: false,
                 priority: 0,
             },
-            own: Own::default(),
+            own: SyncServices::default(),
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context), triggers };
         for name in ["settings", "other"] {

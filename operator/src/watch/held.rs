@@ -13,7 +13,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{
     Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
 };
-use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Triggers, WatchKey};
+use weaver_tenant::watch::{Concerned, Consumer, Sight, Triggers, WatchKey, WatchLimits, WatchSelector};
 
 use super::resource::ResourceRef;
 use weaver_copies::object::Object;
@@ -29,7 +29,7 @@ const LONGEST_MARK: usize = 1_024;
 const EACH: usize = 1_024;
 
 /// What the watches of one controller may use for one tenant namespace; there are three controllers.
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: WatchLimits = WatchLimits {
     // One resource with all its thousand targets in namespaces that each grant their Role, a thousand resources with a
     // source each, or 32 that merge 32 sources each. A watch costs some 40 KiB.
     watches: 1_024,
@@ -41,11 +41,11 @@ pub const LIMITS: Limits = Limits {
 };
 
 /// The watches of a controller of ours, on copies and sources.
-pub struct Copies {
+pub struct CopyWatches {
     triggers: Triggers<ResourceRef>,
 }
 
-impl Copies {
+impl CopyWatches {
     /// Resources are woken by these `triggers`.
     #[must_use]
     pub fn new(triggers: Triggers<ResourceRef>) -> Self {
@@ -54,30 +54,30 @@ impl Copies {
 
     /// All that carry our label.
     #[must_use]
-    pub fn selector() -> Selector {
-        Selector::Labels(SYNC_UID_LABEL.to_owned())
+    pub fn selector() -> WatchSelector {
+        WatchSelector::Labels(SYNC_UID_LABEL.to_owned())
     }
 }
 
-impl Consumer for Copies {
+impl Consumer for CopyWatches {
     type Object = Object;
-    type Kept = Held;
+    type Kept = WatchedObject;
     type User = ResourceRef;
 
     /// Whole only what an update may be built from: a copy that a resource of this tenant made, and the one
     /// object that is watched by its name.
-    fn keep(&self, watch: &WatchKey<ObjectKind>, meta: ObjectMeta) -> Held {
+    fn keep(&self, watch: &WatchKey<ObjectKind>, meta: ObjectMeta) -> WatchedObject {
         let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == watch.account.namespace);
         let may_be_whole = is_on_one(watch) || is_ours();
-        Held::of(meta, may_be_whole)
+        WatchedObject::of(meta, may_be_whole)
     }
 
-    fn bytes(&self, held: &Held) -> usize {
+    fn bytes(&self, held: &WatchedObject) -> usize {
         held.bytes()
     }
 
     /// Whom a copy's ownership labels and annotations name; all, where it is a source.
-    fn concerned(&self, watch: &WatchKey<ObjectKind>, held: &Held) -> Concerned<ResourceRef> {
+    fn concerned(&self, watch: &WatchKey<ObjectKind>, held: &WatchedObject) -> Concerned<ResourceRef> {
         if is_on_sources(watch) {
             return Concerned::All;
         }
@@ -94,21 +94,21 @@ impl Consumer for Copies {
 /// Is it on sources, and not on copies?
 #[must_use]
 pub fn is_on_sources(watch: &WatchKey<ObjectKind>) -> bool {
-    watch.selector != Copies::selector()
+    watch.selector != CopyWatches::selector()
 }
 
 fn is_on_one(watch: &WatchKey<ObjectKind>) -> bool {
-    matches!(watch.selector, Selector::Name(_))
+    matches!(watch.selector, WatchSelector::Name(_))
 }
 
 /// What is kept of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct WatchedObject {
     pub meta: Arc<ObjectMeta>,
     whole: bool,
 }
 
-impl Held {
+impl WatchedObject {
     /// Of the object with this metadata. `managedFields`, often half of it, is never read.
     #[must_use]
     pub fn of(mut meta: ObjectMeta, may_be_whole: bool) -> Self {
@@ -128,7 +128,7 @@ impl Held {
 
 /// What a watch shows of an object.
 #[must_use]
-pub fn seen(sight: &Sight<Held>) -> SeenCopy {
+pub fn seen(sight: &Sight<WatchedObject>) -> SeenCopy {
     match sight {
         Sight::Unknown => SeenCopy::Unknown,
         Sight::Absent => SeenCopy::Nothing,

@@ -26,9 +26,12 @@ fn copy(name: &str, bytes: usize) -> ObjectMeta {
 
 #[test]
 fn an_ordinary_copy_is_kept_whole_and_a_large_one_by_what_says_whose_it_is() {
-    assert_eq!(Held::of(copy("a", 1_000), true).seen(), SeenCopy::Object(Arc::new(copy("a", 1_000))));
+    assert_eq!(
+        WatchedObject::of(copy("a", 1_000), true).seen(),
+        SeenCopy::Object(Arc::new(copy("a", 1_000)))
+    );
     for (meta, may_be_whole) in [(copy("a", 250_000), true), (copy("a", 1_000), false)] {
-        let held = Held::of(meta, may_be_whole);
+        let held = WatchedObject::of(meta, may_be_whole);
         assert!(held.bytes() < 2_048, "{}", held.bytes());
         let SeenCopy::Marks(kept) = held.seen() else { panic!("{held:?}") };
         assert_eq!(ownership(&owner(), &kept), Ownership::Ours);
@@ -50,14 +53,14 @@ fn nothing_that_a_tenant_can_write_is_kept_at_any_length() {
     meta.generate_name = Some(long());
     let stranger = OwnerReference { kind: long(), ..OwnerReference::default() };
     meta.owner_references = Some(vec![stranger; 50]);
-    let kept = Held::of(meta, true);
+    let kept = WatchedObject::of(meta, true);
     assert!(serde_json::to_string(&*kept.meta).unwrap().len() < 1_024, "{:?}", kept.meta);
     // Its label still says so.
     assert_eq!(ownership(&owner(), &kept.meta), Ownership::Ours);
 }
 
 /// A watch as an account of [`owner`]'s namespace.
-fn on(selector: Selector) -> WatchKey<ObjectKind> {
+fn on(selector: WatchSelector) -> WatchKey<ObjectKind> {
     WatchKey {
         account: Account { namespace: "team-a".into(), name: "sync".into() },
         uid: "u".into(),
@@ -69,15 +72,15 @@ fn on(selector: Selector) -> WatchKey<ObjectKind> {
 
 /// Only of its own copies does a tenant need the whole metadata.
 #[test]
-fn of_copies_that_another_tenant_made_the_marks_are_kept() {
-    let copies = Copies::new(Triggers::default());
+fn of_copies_that_another_tenant_made_the_ownership_labels_are_kept() {
+    let copies = CopyWatches::new(Triggers::default());
     let mut theirs = copy("theirs", 9);
     let mark = (SYNC_ANNOTATION.to_owned(), "team-b/sync/uid".to_owned());
     theirs.annotations.get_or_insert_default().extend([mark]);
-    let by_name = Selector::Name("theirs".into());
+    let by_name = WatchSelector::Name("theirs".into());
     for (meta, selector, whole) in [
-        (theirs.clone(), Copies::selector(), false),
-        (copy("ours", 9), Copies::selector(), true),
+        (theirs.clone(), CopyWatches::selector(), false),
+        (copy("ours", 9), CopyWatches::selector(), true),
         (theirs, by_name, true),
     ] {
         let held = copies.keep(&on(selector), meta);
@@ -88,12 +91,12 @@ fn of_copies_that_another_tenant_made_the_marks_are_kept() {
 
 #[test]
 fn a_copy_concerns_its_owner_and_a_source_all_who_read_it() {
-    let copies = Copies::new(Triggers::default());
-    let concerned = |selector, meta| copies.concerned(&on(selector), &Held::of(meta, false));
+    let copies = CopyWatches::new(Triggers::default());
+    let concerned = |selector, meta| copies.concerned(&on(selector), &WatchedObject::of(meta, false));
     let owner = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
-    assert_eq!(concerned(Copies::selector(), copy("a", 0)), Concerned::These(vec![owner]));
-    assert_eq!(concerned(Copies::selector(), ObjectMeta::default()), Concerned::These(Vec::new()));
-    assert_eq!(concerned(Selector::Name("a".into()), copy("a", 0)), Concerned::All);
-    let by_labels = Selector::Labels(format!("share=true,!{SYNC_UID_LABEL}"));
+    assert_eq!(concerned(CopyWatches::selector(), copy("a", 0)), Concerned::These(vec![owner]));
+    assert_eq!(concerned(CopyWatches::selector(), ObjectMeta::default()), Concerned::These(Vec::new()));
+    assert_eq!(concerned(WatchSelector::Name("a".into()), copy("a", 0)), Concerned::All);
+    let by_labels = WatchSelector::Labels(format!("share=true,!{SYNC_UID_LABEL}"));
     assert_eq!(concerned(by_labels, ObjectMeta::default()), Concerned::All);
 }

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::log_code;
-use crate::scope::Scope;
+use crate::scope::OperatorScope;
 use weaver_copies::namespace::Traits;
 
 pub struct Namespaces {
-    scope: Scope,
+    scope: OperatorScope,
     known: Mutex<BTreeMap<String, Traits>>,
     synced: watch::Sender<bool>,
 }
@@ -54,14 +54,14 @@ pub struct NamespaceChange<'a> {
 
 impl Default for Namespaces {
     fn default() -> Self {
-        Self::of(Scope::Everywhere)
+        Self::of(OperatorScope::Everywhere)
     }
 }
 
 impl Namespaces {
     /// Those that are served, and the operator's own.
     #[must_use]
-    pub fn of(scope: Scope) -> Self {
+    pub fn of(scope: OperatorScope) -> Self {
         Self { scope, known: Mutex::default(), synced: watch::Sender::new(false) }
     }
 
@@ -236,7 +236,7 @@ mod tests {
     /// A namespace that was just made, or made again, may refuse copies before its event is here.
     #[tokio::test]
     async fn a_namespace_that_is_not_known_or_goes_has_not_consented() {
-        let namespaces = Namespaces::of(Scope::Only(["a".to_owned()].into()));
+        let namespaces = Namespaces::of(OperatorScope::Only(["a".to_owned()].into()));
         let tell = async |events: Vec<Event<PartialObjectMeta<Namespace>>>| {
             namespaces.follow(stream::iter(events.into_iter().map(Ok)), |_| ()).await;
             namespaces.consent("a", "team-a", "source")
@@ -260,14 +260,14 @@ mod tests {
             namespace.metadata.annotations = names.map(annotation).map(|one| BTreeMap::from([one]));
             Event::Apply(namespace)
         };
-        let served = Scope::Only(["a".to_owned()].into());
+        let served = OperatorScope::Only(["a".to_owned()].into());
         for (scope, source, expected) in [
-            (Scope::Everywhere, None, Consent::SourceUnknown),
-            (Scope::Everywhere, Some(offering(Some("goes"))), Consent::SourceUnknown),
-            (Scope::Everywhere, Some(offering(None)), Consent::Given),
-            (Scope::Everywhere, Some(offering(Some("b, a"))), Consent::Given),
-            (Scope::Everywhere, Some(offering(Some("b"))), Consent::NotOffered),
-            (Scope::Everywhere, Some(offering(Some("none"))), Consent::NotOffered),
+            (OperatorScope::Everywhere, None, Consent::SourceUnknown),
+            (OperatorScope::Everywhere, Some(offering(Some("goes"))), Consent::SourceUnknown),
+            (OperatorScope::Everywhere, Some(offering(None)), Consent::Given),
+            (OperatorScope::Everywhere, Some(offering(Some("b, a"))), Consent::Given),
+            (OperatorScope::Everywhere, Some(offering(Some("b"))), Consent::NotOffered),
+            (OperatorScope::Everywhere, Some(offering(Some("none"))), Consent::NotOffered),
             (served, None, Consent::Given),
         ] {
             let namespaces = Namespaces::of(scope);

@@ -37,7 +37,7 @@ struct Arrival {
 
 /// A body that has arrived, and its memory.
 #[derive(Debug)]
-pub struct Content {
+pub struct RequestBody {
     pub bytes: Vec<u8>,
     held: Option<OwnedSemaphorePermit>,
 }
@@ -53,7 +53,7 @@ impl BodyMemory {
     ///
     /// # Errors
     /// Too large, too slow, cut off, or others have all of the memory.
-    pub async fn read(&self, body: Body) -> Result<Content, ConversionRefusal> {
+    pub async fn read(&self, body: Body) -> Result<RequestBody, ConversionRefusal> {
         let arrival = Arc::new(Arrival {
             since: Instant::now(),
             bytes: AtomicUsize::new(0),
@@ -66,8 +66,8 @@ impl BodyMemory {
         }
     }
 
-    async fn collect(&self, mut body: Body, arrival: &Arrival) -> Result<Content, ConversionRefusal> {
-        let mut kept = Ok(Content { bytes: Vec::new(), held: None });
+    async fn collect(&self, mut body: Body, arrival: &Arrival) -> Result<RequestBody, ConversionRefusal> {
+        let mut kept = Ok(RequestBody { bytes: Vec::new(), held: None });
         let mut size = 0_usize;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| ConversionRefusal::CutOff)?.into_data() else { continue };
@@ -116,7 +116,7 @@ impl BodyMemory {
     }
 }
 
-impl Content {
+impl RequestBody {
     fn add(&mut self, data: &[u8], more: OwnedSemaphorePermit, arrival: &Arrival) {
         self.bytes.extend_from_slice(data);
         arrival.bytes.fetch_add(data.len(), Ordering::Relaxed);

@@ -26,16 +26,16 @@ const LARGEST: u64 = 1 << 20;
 
 /// The certificate in use, if there is one yet.
 #[derive(Debug, Default)]
-pub struct Slot(ArcSwapOption<CertifiedKey>);
+pub struct CertificateSlot(ArcSwapOption<CertifiedKey>);
 
-impl Slot {
+impl CertificateSlot {
     /// From now on, new connections are shown this one.
     pub fn fill(&self, certified: Arc<CertifiedKey>) {
         self.0.store(Some(certified));
     }
 }
 
-impl ResolvesServerCert for Slot {
+impl ResolvesServerCert for CertificateSlot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.load_full()
     }
@@ -76,7 +76,7 @@ impl CertificateFile {
 
     /// Keeps `slot` filled with the content of the file; calls `ready` when it is filled for the first time. Never
     /// ends.
-    pub async fn follow(mut self, slot: &Slot, ready: impl FnOnce()) {
+    pub async fn follow(mut self, slot: &CertificateSlot, ready: impl FnOnce()) {
         let mut ready = Some(ready);
         let mut ticks = interval(POLL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

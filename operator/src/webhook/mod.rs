@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::leaf::{CertificateFile, Slot};
+use self::leaf::{CertificateFile, CertificateSlot};
 use crate::log_code;
 use weaver_api::webhook::{DIRECTORY, LEAF};
 use weaver_host::signals::Signals;
@@ -92,7 +92,7 @@ pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     info!(code = log_code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
 
     // Without a certificate every handshake fails at once, which is clearer to a client than silence.
-    let slot = Arc::new(Slot::default());
+    let slot = Arc::new(CertificateSlot::default());
     let tls = serve::tls(slot.clone())?;
     let stop = CancellationToken::new();
     let serving = serve::serve(listener, tls, answer::router(), stop.clone());

@@ -10,11 +10,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use weaver_host::http_server::{self, Limits};
+use weaver_host::http_server::{self, ConnectionLimits};
 
 /// The API server opens one connection and keeps it; several API servers, one each. What is left is for probes, the
 /// installer and anyone who tries to keep these out.
-pub const LIMITS: Limits = Limits { connections: 256, per_address: 64, ..Limits::PAGES };
+pub const LIMITS: ConnectionLimits =
+    ConnectionLimits { connections: 256, per_address: 64, ..ConnectionLimits::PAGES };
 
 /// No request takes longer than a connection may be idle, or than one has at the end of its connection.
 const _: () = assert!(

@@ -9,7 +9,7 @@ use weaver_api::ownership::{
     FINALIZER, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION,
 };
 use weaver_tests::own::OwnServer;
-use weaver_tests::person::{User, refusal};
+use weaver_tests::person::{ClusterUser, refusal};
 use weaver_tests::world::{World, eventually};
 
 use super::{Attack, objects, patched, service_token};
@@ -73,12 +73,12 @@ async fn an_upgrade_from_upstream_cannot_be_feigned_to_take_over_an_object() {
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.config_map(&foo, "settings", &[("of", "theirs")]).await;
-    let marks = json!({"metadata": {
+    let ownership = json!({"metadata": {
         "annotations": {"configmapsync.io/owner-name": "sync", "configmapsync.io/owner-namespace": team},
         "labels": {"cmsOwnerName": "sync", "cmsOwnerNamespace": team},
     }});
     let maps = world.config_maps(&foo);
-    let theirs = maps.patch("settings", &PatchParams::default(), &Patch::Merge(&marks)).await.unwrap();
+    let theirs = maps.patch("settings", &PatchParams::default(), &Patch::Merge(&ownership)).await.unwrap();
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
     world.condition(&team, "sync", "Conflicted", "True", "Conflict").await;
 
@@ -109,7 +109,7 @@ async fn an_upgrade_from_upstream_cannot_be_feigned_to_take_over_an_object() {
     assert_eq!(maps.get("settings").await.unwrap(), theirs);
 
     // A user who may impersonate the account may have it taken over.
-    let editor = User::new(&world, &team, "editor").await;
+    let editor = ClusterUser::new(&world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync"]).await;
     let api = objects(&editor.client, "v1beta1", "ConfigMapSync", &team);
     let mut begin = annotated(SYNC_NOW_ANNOTATION, json!("look at the conflict again"));
@@ -131,7 +131,7 @@ async fn a_pause_is_set_and_lifted_only_by_a_user_who_may_impersonate_the_accoun
     let world = World::new("pauses").await;
     let team = service_token(&world).await;
     world.sync(&team, "conf", world.spec(&team, &["nowhere"])).await;
-    let editor = User::new(&world, &team, "editor").await;
+    let editor = ClusterUser::new(&world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync", "robot"]).await;
     for (kind, name) in [("ConfigMapSync", "conf"), ("ServiceToken", "tokens")] {
         let attack = Attack::on(&world, &team, kind, name).await;
@@ -166,9 +166,9 @@ async fn each_write_of_the_operator_is_allowed_to_it_alone_and_no_other_is_own_s
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let operator = objects(&Client::try_from(config).unwrap(), "v1beta1", "ConfigMapSync", &team);
     let administrator = own.server.kubeconfig();
-    let mallory = User::by(&administrator, &world, &team, "mallory").await;
+    let mallory = ClusterUser::by(&administrator, &world, &team, "mallory").await;
     let mallory = objects(&mallory.client, "v1beta1", "ConfigMapSync", &team);
-    let editor = User::by(&administrator, &world, &team, "editor").await;
+    let editor = ClusterUser::by(&administrator, &world, &team, "editor").await;
     editor.may_impersonate(&world, &team, &["sync"]).await;
     let editor = objects(&editor.client, "v1beta1", "ConfigMapSync", &team);
     let admin = objects(&own.client, "v1beta1", "ConfigMapSync", &team);

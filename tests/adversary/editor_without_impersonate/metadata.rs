@@ -3,7 +3,7 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::schema::{NEVER_COPIED, RESERVED_PREFIXES};
-use weaver_tests::person::{User, refusal};
+use weaver_tests::person::{ClusterUser, refusal};
 use weaver_tests::world::{World, eventually};
 
 use super::{Attack, MOST, objects, patched, service_token};
@@ -113,7 +113,7 @@ async fn an_object_with_annotations_of_256_kib_and_17_accounts_is_judged_and_not
     let spec =
         json!({"writer": {"serviceAccount": {"name": "writer"}}, "tokens": listed.collect::<Vec<_>>()});
     world.apply_service_token(&team, "tokens", spec).await;
-    let editor = User::new(&world, &team, "editor").await;
+    let editor = ClusterUser::new(&world, &team, "editor").await;
     let named: Vec<&str> = many.iter().map(String::as_str).chain(["writer"]).collect();
     editor.may_impersonate(&world, &team, &named).await;
     let api = objects(&editor.client, "v1beta1", "ServiceToken", &team);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, sleep};
 use weaver_devstack::server::Server;
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 
 use crate::figures::{Budget, Figure};
 use crate::operator::PATIENCE;
@@ -56,7 +56,7 @@ pub async fn rest(server: &Server, places: &Places, length: Duration) -> Result<
     sleep(length).await;
     let share = (processor::time(pid)? - cpu) / (length.as_secs_f64() * 1000.0) * 100.0;
     let written = processor::written(pid)? - written;
-    let memory = Memory::of(pid);
+    let memory = ProcessMemory::of(pid);
     let what = format!("node agent at rest for {} s", length.as_secs());
     Ok(vec![
         Figure::new(format!("{what}: of a processor"), "%", vec![share]).within(Budget::AtMost(0.1)),

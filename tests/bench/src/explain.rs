@@ -18,7 +18,7 @@ const ONE_IN: usize = 100;
 const CORPUS: [&str; 2] =
     ["lib/diagnostics/src/recognise/corpus/known.txt", "lib/diagnostics/src/recognise/corpus/unrelated.txt"];
 
-pub struct Place<'a> {
+pub struct ExplainPaths<'a> {
     pub checkout: &'a Path,
     /// Of the released programs.
     pub programs: &'a Path,
@@ -27,7 +27,7 @@ pub struct Place<'a> {
 }
 
 /// Megabytes in a second, in turn: of `weaver`, of `wc -l`, and of another `weaver` where one is named.
-pub fn speed(place: &Place<'_>, rounds: usize) -> Result<Vec<Figure>> {
+pub fn speed(place: &ExplainPaths<'_>, rounds: usize) -> Result<Vec<Figure>> {
     let log = place.out.join("explain.log");
     write(place.checkout, &log)?;
     let program = place.programs.join("weaver");

@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
 /// Namespace and name of an object.
-pub type ObjectKey = (String, String);
+pub type NamespacedName = (String, String);
 
 /// The label of its objects, as long as that of copies.
 pub const LABEL: &str = "bench.example.com/floors";
@@ -35,7 +35,7 @@ impl Floor {
     }
 
     /// Where it writes in `namespaces`.
-    pub fn keys(namespaces: &[String]) -> impl Iterator<Item = ObjectKey> + '_ {
+    pub fn keys(namespaces: &[String]) -> impl Iterator<Item = NamespacedName> + '_ {
         namespaces.iter().map(|namespace| (namespace.clone(), NAME.to_owned()))
     }
 
@@ -78,7 +78,7 @@ impl Floor {
     }
 
     /// Reads these objects, as many at once, as someone must who starts and knows nothing.
-    pub async fn read(&self, keys: impl IntoIterator<Item = ObjectKey>) -> Result<()> {
+    pub async fn read(&self, keys: impl IntoIterator<Item = NamespacedName>) -> Result<()> {
         let reads = keys.into_iter().map(|(namespace, name)| {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
             async move { api.get(&name).await.map(drop).context("the floor's read") }
@@ -108,14 +108,14 @@ fn fresh(namespace: &str) -> ObjectMeta {
 }
 
 /// Someone deletes an object.
-pub async fn delete(client: &Client, (namespace, name): &ObjectKey) -> Result<()> {
+pub async fn delete(client: &Client, (namespace, name): &NamespacedName) -> Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     api.delete(name, &DeleteParams::default()).await.context("deleting a copy")?;
     Ok(())
 }
 
 /// Someone changes an object by a merge patch.
-pub async fn patch(client: &Client, (namespace, name): &ObjectKey, patch: &Value) -> Result<ObjectMeta> {
+pub async fn patch(client: &Client, (namespace, name): &NamespacedName, patch: &Value) -> Result<ObjectMeta> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     Ok(patched.context("changing a copy")?.metadata)

@@ -7,13 +7,13 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 use weaver_api::v1beta1::ConfigMapSync;
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 use weaver_tests::metrics::Metrics;
 
 use crate::bed::Bed;
 use crate::figures::{Budget, Figure, count};
 use crate::floor::Floor;
-use crate::floor::ObjectKey;
+use crate::floor::NamespacedName;
 use crate::operator::{Operator, between, calls, of, total};
 
 /// After the last request, until memory is looked at.
@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_secs(5);
 pub type Resources = Vec<(String, String)>;
 
 /// An operator's memory when it has started on resources that are as they should be, and has come to rest.
-pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<Vec<Memory>> {
+pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<Vec<ProcessMemory>> {
     let mut all = Vec::new();
     for _ in 0..rounds {
         let operator = bed.operator(&[])?;
@@ -35,7 +35,7 @@ pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<V
 }
 
 /// The same as two rows.
-pub fn memory_rows(what: &str, memory: &[Memory], budget: Option<f64>) -> Vec<Figure> {
+pub fn memory_rows(what: &str, memory: &[ProcessMemory], budget: Option<f64>) -> Vec<Figure> {
     let steady =
         Figure::new(format!("memory, {what}"), "MiB", memory.iter().map(|memory| memory.now).collect());
     let peak = Figure::new(
@@ -61,7 +61,7 @@ pub async fn cold_start(
         let copies = targets.map(move |namespace| (namespace.clone(), name.clone()));
         copies.chain([(team.clone(), name.clone())])
     });
-    let keys: Vec<ObjectKey> = copies.collect();
+    let keys: Vec<NamespacedName> = copies.collect();
     let (mut own, mut bare, mut requests, mut writes) = (vec![], vec![], vec![], vec![]);
     for _ in 0..rounds {
         let begun = Instant::now();

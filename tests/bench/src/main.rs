@@ -27,7 +27,7 @@ use clap::{Parser, ValueEnum};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 
 use bed::Bed;
 use figures::{Budget, Figure, count, median, table};
@@ -48,7 +48,7 @@ struct Args {
     idle: u64,
     /// Measure one part only
     #[arg(long)]
-    only: Option<Part>,
+    only: Option<BenchPart>,
     /// The checkout
     #[arg(long, default_value = ".")]
     source: PathBuf,
@@ -68,7 +68,7 @@ struct Args {
 
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Part {
+enum BenchPart {
     /// How long until a change is where it is to be
     Latency,
     /// What an operator costs that has nothing to do
@@ -101,11 +101,11 @@ async fn main() -> Result<()> {
 async fn measure(args: Args) -> Result<()> {
     let begun = Instant::now();
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
-    let mut report = Report { figures: Vec::new(), begun };
+    let mut report = BenchReport { figures: Vec::new(), begun };
     let rounds = usize::from(args.rounds);
     let asked = |part| args.only.is_none_or(|only| only == part);
-    if asked(Part::Explain) {
-        let place = explain::Place {
+    if asked(BenchPart::Explain) {
+        let place = explain::ExplainPaths {
             checkout: &args.source,
             programs: &args.bin_dir,
             out: &args.out,
@@ -113,23 +113,23 @@ async fn measure(args: Args) -> Result<()> {
         };
         report.add(explain::speed(&place, rounds)?);
     }
-    if args.only == Some(Part::Explain) {
+    if args.only == Some(BenchPart::Explain) {
         return report.write(&args);
     }
     let program = args.bin_dir.join("weaver-operator");
     let bin_dir =
         args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
-    let pool = if args.only == Some(Part::Agent) { 1 } else { POOL };
+    let pool = if args.only == Some(BenchPart::Agent) { 1 } else { POOL };
     let bed = Bed::start(&args.source, &bin_dir, pool).await?;
-    if asked(Part::Agent) {
+    if asked(BenchPart::Agent) {
         report.add(agent::checks(bed.server(), &bed.places(), rounds)?);
         report.add(agent::rest(bed.server(), &bed.places(), Duration::from_secs(args.idle)).await?);
     }
-    if asked(Part::Latency) {
+    if asked(BenchPart::Latency) {
         let fans = latencies(&bed, &mut report, rounds).await?;
         plot_edits(&args.out, &fans)?;
     }
-    if asked(Part::Rest) {
+    if asked(BenchPart::Rest) {
         report.add(load::resync(&bed, POOL).await?);
         let grown = loads(&bed, &mut report, rounds, Duration::from_secs(args.idle)).await?;
         plot_memory(&args.out, &grown)?;
@@ -137,7 +137,7 @@ async fn measure(args: Args) -> Result<()> {
     report.write(&args)
 }
 
-async fn latencies(bed: &Bed, report: &mut Report, rounds: usize) -> Result<Vec<Fan>> {
+async fn latencies(bed: &Bed, report: &mut BenchReport, rounds: usize) -> Result<Vec<Fan>> {
     let operator = bed.operator(&[])?;
     let observer = Observer::start(&bed.world.client);
     let floor = Floor::new(bed.as_tenant().await?);
@@ -158,10 +158,10 @@ async fn latencies(bed: &Bed, report: &mut Report, rounds: usize) -> Result<Vec<
 /// Memory by number of resources, and what else can be seen of an operator at rest.
 async fn loads(
     bed: &Bed,
-    report: &mut Report,
+    report: &mut BenchReport,
     rounds: usize,
     idle: Duration,
-) -> Result<Vec<(f64, Vec<Memory>)>> {
+) -> Result<Vec<(f64, Vec<ProcessMemory>)>> {
     let (_, one) = made(bed, &Resources::new(), bed.of_one_tenant(1, 100)).await?;
     let of_one = memory(bed, &one, rounds).await?;
     report.add(memory_rows("1 resource × 100", &of_one, Some(15.0)));
@@ -177,7 +177,7 @@ async fn loads(
     drop(operator);
     bed.ballast(5_000).await;
     let with_ballast = memory(bed, &hundred, rounds).await?;
-    let now = |memory: &[Memory]| median(&memory.iter().map(|memory| memory.now).collect::<Vec<_>>());
+    let now = |memory: &[ProcessMemory]| median(&memory.iter().map(|memory| memory.now).collect::<Vec<_>>());
     report.add(memory_rows("the same with 5,000 ConfigMaps of 16 KiB baseline", &with_ballast, None));
     let grown = Figure::new("what those add", "MiB", vec![now(&with_ballast) - now(&of_hundred)]);
     report.add(vec![grown.within(Budget::AtMost(2.0))]);
@@ -227,9 +227,9 @@ fn plot_edits(out: &Path, fans: &[Fan]) -> Result<()> {
     draw(&out.join("requests.svg"), "Requests for an edit of the source", "targets", "requests", &lines)
 }
 
-fn plot_memory(out: &Path, grown: &[(f64, Vec<Memory>)]) -> Result<()> {
-    let of = |value: fn(&Memory) -> f64| {
-        let point = |(resources, memory): &(f64, Vec<Memory>)| {
+fn plot_memory(out: &Path, grown: &[(f64, Vec<ProcessMemory>)]) -> Result<()> {
+    let of = |value: fn(&ProcessMemory) -> f64| {
+        let point = |(resources, memory): &(f64, Vec<ProcessMemory>)| {
             (*resources, median(&memory.iter().map(value).collect::<Vec<_>>()))
         };
         grown.iter().map(point).collect()
@@ -242,12 +242,12 @@ fn plot_memory(out: &Path, grown: &[(f64, Vec<Memory>)]) -> Result<()> {
     draw(&out.join("memory.svg"), title, "resources", "MiB", &lines)
 }
 
-struct Report {
+struct BenchReport {
     figures: Vec<Figure>,
     begun: Instant,
 }
 
-impl Report {
+impl BenchReport {
     fn add(&mut self, figures: Vec<Figure>) {
         for figure in &figures {
             let [what, own, floor, against, budget, kept] = figure.row();

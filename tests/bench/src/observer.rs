@@ -14,12 +14,12 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use weaver_api::ownership::SYNC_UID_LABEL;
 
-use crate::floor::{self, ObjectKey};
+use crate::floor::{self, NamespacedName};
 use crate::operator::PATIENCE;
 
 /// The watch; ends when dropped.
 pub struct Observer {
-    seen: UnboundedReceiver<(ObjectKey, Instant)>,
+    seen: UnboundedReceiver<(NamespacedName, Instant)>,
     task: AbortHandle,
 }
 
@@ -52,10 +52,10 @@ impl Observer {
     /// first first.
     pub async fn written(
         &mut self,
-        keys: impl IntoIterator<Item = ObjectKey>,
+        keys: impl IntoIterator<Item = NamespacedName>,
         times: u32,
     ) -> Result<Vec<Instant>> {
-        let mut missing: BTreeMap<ObjectKey, u32> = keys.into_iter().map(|key| (key, times)).collect();
+        let mut missing: BTreeMap<NamespacedName, u32> = keys.into_iter().map(|key| (key, times)).collect();
         let mut arrived = Vec::with_capacity(missing.len());
         let deadline = Instant::now() + PATIENCE;
         while !missing.is_empty() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
-use weaver_tests::memory::Memory;
+use weaver_tests::memory::ProcessMemory;
 use weaver_tests::metrics::Metrics;
 
 use crate::figures::count;
@@ -98,8 +98,8 @@ impl Operator {
         }
     }
 
-    pub fn memory(&self) -> Memory {
-        Memory::of(self.child.id())
+    pub fn memory(&self) -> ProcessMemory {
+        ProcessMemory::of(self.child.id())
     }
 
     /// Processor time of its threads in milliseconds.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use weaver_image::boot::machine::Machine;
 use weaver_image::boot::running::End;
 use weaver_image::booted::{API_NAME, BOOTED, wait_for_unit};
-use weaver_image::fault_table::Row;
+use weaver_image::fault_table::FaultRow;
 
 use crate::node::report;
 use crate::poll::until;
@@ -75,7 +75,7 @@ pub struct Case {
     fault: &'static Fault,
     /// What it says when it is well, such as that no time server answers.
     well: BTreeSet<String>,
-    row: Row,
+    row: FaultRow,
 }
 
 impl Case {
@@ -83,7 +83,7 @@ impl Case {
     pub fn new(machine: Machine, fault: &'static Fault, well: BTreeSet<String>) -> Self {
         let expected = fault.expected().words();
         let observed = "not looked for: the story ended before".to_owned();
-        let row = Row { fault: fault.what.to_owned(), expected, observed, ..Row::default() };
+        let row = FaultRow { fault: fault.what.to_owned(), expected, observed, ..FaultRow::default() };
         let case = Self { machine, fault, well, row };
         case.keep();
         case

@@ -57,7 +57,7 @@ fn prepared() -> Card {
 
 /// A command of ada's, by the key that Imager gave her.
 fn ada(card: &Card, machine: &Machine, options: &[&str], script: &str) -> anyhow::Result<(bool, String)> {
-    let mut words = card.key().words(machine.ports().ssh);
+    let mut words = card.key().args(machine.ports().ssh);
     words.pop();
     let mut command = Command::new("timeout");
     command.arg("180").args(words).args(options).args(["ada@127.0.0.1", script]);

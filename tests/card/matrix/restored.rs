@@ -56,7 +56,7 @@ fn a_new_card_continues_as_the_one_that_died() {
     let mut new = Machine::start(&card, &Setup::default()).unwrap();
     new.wait_for_ssh(BOOT).unwrap();
     wait_for_unit(&new, "weaver-operator.service", BOOT).unwrap();
-    let words = card.key().words(new.ports().ssh);
+    let words = card.key().args(new.ports().ssh);
     let mut sending = Command::new(&words[0]);
     sending.args(&words[1..]).arg(format!("sudo -n sh -c 'base64 -d > {BACKUP}'"));
     assert!(sending.stdin(File::open(&here).unwrap()).status().unwrap().success());

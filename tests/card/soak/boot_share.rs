@@ -33,14 +33,14 @@ struct Boot {
 
 /// Two boots, one after the other.
 #[derive(Clone, Copy, Default)]
-struct Round {
+struct BootPair {
     with: Boot,
     without: Boot,
 }
 
 /// Of the mean start with our units, what the mean without them lacks, in per cent.
-fn share(rounds: &[Round]) -> f64 {
-    let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
+fn share(rounds: &[BootPair]) -> f64 {
+    let sum = |of: fn(&BootPair) -> f64| rounds.iter().map(of).sum::<f64>();
     let with = sum(|round| round.with.ready);
     (with - sum(|round| round.without.ready)) / with * 100.0
 }
@@ -71,11 +71,11 @@ fn is_as_meant(machine: &Machine, masked: bool) {
 }
 
 /// What was seen, without a verdict: that takes all rounds.
-fn seen(rounds: &[Round]) -> Measured {
-    let listed = |of: fn(&Round) -> f64| {
+fn seen(rounds: &[BootPair]) -> Measured {
+    let listed = |of: fn(&BootPair) -> f64| {
         rounds.iter().map(|round| format!("{:.1}", of(round))).collect::<Vec<_>>().join(", ")
     };
-    let both = |with: fn(&Round) -> f64, without: fn(&Round) -> f64| {
+    let both = |with: fn(&BootPair) -> f64, without: fn(&BootPair) -> f64| {
         format!("with them {} s, without {} s", listed(with), listed(without))
     };
     let mut measured = Measured::begin("20-boot");
@@ -99,7 +99,7 @@ fn our_units_take_a_small_share_of_the_start_of_k3s() {
         format!("{plain} {masks} systemd.mask=weaver-webhook.socket systemd.mask=weaver-page.socket");
     let mut rounds = Vec::new();
     for number in 0..ROUNDS {
-        let mut round = Round::default();
+        let mut round = BootPair::default();
         // Each is the first of a round at times, so that what changes meanwhile changes both.
         for is_masked in [number % 2 == 1, number % 2 == 0] {
             let line = if is_masked { &masked } else { &plain };

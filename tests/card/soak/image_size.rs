@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use weaver_image::boot::fat::Fat;
-use weaver_image::budgets::sizes::{self, Part};
+use weaver_image::budgets::sizes::{self, PartSize};
 use weaver_image::build::disk::{FAT_START, ROOT_START};
 
 use super::measured::{Measured, draw, mib};
@@ -16,11 +16,11 @@ const OURS: [&str; 3] = ["/usr/bin/weaver-node-agent", "/usr/bin/weaver-operator
 /// Bars of the picture, but for the last, which sums up the rest.
 const SHOWN: usize = 24;
 
-fn of_files(root: &Root, name: &str, ours: bool, is_one: impl Fn(&str) -> bool) -> Part {
+fn of_files(root: &Root, name: &str, ours: bool, is_one: impl Fn(&str) -> bool) -> PartSize {
     let files = root.entries.iter().filter(|(path, entry)| entry.is_file && is_one(path));
     let bytes = files.map(|(_, entry)| entry.size).sum();
     assert!(bytes > 0, "there is no {name} on the card");
-    Part { name: name.to_owned(), bytes, ours }
+    PartSize { name: name.to_owned(), bytes, ours }
 }
 
 /// Bytes of the files on the boot partition.
@@ -62,7 +62,7 @@ fn the_packed_image_is_within_its_budget() {
     let of_ours: u64 = ours.iter().map(|part| part.bytes).sum();
     parts.extend(ours);
     let boot = of_boot_partition();
-    parts.push(Part { name: "boot partition, copies mostly".to_owned(), bytes: boot, ours: false });
+    parts.push(PartSize { name: "boot partition, copies mostly".to_owned(), bytes: boot, ours: false });
     let title = "The test image by package, as installed";
     draw("image.svg", title, "MiB, not compressed; ours in orange", &sizes::largest(parts, SHOWN));
 

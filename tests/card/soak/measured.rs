@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use weaver_image::booted::BOOTED;
 use weaver_image::budgets::bars::{self, Bar};
-use weaver_image::budgets::{self, Budget, Row};
+use weaver_image::budgets::{self, Budget, FigureRow};
 
 pub struct Measured {
     name: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<FigureRow>,
 }
 
 /// Next to the kept machine.
@@ -25,7 +25,7 @@ impl Measured {
 
     /// A figure without a limit.
     pub fn row(&mut self, what: &str, measured: &str) {
-        self.rows.push(Row { what: what.to_owned(), measured: measured.to_owned(), budget: None });
+        self.rows.push(FigureRow { what: what.to_owned(), measured: measured.to_owned(), budget: None });
     }
 
     pub fn budget(&mut self, what: &str, measured: &str, budget: &str, kept: bool) {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::launch::{Launch, Lifetime, Started};
 use crate::layout::Layout;
 use crate::process::Process;
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 use crate::{files, logs, ports};
 
 /// How long the gate and the operator may take. Names are probed for 15 s.
@@ -25,7 +25,7 @@ pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// The last report of the agent, as far as it matters here.
 #[derive(Debug, Deserialize)]
-pub struct Report {
+pub struct AgentReport {
     gate: Gate,
     #[serde(default)]
     reason: String,
@@ -64,7 +64,7 @@ struct ChildProcess {
 
 /// What a report means for who waits.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum AgentState {
     /// The gate is open and the operator runs.
     Running(Process),
     /// The gate is open.
@@ -74,7 +74,7 @@ enum State {
     Shut(String),
 }
 
-impl Report {
+impl AgentReport {
     /// The report of a stack; `None` while there is none.
     ///
     /// # Errors
@@ -112,12 +112,14 @@ impl Report {
         (self.gate == Gate::Shut).then_some(self.reason.as_str())
     }
 
-    fn state(&self, layout: &Layout) -> State {
+    fn state(&self, layout: &Layout) -> AgentState {
         match (self.gate, self.operator(layout)) {
-            (Gate::Open, Some(operator)) => State::Running(operator),
-            (Gate::Open, None) => State::Open,
-            (Gate::Shut, _) if self.findings.iter().any(|finding| finding.severity == "fail") => State::Bad,
-            (Gate::Shut, _) => State::Shut(self.reason.clone()),
+            (Gate::Open, Some(operator)) => AgentState::Running(operator),
+            (Gate::Open, None) => AgentState::Open,
+            (Gate::Shut, _) if self.findings.iter().any(|finding| finding.severity == "fail") => {
+                AgentState::Bad
+            }
+            (Gate::Shut, _) => AgentState::Shut(self.reason.clone()),
         }
     }
 }
@@ -137,7 +139,7 @@ pub enum Gated {
 
 /// The agent's program with the paths of one stack.
 pub struct Agent<'a> {
-    programs: &'a Programs,
+    programs: &'a BuiltPrograms,
     layout: &'a Layout,
     port: u16,
 }
@@ -145,7 +147,7 @@ pub struct Agent<'a> {
 impl<'a> Agent<'a> {
     /// The agent for the API server on `port`.
     #[must_use]
-    pub fn new(programs: &'a Programs, layout: &'a Layout, port: u16) -> Self {
+    pub fn new(programs: &'a BuiltPrograms, layout: &'a Layout, port: u16) -> Self {
         Self { programs, layout, port }
     }
 
@@ -236,21 +238,21 @@ impl<'a> Agent<'a> {
             if !agent.is_alive() {
                 bail!("the node agent ended; {}", logs::tail(&log, 15));
             }
-            let state = Report::read(self.layout)?.map(|report| report.state(self.layout));
+            let state = AgentReport::read(self.layout)?.map(|report| report.state(self.layout));
             match &state {
-                Some(State::Running(operator)) => return Ok(Gated::Running(*operator)),
+                Some(AgentState::Running(operator)) => return Ok(Gated::Running(*operator)),
                 // The report may be older than the cure: asked again before it is
                 // believed, briefly, since the agent has probed at length.
-                Some(State::Bad) => {
+                Some(AgentState::Bad) => {
                     if let Some(words) = self.verdict(&["check", "--probe-timeout", "3"])? {
                         return Ok(Gated::KnownBad(words));
                     }
                 }
-                Some(State::Open | State::Shut(_)) | None => {}
+                Some(AgentState::Open | AgentState::Shut(_)) | None => {}
             }
             if begun.elapsed() >= limit {
                 let found = match state {
-                    Some(State::Shut(reason)) => format!("the gate is still shut ({reason})"),
+                    Some(AgentState::Shut(reason)) => format!("the gate is still shut ({reason})"),
                     Some(_) => "the gate is open, but the operator does not run".to_owned(),
                     None => "the node agent has not reported".to_owned(),
                 };
@@ -299,7 +301,7 @@ mod tests {
     fn a_report_has_four_meanings() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::create(dir.path()).unwrap();
-        let state = |text: &str| serde_json::from_str::<Report>(text).unwrap().state(&layout);
+        let state = |text: &str| serde_json::from_str::<AgentReport>(text).unwrap().state(&layout);
         let start = |mark| Command::new("sleep").arg("600").env(process::MARK, mark).spawn().unwrap();
         let (mut ours, mut stranger) = (start(layout.dir()), start(Path::new("/elsewhere")));
         let [operator, other] =
@@ -307,27 +309,27 @@ mod tests {
         // Until it has executed, a child still shows our own environment.
         assert!(process::poll(process::GRACE, || operator.is_marked(layout.dir())));
         let open = |pid| state(&format!(r#"{{"gate":"open","findings":[],"operator":{{"pid":{pid}}}}}"#));
-        assert_eq!(open(operator.pid), State::Running(operator));
-        assert_eq!(open(other.pid), State::Open, "runs, and belongs to someone else");
+        assert_eq!(open(operator.pid), AgentState::Running(operator));
+        assert_eq!(open(other.pid), AgentState::Open, "runs, and belongs to someone else");
         for child in [&mut ours, &mut stranger] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!(open(operator.pid), State::Open);
-        assert_eq!(state(r#"{"gate":"open","reason":"","findings":[],"operator":null}"#), State::Open);
-        assert_eq!(state(r#"{"gate":"open","operator":{"pid":2147483647}}"#), State::Open);
+        assert_eq!(open(operator.pid), AgentState::Open);
+        assert_eq!(state(r#"{"gate":"open","reason":"","findings":[],"operator":null}"#), AgentState::Open);
+        assert_eq!(state(r#"{"gate":"open","operator":{"pid":2147483647}}"#), AgentState::Open);
         let warned = r#"{"gate":"shut","reason":"waits","findings":[{"severity":"warn"}],"operator":null}"#;
-        assert_eq!(state(warned), State::Shut("waits".to_owned()));
-        assert_eq!(state(&warned.replace("warn", "fail")), State::Bad);
+        assert_eq!(state(warned), AgentState::Shut("waits".to_owned()));
+        assert_eq!(state(&warned.replace("warn", "fail")), AgentState::Bad);
     }
 
     #[test]
     fn a_report_that_is_none_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::create(dir.path()).unwrap();
-        assert!(Report::read(&layout).unwrap().is_none());
+        assert!(AgentReport::read(&layout).unwrap().is_none());
         fs::write(layout.runtime().join("report.json"), "{\"gate\":\"aj").unwrap();
-        let text = format!("{:#}", Report::read(&layout).unwrap_err());
+        let text = format!("{:#}", AgentReport::read(&layout).unwrap_err());
         assert!(text.contains("report.json is not a report"), "{text}");
     }
 }

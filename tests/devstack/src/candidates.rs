@@ -15,7 +15,7 @@ use crate::launch::{Launch, Lifetime};
 use crate::layout::Layout;
 use crate::logs;
 use crate::process::{self, Process};
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 
 /// Their names; as many as there may be.
 const NAMES: [&str; 4] = ["candidate-1", "candidate-2", "candidate-3", "candidate-4"];
@@ -30,7 +30,12 @@ const LISTED: Duration = Duration::from_secs(40);
 ///
 /// # Errors
 /// When one cannot be started, ends, or is not listed in time.
-pub fn ensure(layout: &Layout, programs: &Programs, kubectl: &Kubectl, count: usize) -> Result<Vec<Process>> {
+pub fn ensure(
+    layout: &Layout,
+    programs: &BuiltPrograms,
+    kubectl: &Kubectl,
+    count: usize,
+) -> Result<Vec<Process>> {
     ensure!(count <= NAMES.len(), "at most {MOST} operators, the agent's own included");
     let mut all = Vec::new();
     for (index, name) in NAMES.into_iter().enumerate() {
@@ -62,7 +67,7 @@ pub fn running(layout: &Layout) -> Result<Vec<(&'static str, Process)>> {
 ///
 /// # Errors
 /// When it is not built, or fails.
-pub fn who_leads(layout: &Layout, programs: &Programs) -> Result<String> {
+pub fn who_leads(layout: &Layout, programs: &BuiltPrograms) -> Result<String> {
     let mut command = Command::new(programs.weaver()?);
     command.arg("status").env("KUBECONFIG", layout.admin_kubeconfig());
     let output = command.output().context("cannot run weaver status")?;
@@ -70,7 +75,7 @@ pub fn who_leads(layout: &Layout, programs: &Programs) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn start(layout: &Layout, programs: &Programs, name: &'static str) -> Result<Process> {
+fn start(layout: &Layout, programs: &BuiltPrograms, name: &'static str) -> Result<Process> {
     let kubeconfig = layout.runtime().join("operator.kubeconfig");
     fs::metadata(&kubeconfig)
         .with_context(|| format!("the node agent has not written {}", kubeconfig.display()))?;

@@ -17,7 +17,7 @@ use crate::download::{Asset, Cache, Fetched, Lock, RETRY_AFTER};
 /// Where an API server's program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Origin {
+pub enum ServerOrigin {
     /// Named by the user, with `K3S_BIN`.
     Given,
     /// The k3s of `image/k3s.lock`.
@@ -31,12 +31,12 @@ pub enum Origin {
 pub struct ServerBinary {
     pub path: PathBuf,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: ServerOrigin,
 }
 
 /// Names the program to the tests that `with-server` starts.
 pub const TEST_SERVER: &str = "WEAVER_TEST_SERVER_BIN";
-/// Its [`Origin`], in lower case.
+/// Its [`ServerOrigin`], in lower case.
 pub const TEST_SERVER_ORIGIN: &str = "WEAVER_TEST_SERVER_ORIGIN";
 
 impl ServerBinary {
@@ -49,9 +49,9 @@ impl ServerBinary {
             anyhow!("{TEST_SERVER} is not set: run `make test`, or `weaver-devstack with-server -- COMMAND`")
         })?;
         let origin = match env::var(TEST_SERVER_ORIGIN).as_deref() {
-            Ok("testbed") => Origin::Testbed,
-            Ok("pinned") => Origin::Pinned,
-            _ => Origin::Given,
+            Ok("testbed") => ServerOrigin::Testbed,
+            Ok("pinned") => ServerOrigin::Pinned,
+            _ => ServerOrigin::Given,
         };
         Ok(Self { path: path.into(), origin })
     }
@@ -62,7 +62,7 @@ impl ServerBinary {
     /// When it is not a k3s.
     pub fn given() -> Result<Option<Self>> {
         let path = env::var_os("K3S_BIN").filter(|value| !value.is_empty()).map(PathBuf::from);
-        path.map(|path| Self { path, origin: Origin::Given }.checked()).transpose()
+        path.map(|path| Self { path, origin: ServerOrigin::Given }.checked()).transpose()
     }
 
     /// Chooses and, where necessary, downloads or builds. `source` is the checkout.
@@ -85,20 +85,21 @@ impl ServerBinary {
             failed: cache.as_ref().and_then(Cache::failed),
         };
         let why = match (decide(facts), asset, cache) {
-            (Plan::Use(binary), ..) => return binary.checked(),
-            (Plan::Download, Some(asset), Some(cache)) => match fetch(source, &cache, &asset)? {
+            (ServerPlan::Use(binary), ..) => return binary.checked(),
+            (ServerPlan::Download, Some(asset), Some(cache)) => match fetch(source, &cache, &asset)? {
                 Fetched::Stored(path) => {
-                    return Self { path, origin: Origin::Pinned }.checked();
+                    return Self { path, origin: ServerOrigin::Pinned }.checked();
                 }
                 Fetched::Unreachable(reason) => {
                     format!("k3s {} could not be fetched ({reason})", asset.version)
                 }
             },
-            (Plan::Testbed(why), ..) => why,
-            (Plan::Download, ..) => bail!("there is nothing to download"),
+            (ServerPlan::Testbed(why), ..) => why,
+            (ServerPlan::Download, ..) => bail!("there is nothing to download"),
         };
         eprintln!("{why}; the testbed stands in for it (K3S_BIN=/path/to/k3s uses another)");
-        Self { path: build_testbed(source, TestbedFor::ThisMachine)?, origin: Origin::Testbed }.checked()
+        Self { path: build_testbed(source, TestbedFor::ThisMachine)?, origin: ServerOrigin::Testbed }
+            .checked()
     }
 
     /// What the program says about itself: `k3s version …`.
@@ -107,8 +108,8 @@ impl ServerBinary {
     /// When it cannot be started or says something else.
     pub fn version(&self) -> Result<String> {
         let place = match self.origin {
-            Origin::Given => format!("K3S_BIN={}", self.path.display()),
-            Origin::Pinned | Origin::Testbed => self.path.display().to_string(),
+            ServerOrigin::Given => format!("K3S_BIN={}", self.path.display()),
+            ServerOrigin::Pinned | ServerOrigin::Testbed => self.path.display().to_string(),
         };
         let output =
             Command::new(&self.path).arg("--version").stdin(Stdio::null()).output().with_context(|| {
@@ -150,24 +151,26 @@ struct Facts {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Plan {
+enum ServerPlan {
     Use(ServerBinary),
     Download,
     Testbed(String),
 }
 
-fn decide(facts: Facts) -> Plan {
+fn decide(facts: Facts) -> ServerPlan {
     match facts {
-        Facts { cached: Some(path), .. } => Plan::Use(ServerBinary { path, origin: Origin::Pinned }),
-        Facts { published: false, .. } => {
-            Plan::Testbed("k3s is not published for this architecture".to_owned())
+        Facts { cached: Some(path), .. } => {
+            ServerPlan::Use(ServerBinary { path, origin: ServerOrigin::Pinned })
         }
-        Facts { failed: Some(ago), .. } => Plan::Testbed(format!(
+        Facts { published: false, .. } => {
+            ServerPlan::Testbed("k3s is not published for this architecture".to_owned())
+        }
+        Facts { failed: Some(ago), .. } => ServerPlan::Testbed(format!(
             "k3s could not be fetched {} min ago, the next attempt is in {} min",
             ago.as_secs() / 60,
             RETRY_AFTER.saturating_sub(ago).as_secs().div_ceil(60)
         )),
-        Facts { .. } => Plan::Download,
+        Facts { .. } => ServerPlan::Download,
     }
 }
 
@@ -279,21 +282,23 @@ mod tests {
         let minutes = |n: u64| Some(Duration::from_secs(n * 60));
         assert_eq!(
             decide(Facts { cached: Some("c".into()), failed: minutes(1), ..facts() }),
-            Plan::Use(ServerBinary { path: "c".into(), origin: Origin::Pinned })
+            ServerPlan::Use(ServerBinary { path: "c".into(), origin: ServerOrigin::Pinned })
         );
-        assert_eq!(decide(facts()), Plan::Download);
-        let Plan::Testbed(why) = decide(Facts { failed: minutes(12), ..facts() }) else {
+        assert_eq!(decide(facts()), ServerPlan::Download);
+        let ServerPlan::Testbed(why) = decide(Facts { failed: minutes(12), ..facts() }) else {
             panic!("no testbed")
         };
         assert!(why.contains("12 min ago") && why.contains("in 48 min"), "{why}");
-        let Plan::Testbed(why) = decide(Facts { published: false, ..facts() }) else { panic!("no testbed") };
+        let ServerPlan::Testbed(why) = decide(Facts { published: false, ..facts() }) else {
+            panic!("no testbed")
+        };
         assert!(why.contains("architecture"), "{why}");
     }
 
     #[test]
     fn what_is_not_k3s_is_refused_with_its_name() {
         for (path, wanted) in [("/nowhere/k3s", "cannot be started"), ("/bin/true", "is not k3s")] {
-            let binary = ServerBinary { path: path.into(), origin: Origin::Given };
+            let binary = ServerBinary { path: path.into(), origin: ServerOrigin::Given };
             let text = format!("{:#}", binary.version().unwrap_err());
             assert!(text.contains(&format!("K3S_BIN={path}")) && text.contains(wanted), "{text}");
         }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_marks_in_a_stable_order() {
+    fn the_table_has_the_owners_in_a_stable_order() {
         let list = json!({"items": [copy("foo", "u1", "v"), copy("bar", "u1", "v")]});
         let table = table(&list);
         let lines: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();

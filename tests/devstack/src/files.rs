@@ -113,7 +113,7 @@ fn full_disk(dir: &Path, sizes: Option<(u64, u64)>) -> String {
         format!(": {} MiB are free, {} MiB are needed", free >> 20, needed >> 20)
     });
     format!(
-        "the disk under {dir} is full{sizes}. Nothing was lost. Free some room (see `df -h {dir}`) \
+        "the disk under {dir} is full{sizes}. Nothing was lost. Free some space (see `df -h {dir}`) \
          and run the command again, or go elsewhere: WEAVER_RUN_DIR=DIR moves the stack, XDG_CACHE_HOME=DIR the \
          cache, TMPDIR=DIR what is temporary, `--out DIR` an image"
     )

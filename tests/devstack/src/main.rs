@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use weaver_devstack::programs::Programs;
+use weaver_devstack::programs::BuiltPrograms;
 use weaver_devstack::{candidates, down, ports, service, status, up, with_server};
 use weaver_host::examples::Examples;
 
@@ -64,7 +64,7 @@ enum Task {
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
     let Arguments { run_dir, source, bin_dir, command } = arguments;
-    let programs = || Programs::find(bin_dir.as_deref(), &source);
+    let programs = || BuiltPrograms::find(bin_dir.as_deref(), &source);
     match command {
         Task::Up { port, replicas } => up::up(&run_dir, &programs()?, port, replicas.into()),
         Task::Down => down::down(&run_dir).map(|()| ExitCode::SUCCESS),

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 /// The built programs and the checkout.
 #[derive(Clone, Debug)]
-pub struct Programs {
+pub struct BuiltPrograms {
     bin_dir: PathBuf,
     source: PathBuf,
 }
 
-impl Programs {
+impl BuiltPrograms {
     /// Programs are next to this one unless `bin_dir` is given.
     ///
     /// # Errors

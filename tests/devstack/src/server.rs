@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-pub use crate::choice::{Origin, ServerBinary};
+pub use crate::choice::{ServerBinary, ServerOrigin};
 use crate::kubectl::Kubectl;
 use crate::launch::{Launch, Lifetime, Started, path_with};
 use crate::layout::Layout;
@@ -182,7 +182,7 @@ impl Server {
         self.wait_ready(START_LIMIT)?;
         let holds = |log: String| NAMES_ARE_HELD.iter().all(|line| log.contains(line));
         let is_held = || std::fs::read_to_string(self.log_path()).is_ok_and(holds);
-        if self.binary.origin == Origin::Testbed || process::poll(START_LIMIT, is_held) {
+        if self.binary.origin == ServerOrigin::Testbed || process::poll(START_LIMIT, is_held) {
             return Ok(());
         }
         bail!("k3s does not say in its log that it refuses names ({NAMES_ARE_HELD:?}); {}", self.explain())
@@ -284,7 +284,7 @@ impl Drop for Server {
             // A test has no user to inform. The testbed keeps what it has acknowledged even so, and each of kine's
             // watches takes 10 ms of a processor to end: a second of it for every server of a test.
             let _ = match self.binary.origin {
-                Origin::Testbed => self.started.kill(),
+                ServerOrigin::Testbed => self.started.kill(),
                 _ => self.started.stop(),
             };
         }
@@ -300,7 +300,7 @@ fn begin(
 ) -> Result<Started> {
     // Who reads it early must not find that of an earlier start.
     files::remove(&layout.admin_kubeconfig())?;
-    let isolated = binary.origin != Origin::Testbed && nix::unistd::Uid::effective().is_root();
+    let isolated = binary.origin != ServerOrigin::Testbed && nix::unistd::Uid::effective().is_root();
     let private_etc = isolated.then(|| layout.dir().join("k3s/etc"));
     if let Some(mount_point) = &private_etc {
         files::make_dir(mount_point)?;

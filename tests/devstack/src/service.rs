@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
-use crate::agent::{Agent, Report};
+use crate::agent::{Agent, AgentReport};
 use crate::launch::Lifetime;
 use crate::layout::Layout;
 use crate::process::{self, Process};
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 use crate::server::{Server, ServerOptions};
 use crate::server_files::NAMES;
 use crate::server_record::ServerRecord;
@@ -32,15 +32,15 @@ pub enum Verb {
 ///
 /// # Errors
 /// There is no such stack or service, or it cannot be ended or started.
-pub fn service(dir: &Path, programs: &Programs, verb: Verb, name: &str) -> Result<ExitCode> {
+pub fn service(dir: &Path, programs: &BuiltPrograms, verb: Verb, name: &str) -> Result<ExitCode> {
     let layout = Layout::existing(dir)?.with_context(|| format!("there is no stack in {}", dir.display()))?;
     let record = ServerRecord::read(&layout)?.context("nothing was started here yet: `make up`")?;
     let name = name.trim_end_matches(".service");
     let running = match name {
         "k3s" => Process::from_file(&layout.pid_file("server"))?,
         "weaver-node-agent" => Process::from_file(&layout.pid_file("agent"))?,
-        "weaver-operator" => Report::read(&layout)?.and_then(|report| report.operator(&layout)),
-        "weaver-webhook" => Report::read(&layout)?.and_then(|report| report.webhook(&layout)),
+        "weaver-operator" => AgentReport::read(&layout)?.and_then(|report| report.operator(&layout)),
+        "weaver-webhook" => AgentReport::read(&layout)?.and_then(|report| report.webhook(&layout)),
         _ => bail!(
             "Unit {name}.service not found: this stack has k3s, weaver-node-agent, weaver-operator, weaver-webhook"
         ),

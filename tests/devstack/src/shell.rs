@@ -12,14 +12,19 @@ use crate::agent::Agent;
 use crate::files::{self, quoted};
 use crate::kubectl::Kubectl;
 use crate::layout::Layout;
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 use crate::server_record::ServerRecord;
 
 /// Writes the scripts and the file that a shell reads.
 ///
 /// # Errors
 /// A file cannot be written, or a program is not built.
-pub fn write(layout: &Layout, programs: &Programs, record: &ServerRecord, kubectl: &Kubectl) -> Result<()> {
+pub fn write(
+    layout: &Layout,
+    programs: &BuiltPrograms,
+    record: &ServerRecord,
+    kubectl: &Kubectl,
+) -> Result<()> {
     let bin = layout.bin();
     let own = |name: &str| quoted(&programs.bin_dir().join(name));
     let k3s = quoted(&record.binary.path);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use weaver_host::table::table;
 
-use crate::agent::Report;
+use crate::agent::AgentReport;
 use crate::candidates;
 use crate::copies;
 use crate::layout::Layout;
@@ -31,14 +31,14 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
     let server = Process::from_file(&layout.pid_file("server"))?;
     let agent = Process::from_file(&layout.pid_file("agent"))?;
     // A dead agent's report says nothing about now.
-    let report = if agent.is_some() { Report::read(&layout) } else { Ok(None) };
+    let report = if agent.is_some() { AgentReport::read(&layout) } else { Ok(None) };
     let (report, damage) = match report {
         Ok(report) => (report, None),
         Err(error) => (None, Some(error)),
     };
     let operator = report.as_ref().and_then(|report| report.operator(&layout));
     let webhook = report.as_ref().and_then(|report| report.webhook(&layout));
-    let fault = report.as_ref().and_then(Report::definitions_fault);
+    let fault = report.as_ref().and_then(AgentReport::definitions_fault);
     let about_webhook = if report.is_none() {
         ""
     } else {
@@ -48,7 +48,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
 
     let address =
         record.as_ref().map_or(String::new(), |record| format!("https://127.0.0.1:{}", record.port));
-    let shut = report.as_ref().and_then(Report::shut);
+    let shut = report.as_ref().and_then(AgentReport::shut);
     let gate = if report.is_none() { "" } else { shut.map_or("gate open", |_| "gate shut") };
     let about_operator = if damage.is_some() { "report unreadable" } else { "" };
     let log = |name| layout.log(name).display().to_string();
@@ -60,7 +60,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
         row("operator", operator, about_operator.to_owned(), log("agent")),
     ];
     for (name, process) in candidates::running(&layout)? {
-        rows.push(row(name, Some(process), "weaver status says who leads".to_owned(), log(name)));
+        rows.push(row(name, Some(process), "weaver status shows the leader".to_owned(), log(name)));
     }
     say(format_args!("{}", table(&rows, "  ")));
     if let Some(error) = damage {

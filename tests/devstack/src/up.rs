@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::agent::{self, Agent, Gated, Report};
+use crate::agent::{self, Agent, AgentReport, Gated};
 use crate::choice::ServerBinary;
 use crate::copies;
 use crate::down::end_all_but;
@@ -21,7 +21,7 @@ use crate::kubectl::Kubectl;
 use crate::launch::Lifetime;
 use crate::layout::{LOCK_PATIENCE, Layout};
 use crate::process::{self, Process};
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 use crate::server::{START_LIMIT, Server, ServerOptions};
 use crate::server_files::{self, NAMES};
 use crate::server_record::ServerRecord;
@@ -37,7 +37,7 @@ const COPY_LIMIT: Duration = Duration::from_mins(1);
 ///
 /// # Errors
 /// Names the step that failed, and why.
-pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> Result<ExitCode> {
+pub fn up(dir: &Path, programs: &BuiltPrograms, preferred: u16, replicas: usize) -> Result<ExitCode> {
     let layout = Layout::create(dir)?;
     let _lock = layout.lock(LOCK_PATIENCE)?;
     files::require_space(layout.dir(), files::SPACE_NEEDED)?;
@@ -66,7 +66,7 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
             ));
         }
     };
-    let webhook = Report::read(&layout)?.and_then(|report| report.webhook(&layout));
+    let webhook = AgentReport::read(&layout)?.and_then(|report| report.webhook(&layout));
     let by =
         webhook.map_or(String::new(), |webhook| format!(", converted by the webhook, pid {}", webhook.pid));
     steps.done("definitions installed", format!("v1beta1 stored, v1alpha1 served{by}"));
@@ -109,7 +109,7 @@ fn known_bad(summary: &str, words: &str) -> ExitCode {
 /// The running API server, or a new one.
 fn ensure_server(
     layout: &Layout,
-    programs: &Programs,
+    programs: &BuiltPrograms,
     preferred: u16,
     steps: &mut Steps,
 ) -> Result<ServerRecord> {
@@ -170,7 +170,7 @@ fn choose_port(preferred: u16) -> Result<u16> {
 /// The running agent, or a new one.
 fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result<Process> {
     // A report that is none would stay so: the agent writes on change only.
-    if let (Some(process), Ok(_)) = (agent.current()?, Report::read(layout)) {
+    if let (Some(process), Ok(_)) = (agent.current()?, AgentReport::read(layout)) {
         steps.done("node agent running", format!("already, pid {}", process.pid));
         return Ok(process);
     }

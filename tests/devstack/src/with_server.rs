@@ -14,9 +14,9 @@ use std::process::{Command, ExitCode, ExitStatus};
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::agent::{self, Agent, Gated};
-use crate::choice::{Origin, ServerBinary, TEST_SERVER, TEST_SERVER_ORIGIN};
+use crate::choice::{ServerBinary, ServerOrigin, TEST_SERVER, TEST_SERVER_ORIGIN};
 use crate::launch::{Lifetime, Started};
-use crate::programs::Programs;
+use crate::programs::BuiltPrograms;
 use crate::server::{Server, ServerOptions};
 use crate::server_files::NAMES;
 use crate::signals::{self, Signals};
@@ -36,7 +36,7 @@ const SHORT: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// When the stack does not come up or the command cannot be started.
-pub fn with_server(scenarios: &Path, programs: &Programs, command: &[OsString]) -> Result<ExitCode> {
+pub fn with_server(scenarios: &Path, programs: &BuiltPrograms, command: &[OsString]) -> Result<ExitCode> {
     let caught = Signals::take()?;
     let dir = new_dir(scenarios)?;
     let data = tempfile::tempdir_in(files::scratch()).context("cannot make a directory for the database")?;
@@ -51,7 +51,7 @@ pub fn with_server(scenarios: &Path, programs: &Programs, command: &[OsString]) 
     code.map(ExitCode::from)
 }
 
-fn inside(dir: &Path, programs: &Programs, command: &[OsString], caught: &Signals) -> Result<u8> {
+fn inside(dir: &Path, programs: &BuiltPrograms, command: &[OsString], caught: &Signals) -> Result<u8> {
     let mut steps = Steps::begin();
     let binary = ServerBinary::choose(programs.source())?;
     steps.done("API server chosen", binary.version()?);
@@ -73,14 +73,19 @@ fn inside(dir: &Path, programs: &Programs, command: &[OsString], caught: &Signal
     Ok(code(status?, caught.received()))
 }
 
-fn run(server: &Server, programs: &Programs, command: &[OsString], caught: &Signals) -> Result<ExitStatus> {
+fn run(
+    server: &Server,
+    programs: &BuiltPrograms,
+    command: &[OsString],
+    caught: &Signals,
+) -> Result<ExitStatus> {
     let (program, _) = command.split_first().ok_or_else(|| anyhow!("no command was given"))?;
     let layout = server.layout();
     let binary = server.binary();
     let origin = match binary.origin {
-        Origin::Given => "given",
-        Origin::Pinned => "pinned",
-        Origin::Testbed => "testbed",
+        ServerOrigin::Given => "given",
+        ServerOrigin::Pinned => "pinned",
+        ServerOrigin::Testbed => "testbed",
     };
     // Started from the main thread, whose end is this program's end.
     let mut wrapped = Command::new("setpriv");

@@ -40,8 +40,8 @@ fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-fn merged(path: &Path, switch: bool) -> Result<Merged, FileError> {
-    merge_into(path, &document(PI), Merging { switch, force: false }, &[], now())
+fn merged(path: &Path, switch: bool) -> Result<MergeOutcome, FileError> {
+    merge_into(path, &document(PI), MergeOptions { switch, force: false }, &[], now())
 }
 
 /// A file with this text and mode, and the directory that it is in.
@@ -104,7 +104,7 @@ fn a_merge_keeps_all_else_and_the_old_file() {
 fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
     let (dir, path) = file(THEIRS, 0o600);
     merged(&path, false).unwrap();
-    assert_eq!(merged(&path, false).unwrap(), Merged { backup: None, changed: false });
+    assert_eq!(merged(&path, false).unwrap(), MergeOutcome { backup: None, changed: false });
     assert_eq!(names(dir.path()).len(), 2);
     merged(&path, true).unwrap();
     assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
@@ -131,7 +131,7 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
     for there in [false, true] {
         let before = names(dir.path());
         let error =
-            merge_into(&first, &document(PI), Merging { switch: false, force: true }, &next_to, now())
+            merge_into(&first, &document(PI), MergeOptions { switch: false, force: true }, &next_to, now())
                 .unwrap_err();
         assert!(error.is_refusal() && error.to_string().contains("nothing was written"), "{error}");
         assert_eq!(names(dir.path()), before);
@@ -145,7 +145,7 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
 fn a_file_that_is_not_there_is_made_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".kube/config");
-    assert_eq!(merged(&path, false).unwrap(), Merged { backup: None, changed: true });
+    assert_eq!(merged(&path, false).unwrap(), MergeOutcome { backup: None, changed: true });
     assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (unix(0o600), unix(0o700)));
     assert!(!fs::read_to_string(&path).unwrap().contains("current-context"));
     assert_eq!(names(&dir.path().join(".kube")), ["config"]);

@@ -6,7 +6,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_copies::rights::{Right, for_source, for_target};
 use weaver_diagnostics::shell::quoted;
 
-use super::super::view::account::{AccountCell, AccountMatrix, AccountRow, AccountView, Search};
+use super::super::view::account::{AccountCell, AccountMatrix, AccountQuery, AccountRow, AccountView};
 use super::super::view::sync::Unnamed;
 use super::syncs::{mark, parts, unnamed};
 use super::{Frame, Tab, badge, code_block, counted, encoded, health_class};
@@ -19,7 +19,7 @@ const TARGETS: usize = 500;
 pub fn accounts(
     frame: &Frame<'_>,
     matrix: &AccountMatrix<'_>,
-    search: &Search,
+    search: &AccountQuery,
     unknown: &Markup,
     is_known: bool,
 ) -> Markup {
@@ -45,14 +45,14 @@ pub fn accounts(
     frame.page(Tab::Accounts, "Accounts", true, &content)
 }
 
-fn table(frame: &Frame<'_>, matrix: &AccountMatrix<'_>, search: &Search) -> Markup {
-    let of = |search: Search| {
-        let Search { q, row, column } = search;
+fn table(frame: &Frame<'_>, matrix: &AccountMatrix<'_>, search: &AccountQuery) -> Markup {
+    let of = |search: AccountQuery| {
+        let AccountQuery { q, row, column } = search;
         format!("{}accounts?q={}&row={row}&column={column}", frame.prefix, encoded(&q))
     };
     html! {
-        (parts("Accounts", matrix.row_part, |page| of(Search { row: page, ..search.clone() })))
-        (parts("Namespaces", matrix.column_part, |page| of(Search { column: page, ..search.clone() })))
+        (parts("Accounts", matrix.row_part, |page| of(AccountQuery { row: page, ..search.clone() })))
+        (parts("Namespaces", matrix.column_part, |page| of(AccountQuery { column: page, ..search.clone() })))
         div.scroll tabindex="0" role="group" aria-label="Accounts and namespaces" {
             table.matrix {
                 thead { tr {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     fn page(all: &[Arc<SyncView>], q: &str) -> String {
-        let search = Search { q: q.into(), ..Search::default() };
+        let search = AccountQuery { q: q.into(), ..AccountQuery::default() };
         accounts(&frame(), &account_matrix(all, &[], &search), &search, &html! {}, true).into_string()
     }
 
@@ -308,7 +308,7 @@ mod tests {
         assert!(page(&[], "").contains("weaver sync create settings"));
         let none = page(&[], "<b>");
         assert!(none.contains("No account is selected") && !none.contains("<b>"), "{none}");
-        let search = Search::default();
+        let search = AccountQuery::default();
         let none = account_matrix(&[], &[], &search);
         let page = accounts(&frame(), &none, &search, &html! { "forbidden" }, false).into_string();
         assert!(page.contains("forbidden") && !page.contains("weaver sync create"), "{page}");

@@ -9,7 +9,7 @@ use super::{Frame, Tab, code_block};
 const NAMED: usize = 12;
 
 /// What can be done where rights are missing.
-pub enum Offer {
+pub enum GrantOffer {
     Nothing,
     /// The user's own rights suffice.
     Grant,
@@ -47,13 +47,13 @@ pub enum Granted {
 }
 
 /// The link to the confirmation, or why there is none.
-pub fn offer(path: &str, offer: &Offer) -> Markup {
+pub fn offer(path: &str, offer: &GrantOffer) -> Markup {
     html! {
         @match offer {
-            Offer::Nothing => {}
-            Offer::Grant => p { a.button href={ (path) "/grant" } { "Grant what is missing" } " first shows what would be made, and asks." }
-            Offer::NotAllowed(lacking) => { (not_allowed(lacking)) }
-            Offer::Unknown(why) => p.trouble { "Could not determine whether you may grant it: " (why) }
+            GrantOffer::Nothing => {}
+            GrantOffer::Grant => p { a.button href={ (path) "/grant" } { "Grant what is missing" } " first shows what would be made, and asks." }
+            GrantOffer::NotAllowed(lacking) => { (not_allowed(lacking)) }
+            GrantOffer::Unknown(why) => p.trouble { "Could not determine whether you may grant it: " (why) }
         }
     }
 }
@@ -184,9 +184,9 @@ mod tests {
             let page = confirmation(&frame(), ("team-a", "a"), &proposal, &[]).into_string();
             assert!(page.contains(label) && !page.contains("<form"), "{page}");
         }
-        assert!(offer("/p", &Offer::Grant).into_string().contains("href=\"/p/grant\""));
-        assert_eq!(offer("/p", &Offer::Nothing).into_string(), "");
-        assert!(!offer("/p", &Offer::NotAllowed(vec!["x".into()])).into_string().contains("href"));
+        assert!(offer("/p", &GrantOffer::Grant).into_string().contains("href=\"/p/grant\""));
+        assert_eq!(offer("/p", &GrantOffer::Nothing).into_string(), "");
+        assert!(!offer("/p", &GrantOffer::NotAllowed(vec!["x".into()])).into_string().contains("href"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::super::view::overview::{About, FindingView, Overview, Since, Tally};
+use super::super::view::overview::{FindingSubject, FindingView, Overview, OverviewCounts, Since};
 use super::finding::{class, finding};
 use super::{Frame, Tab};
 
@@ -54,7 +54,7 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
     frame.page(Tab::Overview, "Overview", true, &content)
 }
 
-fn tally(what: &str, tally: Option<&Tally>) -> Markup {
+fn tally(what: &str, tally: Option<&OverviewCounts>) -> Markup {
     html! {
         strong { (what) } " "
         @if let Some(tally) = tally {
@@ -73,12 +73,12 @@ fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }
             }
             @match &found.about {
-                Some(About::Sync(kind, namespace, name)) => {
+                Some(FindingSubject::Sync(kind, namespace, name)) => {
                     " · " a href=(frame.sync_path(*kind, namespace, name)) { "Open " (namespace) "/" (name) }
                 }
-                Some(About::Syncs) => { " · " a href={ (frame.prefix) "syncs?problems=1" } { "All syncs with a problem" } }
-                Some(About::Token(..) | About::Tokens) => { " · " a href={ (frame.prefix) "tokens" } { "Open the tokens" } }
-                Some(About::Node(name)) => { " · " a href={ (frame.prefix) "nodes" } { "Open the node " (name) } }
+                Some(FindingSubject::Syncs) => { " · " a href={ (frame.prefix) "syncs?problems=1" } { "All syncs with a problem" } }
+                Some(FindingSubject::Token(..) | FindingSubject::Tokens) => { " · " a href={ (frame.prefix) "tokens" } { "Open the tokens" } }
+                Some(FindingSubject::Node(name)) => { " · " a href={ (frame.prefix) "nodes" } { "Open the node " (name) } }
                 None => {}
             }
         }

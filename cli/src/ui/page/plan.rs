@@ -14,22 +14,22 @@ const KEPT: usize = 200;
 
 /// Why nothing is written now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Held {
+pub enum WriteBlock {
     No,
     DryRun,
     Paused,
 }
 
-pub fn plan(copies: &[PlannedCopy], held: Held) -> Markup {
+pub fn plan(copies: &[PlannedCopy], held: WriteBlock) -> Markup {
     let (kept, changed): (Vec<&PlannedCopy>, Vec<&PlannedCopy>) =
         copies.iter().partition(|copy| copy.step == PlannedStep::Keep);
     html! {
         section aria-labelledby="plan" {
             h2 #plan { "What the next reconciliation would change" }
             @match held {
-                Held::DryRun => p { "It is a dry run: nothing of this is written until " code { "spec.dryRun" } " is removed." },
-                Held::Paused => p { "It is paused: nothing of this is written until it is resumed." },
-                Held::No => {}
+                WriteBlock::DryRun => p { "It is a dry run: nothing of this is written until " code { "spec.dryRun" } " is removed." },
+                WriteBlock::Paused => p { "It is paused: nothing of this is written until it is resumed." },
+                WriteBlock::No => {}
             }
             p { (summary(&changed, kept.len())) }
             @if !changed.is_empty() { p.quiet { "Changes for which the account has no right are skipped." } }
@@ -170,7 +170,7 @@ mod tests {
             copy("old", PlannedStep::Delete),
             copy("shut", PlannedStep::Refuse("<why>".into())),
         ];
-        let page = plan(&all, Held::No).into_string();
+        let page = plan(&all, WriteBlock::No).into_string();
         for part in [
             "<p>1 to update, 1 to remove, 1 not to be touched, 1 as they should be.</p>",
             "<h3>ConfigMap foo/a: is a copy and differs</h3>",
@@ -183,9 +183,9 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert!(!page.contains("dry run") && !page.contains("paused"), "{page}");
-        assert!(plan(&all, Held::DryRun).into_string().contains("It is a dry run"));
-        assert!(plan(&all, Held::Paused).into_string().contains("It is paused"));
-        assert!(plan(&[], Held::No).into_string().contains("No copy was compared."));
+        assert!(plan(&all, WriteBlock::DryRun).into_string().contains("It is a dry run"));
+        assert!(plan(&all, WriteBlock::Paused).into_string().contains("It is paused"));
+        assert!(plan(&[], WriteBlock::No).into_string().contains("No copy was compared."));
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
             (0..5_000).map(|key| difference(FieldEffect::Added, &format!("data.{key}"))).collect();
         let many: Vec<PlannedCopy> =
             (0..1_000).map(|at| copy(&format!("n{at}"), PlannedStep::Create(keys.clone()))).collect();
-        let page = plan(&many, Held::No).into_string();
+        let page = plan(&many, WriteBlock::No).into_string();
         assert!(page.len() < 3_000_000 && page.contains("800 more are not shown"), "{}", page.len());
         assert!(page.contains("<li>and more</li>"), "{}", page.len());
     }

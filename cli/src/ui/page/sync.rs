@@ -7,8 +7,8 @@ use weaver_diagnostics::shell::quoted;
 use super::super::view::event::{EventView, History, MOST, SHOWN};
 use super::super::view::matrix::states;
 use super::super::view::sync::{CopyState, SourceView, SyncKind, SyncView, TargetView};
-use super::grant::{Offer, offer};
-use super::plan::{Held, plan};
+use super::grant::{GrantOffer, offer};
+use super::plan::{WriteBlock, plan};
 use super::syncs::state_class;
 use super::{Frame, Tab, badge, code_block, health, lines};
 use crate::connection;
@@ -145,11 +145,11 @@ fn said(frame: &Frame<'_>, event: &EventView) -> Markup {
 pub struct Comparison {
     pub lines: Vec<String>,
     pub copies: Vec<PlannedCopy>,
-    pub held: Held,
+    pub held: WriteBlock,
     pub role: Option<String>,
     /// Why there is no more of it.
     pub error: Option<String>,
-    pub offer: Offer,
+    pub offer: GrantOffer,
 }
 
 /// The command for this cluster, whatever the object is called.
@@ -167,7 +167,7 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Com
     let content = html! {
         p { a href=(path) { "← " (namespace) "/" (name) } }
         @if let Some(error) = &comparison.error { p.trouble role="alert" { (error) } }
-        @if comparison.role.is_some() || !matches!(comparison.offer, Offer::Nothing) {
+        @if comparison.role.is_some() || !matches!(comparison.offer, GrantOffer::Nothing) {
             section aria-labelledby="missing" {
                 h2 #missing { "Missing rights" }
                 @let role = comparison.role.as_deref().unwrap_or_default();
@@ -224,10 +224,10 @@ mod tests {
         let comparison = Comparison {
             lines: vec!["source ConfigMap a/b <exists>".into()],
             copies: Vec::new(),
-            held: Held::No,
+            held: WriteBlock::No,
             role: Some("copier may not get\ngrant it with:\nkind: Role\nname: x\n".into()),
             error: None,
-            offer: Offer::Grant,
+            offer: GrantOffer::Grant,
         };
         let page = compared(&frame(), "team-a", "settings", &comparison).into_string();
         for part in [

@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::super::view::matrix::{Cell, Matrix, MatrixRow, PageRange, Selection};
+use super::super::view::matrix::{Cell, Matrix, MatrixQuery, MatrixRow, PageRange};
 use super::super::view::sync::{CopyState, SyncKind, TargetView, Unnamed};
 use super::{Frame, Tab, encoded, health};
 
 pub fn syncs(
     frame: &Frame<'_>,
     matrix: &Matrix,
-    selection: &Selection,
+    selection: &MatrixQuery,
     unknown: &Markup,
     is_known: bool,
 ) -> Markup {
@@ -30,7 +30,7 @@ pub fn syncs(
     frame.page(Tab::Syncs, "Syncs", true, &content)
 }
 
-fn filter(frame: &Frame<'_>, selection: &Selection) -> Markup {
+fn filter(frame: &Frame<'_>, selection: &MatrixQuery) -> Markup {
     html! {
         form.filter method="get" action={ (frame.prefix) "syncs" } role="search" {
             label { "Sync " input type="search" name="q" value=(selection.q) placeholder="name, source or reason"; }
@@ -41,10 +41,10 @@ fn filter(frame: &Frame<'_>, selection: &Selection) -> Markup {
     }
 }
 
-fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &Selection) -> Markup {
+fn table(frame: &Frame<'_>, matrix: &Matrix, selection: &MatrixQuery) -> Markup {
     html! {
-        (parts("Syncs", matrix.row_part, |page| address(frame, &Selection { row: page, ..selection.clone() })))
-        (parts("Namespaces that a status names", matrix.column_part, |page| address(frame, &Selection { column: page, ..selection.clone() })))
+        (parts("Syncs", matrix.row_part, |page| address(frame, &MatrixQuery { row: page, ..selection.clone() })))
+        (parts("Namespaces that a status names", matrix.column_part, |page| address(frame, &MatrixQuery { column: page, ..selection.clone() })))
         div.scroll tabindex="0" role="group" aria-label="Syncs and namespaces" {
             table.matrix {
                 thead { tr {
@@ -72,7 +72,7 @@ fn line(frame: &Frame<'_>, row: &MatrixRow) -> Markup {
                 @if sync.kind == SyncKind::Resource { " " small { (sync.kind.name()) } }
                 @if !sync.source.is_empty() { br; small { (sync.source) } }
             }
-            td { (health(summary)) @if summary.health != super::Health::Ready { " " small { (summary.reason) } } }
+            td { (health(summary)) @if summary.health != super::ResourceHealth::Ready { " " small { (summary.reason) } } }
             td { (frame.since(summary.since)) }
             td { (sync.counts.synced) "/" (sync.counts.desired) @if sync.is_truncated { "*" } }
             @for cell in &row.cells {
@@ -147,8 +147,8 @@ pub fn parts(what: &str, part: PageRange, of: impl Fn(usize) -> String) -> Marku
     }
 }
 
-fn address(frame: &Frame<'_>, selection: &Selection) -> String {
-    let Selection { q, to, problems, row, column } = selection;
+fn address(frame: &Frame<'_>, selection: &MatrixQuery) -> String {
+    let MatrixQuery { q, to, problems, row, column } = selection;
     let [q, to, problems] = [q, to, problems].map(|text| encoded(text));
     format!("{}syncs?q={q}&to={to}&problems={problems}&row={row}&column={column}", frame.prefix)
 }
@@ -163,14 +163,14 @@ mod tests {
     use super::super::tests::frame;
     use super::*;
 
-    fn page(all: &[Arc<SyncView>], selection: &Selection) -> String {
+    fn page(all: &[Arc<SyncView>], selection: &MatrixQuery) -> String {
         syncs(&frame(), &matrix(all, selection), selection, &html! {}, true).into_string()
     }
 
     #[test]
     fn each_cell_says_its_state_in_words() {
         let all = [Arc::new(sync("a", "False", &[("foo", "Failed"), ("bar", "Synced")]))];
-        let page = page(&all, &Selection::default());
+        let page = page(&all, &MatrixQuery::default());
         for part in [
             "<a href=\"/p/syncs/team-a/a\">team-a/a</a>",
             "<th scope=\"col\">foo</th><th scope=\"col\">bar</th>",
@@ -188,11 +188,11 @@ mod tests {
         let all: Vec<_> = (0..120)
             .map(|number| Arc::new(sync(&format!("s{number}"), "True", &[("foo", "Synced")])))
             .collect();
-        let selection = Selection { q: "S&\"<b>".into(), row: 1, ..Selection::default() };
+        let selection = MatrixQuery { q: "S&\"<b>".into(), row: 1, ..MatrixQuery::default() };
         let empty = page(&all, &selection);
         assert!(empty.contains("No sync is selected"), "{empty}");
         assert!(empty.contains("value=\"S&amp;&quot;&lt;b&gt;\""), "{empty}");
-        let page = page(&all, &Selection { q: "s".into(), to: "foo".into(), ..selection });
+        let page = page(&all, &MatrixQuery { q: "s".into(), to: "foo".into(), ..selection });
         assert!(page.contains("page 2 of 3, 120 in all"), "{page}");
         for row in [0, 2] {
             assert!(
@@ -208,7 +208,7 @@ mod tests {
         let targets: Vec<(&str, &str)> = namespaces.iter().map(|name| (name.as_str(), "Failed")).collect();
         let all: Vec<_> =
             (0..1_000).map(|number| Arc::new(sync(&format!("s{number}"), "False", &targets))).collect();
-        let size = page(&all, &Selection::default()).len();
+        let size = page(&all, &MatrixQuery::default()).len();
         assert!(size < 400_000, "{size}");
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn of_a_full_status_no_cell_says_that_there_is_no_copy() {
         let full = SyncView { is_truncated: true, ..sync("full", "True", &[("foo", "Synced")]) };
         let resource = SyncView { kind: SyncKind::Resource, ..sync("b", "True", &[("bar", "Synced")]) };
-        let page = page(&[Arc::new(full), Arc::new(resource)], &Selection::default());
+        let page = page(&[Arc::new(full), Arc::new(resource)], &MatrixQuery::default());
         let label =
             "<span class=\"hidden\">Synced, or no copy: the status is full, and names problems first</span>";
         assert_eq!(page.matches(label).count(), 2, "a cell and the line below the table: {page}");
@@ -228,6 +228,6 @@ mod tests {
 
     #[test]
     fn where_there_are_none_the_first_one_is_a_command_away() {
-        assert!(page(&[], &Selection::default()).contains("weaver sync create settings"));
+        assert!(page(&[], &MatrixQuery::default()).contains("weaver sync create settings"));
     }
 }

@@ -38,7 +38,7 @@ fn one(frame: &Frame<'_>, token: &TokenView) -> Markup {
                 (health(summary)) " " (summary.reason) " " (frame.since(summary.since))
                 @if !token.secret.is_empty() { " · Secret " code { (token.secret) } }
             }
-            @if summary.health != super::Health::Ready && !summary.message.is_empty() {
+            @if summary.health != super::ResourceHealth::Ready && !summary.message.is_empty() {
                 p { (summary.message) }
                 details { summary { "Conditions" } (frame.conditions(&summary.conditions)) }
             }

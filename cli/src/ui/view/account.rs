@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use weaver_copies::rights::{Right, for_source, for_target, for_writer};
 
-use super::health::Health;
+use super::health::ResourceHealth;
 use super::matrix::{COLUMNS, PageRange, ROWS, holds};
 use super::sync::{SyncView, TargetView, Unnamed};
 use super::token::TokenView;
@@ -15,7 +15,7 @@ use super::token::TokenView;
 /// Which accounts are requested, and which part of the table; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
-pub struct Search {
+pub struct AccountQuery {
     /// Part of the name of an account, of a source or of a target namespace.
     pub q: String,
     pub row: usize,
@@ -42,11 +42,11 @@ pub struct AccountView<'a> {
 impl<'a> AccountView<'a> {
     pub fn has_problem(&self) -> bool {
         self.targets.values().any(|target| target.state.is_problem())
-            || self.keeps().is_some_and(|health| health == Health::Bad)
+            || self.keeps().is_some_and(|health| health == ResourceHealth::Bad)
     }
 
     /// The worst state of its ServiceTokens.
-    pub fn keeps(&self) -> Option<Health> {
+    pub fn keeps(&self) -> Option<ResourceHealth> {
         self.tokens.iter().map(|token| token.summary.health).min()
     }
 
@@ -108,13 +108,13 @@ pub struct AccountCell<'a> {
     /// What is known where no status names it.
     pub unnamed: Option<Unnamed>,
     /// It writes the Secret of a ServiceToken there; how the worst is.
-    pub keeps: Option<Health>,
+    pub keeps: Option<ResourceHealth>,
 }
 
 pub fn account_matrix<'a>(
     syncs: &'a [Arc<SyncView>],
     tokens: &'a [Arc<TokenView>],
-    search: &Search,
+    search: &AccountQuery,
 ) -> AccountMatrix<'a> {
     let mut accounts = all(syncs, tokens);
     accounts.retain(|account| is_found(account, &search.q));
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn an_account_has_its_sources_and_the_worst_state_of_each_namespace() {
         let syncs = some();
-        let found = account_matrix(&syncs, &[], &Search::default());
+        let found = account_matrix(&syncs, &[], &AccountQuery::default());
         let names: Vec<&str> = found.rows.iter().map(|row| row.account.name).collect();
         assert_eq!(names, ["copier", "other"], "the one with a problem comes first");
         let copier = &found.rows[0].account;
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn the_table_says_where_an_account_reads_and_where_it_writes() {
         let syncs = some();
-        let found = account_matrix(&syncs, &[], &Search::default());
+        let found = account_matrix(&syncs, &[], &AccountQuery::default());
         assert_eq!(found.columns, ["foo", "bar", "team-a", "zoo"]);
         let cells = |row: &AccountRow<'_>| {
             let cell = |cell: &AccountCell<'_>| (cell.reads, cell.writes.map(|target| target.state));
@@ -281,17 +281,21 @@ mod tests {
             .collect();
         let (mut rows, mut columns) = (0, 0);
         for page in 0..12 {
-            let found = account_matrix(&many, &[], &Search { row: page, ..Search::default() });
+            let found = account_matrix(&many, &[], &AccountQuery { row: page, ..AccountQuery::default() });
             assert!(found.rows.len() <= ROWS && found.rows.iter().all(|row| row.cells.len() <= COLUMNS));
             rows += found.rows.len();
         }
         for page in 0..6 {
-            columns +=
-                account_matrix(&many, &[], &Search { column: page, ..Search::default() }).columns.len();
+            columns += account_matrix(&many, &[], &AccountQuery { column: page, ..AccountQuery::default() })
+                .columns
+                .len();
         }
         assert_eq!((rows, columns), (600, 129));
-        let far =
-            account_matrix(&many, &[], &Search { row: usize::MAX, column: usize::MAX, q: String::new() });
+        let far = account_matrix(
+            &many,
+            &[],
+            &AccountQuery { row: usize::MAX, column: usize::MAX, q: String::new() },
+        );
         assert_eq!((far.row_part.page, far.column_part.page), (11, 5));
     }
 
@@ -299,7 +303,7 @@ mod tests {
     fn one_is_found_by_its_name_a_source_or_a_target() {
         let syncs = some();
         let names = |q: &str| {
-            let found = account_matrix(&syncs, &[], &Search { q: q.into(), ..Search::default() });
+            let found = account_matrix(&syncs, &[], &AccountQuery { q: q.into(), ..AccountQuery::default() });
             found.rows.iter().map(|row| row.account.name.to_owned()).collect::<Vec<_>>().join(" ")
         };
         for (q, expected) in [
@@ -316,7 +320,7 @@ mod tests {
     #[test]
     fn who_writes_the_secret_of_a_token_does_it_in_its_own_namespace() {
         let tokens = [Arc::new(TokenView { writer: "writer".into(), ..token("t") })];
-        let found = account_matrix(&[], &tokens, &Search::default());
+        let found = account_matrix(&[], &tokens, &AccountQuery::default());
         let row = &found.rows[0];
         assert_eq!((row.account.name, found.columns.as_slice()), ("writer", &[row.account.namespace][..]));
         assert!(row.cells[0].keeps.is_some() && row.cells[0].writes.is_none() && !row.cells[0].reads);
@@ -327,7 +331,7 @@ mod tests {
         let full = SyncView { is_truncated: true, ..sync("a", "True", &[("foo", "Synced")]) };
         let other = SyncView { account: "other".into(), ..sync("b", "True", &[("bar", "Synced")]) };
         let syncs = [Arc::new(full), Arc::new(other)];
-        let found = account_matrix(&syncs, &[], &Search::default());
+        let found = account_matrix(&syncs, &[], &AccountQuery::default());
         let cells: Vec<_> = found.rows.iter().map(|row| row.cells[0].unnamed).collect();
         assert_eq!((found.columns[0], cells), ("bar", vec![Some(Unnamed::SyncedOrNone), None]));
     }

@@ -11,7 +11,7 @@ const MESSAGE: usize = 512;
 
 /// Declared worst first: the derived order puts what needs attention at the top.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Health {
+pub enum ResourceHealth {
     Bad,
     /// Its latest change was not reconciled yet.
     Pending,
@@ -20,7 +20,7 @@ pub enum Health {
     Ready,
 }
 
-impl Health {
+impl ResourceHealth {
     pub fn label(self) -> &'static str {
         match self {
             Self::Bad => "Not ready",
@@ -43,13 +43,13 @@ pub struct ConditionView {
 
 /// What every page shows of a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Summary {
+pub struct ResourceSummary {
     pub namespace: String,
     pub name: String,
     pub uid: String,
     /// Changes with each change of the object.
     pub version: String,
-    pub health: Health,
+    pub health: ResourceHealth,
     pub reason: String,
     /// The first line of its message.
     pub message: String,
@@ -58,21 +58,21 @@ pub struct Summary {
     pub conditions: Vec<ConditionView>,
 }
 
-impl Summary {
+impl ResourceSummary {
     /// The summary of an object with this status.
     pub fn of(metadata: &ObjectMeta, observed: Option<i64>, conditions: &[Condition]) -> Self {
         let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
         let (ready, is_paused) = (find(READY), find(PAUSED).is_some_and(|paused| paused.status == "True"));
         let health = if metadata.deletion_timestamp.is_some() {
-            Health::Deleting
+            ResourceHealth::Deleting
         } else if ready.is_none() || observed < metadata.generation {
-            Health::Pending
+            ResourceHealth::Pending
         } else if is_paused {
-            Health::Paused
+            ResourceHealth::Paused
         } else if ready.is_some_and(|ready| ready.status == "True") {
-            Health::Ready
+            ResourceHealth::Ready
         } else {
-            Health::Bad
+            ResourceHealth::Bad
         };
         let message = ready.map(|ready| ready.message.lines().next().unwrap_or_default());
         Self {
@@ -100,7 +100,7 @@ impl Summary {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
             version: metadata.resource_version.clone().unwrap_or_default(),
-            health: Health::Bad,
+            health: ResourceHealth::Bad,
             reason: String::new(),
             message: String::new(),
             since: None,
@@ -125,10 +125,10 @@ mod tests {
 
     use super::*;
 
-    fn summary(metadata: Value, observed: Option<i64>, conditions: Value) -> Summary {
+    fn summary(metadata: Value, observed: Option<i64>, conditions: Value) -> ResourceSummary {
         let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
         let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
-        Summary::of(&metadata, observed, &conditions)
+        ResourceSummary::of(&metadata, observed, &conditions)
     }
 
     fn condition(kind: &str, status: &str) -> Value {
@@ -141,14 +141,14 @@ mod tests {
         let going = json!({"generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"});
         let there = json!({"generation": 2});
         for (metadata, observed, ready, paused, expected) in [
-            (&there, Some(2), Some("True"), "False", Health::Ready),
-            (&there, Some(2), Some("False"), "False", Health::Bad),
-            (&there, Some(2), Some("Unknown"), "False", Health::Bad),
-            (&there, Some(2), Some("False"), "True", Health::Paused),
-            (&there, Some(1), Some("True"), "False", Health::Pending),
-            (&there, None, Some("True"), "False", Health::Pending),
-            (&there, Some(2), None, "False", Health::Pending),
-            (&going, Some(2), Some("True"), "False", Health::Deleting),
+            (&there, Some(2), Some("True"), "False", ResourceHealth::Ready),
+            (&there, Some(2), Some("False"), "False", ResourceHealth::Bad),
+            (&there, Some(2), Some("Unknown"), "False", ResourceHealth::Bad),
+            (&there, Some(2), Some("False"), "True", ResourceHealth::Paused),
+            (&there, Some(1), Some("True"), "False", ResourceHealth::Pending),
+            (&there, None, Some("True"), "False", ResourceHealth::Pending),
+            (&there, Some(2), None, "False", ResourceHealth::Pending),
+            (&going, Some(2), Some("True"), "False", ResourceHealth::Deleting),
         ] {
             let ready = ready.map(|status| condition("Ready", status));
             let conditions: Vec<Value> = ready.into_iter().chain([condition("Paused", paused)]).collect();
@@ -163,8 +163,8 @@ mod tests {
         assert_eq!((found.reason.as_str(), found.message.as_str()), ("Why", "a\\u{202e}"));
         assert_eq!(found.conditions[0].message, "a\\u{202e}\nb");
         assert!(found.since.is_some());
-        let unread = Summary::unreadable(&ObjectMeta::default(), "missing\nfield");
-        assert_eq!(unread.health, Health::Bad);
+        let unread = ResourceSummary::unreadable(&ObjectMeta::default(), "missing\nfield");
+        assert_eq!(unread.health, ResourceHealth::Bad);
         assert_eq!(unread.message, "this version of weaver cannot read it: missing\\nfield");
     }
 }

@@ -15,7 +15,7 @@ pub const COLUMNS: usize = 25;
 /// The requested part; pages count from 0.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
-pub struct Selection {
+pub struct MatrixQuery {
     /// In namespace, name, source or reason of a sync.
     pub q: String,
     /// Part of the name of a target namespace.
@@ -68,7 +68,7 @@ pub enum Cell {
 }
 
 /// What is shown of these.
-pub fn matrix(syncs: &[Arc<SyncView>], selection: &Selection) -> Matrix {
+pub fn matrix(syncs: &[Arc<SyncView>], selection: &MatrixQuery) -> Matrix {
     let mut chosen: Vec<&Arc<SyncView>> = syncs.iter().filter(|sync| is_selected(sync, selection)).collect();
     // Otherwise in order of their names, as they come.
     chosen.sort_by_key(|sync| !sync.has_problem());
@@ -103,7 +103,7 @@ fn row(sync: &Arc<SyncView>, columns: &[String]) -> MatrixRow {
     MatrixRow { sync: Arc::clone(sync), cells }
 }
 
-fn is_selected(sync: &SyncView, selection: &Selection) -> bool {
+fn is_selected(sync: &SyncView, selection: &MatrixQuery) -> bool {
     let summary = &sync.summary;
     let name = format!("{}/{}", summary.namespace, summary.name);
     let is_named = [&name, &sync.source, &summary.reason].iter().any(|text| holds(text, &selection.q));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_has_a_problem_comes_first_in_rows_and_columns() {
-        let matrix = matrix(&some(), &Selection::default());
+        let matrix = matrix(&some(), &MatrixQuery::default());
         assert_eq!(names(&matrix), ["b", "a", "c"]);
         assert_eq!(matrix.columns, ["foo", "zoo", "bar"]);
         let states: Vec<Vec<Option<CopyState>>> =
@@ -169,8 +169,12 @@ mod tests {
     #[test]
     fn a_selection_is_of_rows_columns_and_problems() {
         let select = |q: &str, to: &str, problems: &str| {
-            let selection =
-                Selection { q: q.into(), to: to.into(), problems: problems.into(), ..Selection::default() };
+            let selection = MatrixQuery {
+                q: q.into(),
+                to: to.into(),
+                problems: problems.into(),
+                ..MatrixQuery::default()
+            };
             let matrix = matrix(&some(), &selection);
             (names(&matrix).concat(), matrix.columns.join(" "))
         };
@@ -190,16 +194,17 @@ mod tests {
             (0..1_000).map(|number| Arc::new(sync(&format!("s-{number:04}"), "True", &targets))).collect();
         let (mut rows, mut columns) = (0, 0);
         for page in 0..20 {
-            let matrix = matrix(&all, &Selection { row: page, ..Selection::default() });
+            let matrix = matrix(&all, &MatrixQuery { row: page, ..MatrixQuery::default() });
             assert_eq!(matrix.row_part, PageRange { page, pages: 20, all: 1_000 });
             assert!(matrix.rows.len() <= ROWS && matrix.rows.iter().all(|row| row.cells.len() <= COLUMNS));
             rows += matrix.rows.len();
         }
         for page in 0..6 {
-            columns += matrix(&all, &Selection { column: page, ..Selection::default() }).columns.len();
+            columns += matrix(&all, &MatrixQuery { column: page, ..MatrixQuery::default() }).columns.len();
         }
         assert_eq!((rows, columns), (1_000, 128));
-        let far = matrix(&all, &Selection { row: usize::MAX, column: usize::MAX, ..Selection::default() });
+        let far =
+            matrix(&all, &MatrixQuery { row: usize::MAX, column: usize::MAX, ..MatrixQuery::default() });
         assert_eq!((far.row_part.page, far.column_part.page), (19, 5));
     }
 
@@ -209,7 +214,7 @@ mod tests {
         let targets: Vec<(&str, &str)> = namespaces.iter().map(|name| (name.as_str(), "Synced")).collect();
         let full = SyncView { is_truncated: true, ..sync("full", "True", &targets) };
         let all = [Arc::new(full), Arc::new(sync("other", "True", &[("n-999", "Synced")]))];
-        let matrix = matrix(&all, &Selection { to: "n-999".into(), ..Selection::default() });
+        let matrix = matrix(&all, &MatrixQuery { to: "n-999".into(), ..MatrixQuery::default() });
         assert_eq!(
             (names(&matrix), matrix.columns.as_slice()),
             (vec!["full", "other"], &["n-999".to_owned()][..])
@@ -220,7 +225,7 @@ mod tests {
 
     #[test]
     fn without_any_there_is_one_empty_page() {
-        let matrix = matrix(&[], &Selection::default());
+        let matrix = matrix(&[], &MatrixQuery::default());
         assert_eq!((matrix.rows.len(), matrix.row_part), (0, PageRange { page: 0, pages: 1, all: 0 }));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 
-use super::health::{Health, Summary};
+use super::health::{ResourceHealth, ResourceSummary};
 use super::node::NodeView;
 use super::sync::{SyncKind, SyncView};
 use super::token::TokenView;
@@ -17,12 +17,12 @@ use crate::doctor::seen::LocatedFinding;
 pub struct FindingView {
     pub seen: LocatedFinding,
     pub since: Since,
-    pub about: Option<About>,
+    pub about: Option<FindingSubject>,
 }
 
 /// What a finding is about, and has a page.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum About {
+pub enum FindingSubject {
     /// One, by its kind, namespace and name.
     Sync(SyncKind, String, String),
     Token(String, String),
@@ -69,7 +69,7 @@ pub struct Resources<'a> {
 }
 
 #[derive(Debug, Default, Eq, PartialEq)]
-pub struct Tally {
+pub struct OverviewCounts {
     pub all: usize,
     pub ready: usize,
     pub paused: usize,
@@ -83,8 +83,8 @@ pub struct Overview {
     pub open: Vec<FindingView>,
     pub fine: Vec<Finding>,
     /// `None` where they are not known.
-    pub syncs: Option<Tally>,
-    pub tokens: Option<Tally>,
+    pub syncs: Option<OverviewCounts>,
+    pub tokens: Option<OverviewCounts>,
     /// All, and those that are known bad.
     pub nodes: Option<(usize, usize)>,
 }
@@ -143,21 +143,21 @@ fn finding(
     now: Timestamp,
 ) -> FindingView {
     let about = about(&seen.finding);
-    let is_it = |summary: &&Summary, namespace: &str, name: &str| {
+    let is_it = |summary: &&ResourceSummary, namespace: &str, name: &str| {
         summary.namespace == namespace && summary.name == name
     };
     let summary = about.as_ref().and_then(|about| match about {
-        About::Sync(kind, namespace, name) => {
+        FindingSubject::Sync(kind, namespace, name) => {
             let mut syncs =
                 resources.syncs?.iter().filter(|sync| sync.kind == *kind).map(|sync| &sync.summary);
             syncs.find(|summary| is_it(summary, namespace, name))
         }
-        About::Token(namespace, name) => resources
+        FindingSubject::Token(namespace, name) => resources
             .tokens?
             .iter()
             .map(|token| &token.summary)
             .find(|summary| is_it(summary, namespace, name)),
-        About::Syncs | About::Tokens | About::Node(_) => None,
+        FindingSubject::Syncs | FindingSubject::Tokens | FindingSubject::Node(_) => None,
     });
     let since = summary.and_then(|summary| summary.since).map_or_else(
         || Since::FirstSeen(first_seen.get(&identity(&seen.finding)).copied().unwrap_or(now)),
@@ -167,25 +167,25 @@ fn finding(
 }
 
 /// What a finding of doctor is about: it names kind, namespace and name as where it was seen, or the kind alone.
-fn about(finding: &Finding) -> Option<About> {
+fn about(finding: &Finding) -> Option<FindingSubject> {
     let place = &finding.evidence.first()?.place.file;
     let (kind, key) = place.split_once(' ').unwrap_or((place, ""));
     let named = key.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
     match (SyncKind::of(kind), kind, named) {
-        (Some(sync), _, Some((namespace, name))) => Some(About::Sync(sync, namespace, name)),
-        (Some(_), _, None) => Some(About::Syncs),
-        (None, "ServiceToken", Some((namespace, name))) => Some(About::Token(namespace, name)),
-        (None, "ServiceToken", None) => Some(About::Tokens),
-        (None, "NodeReport", None) if !key.is_empty() => Some(About::Node(key.to_owned())),
+        (Some(sync), _, Some((namespace, name))) => Some(FindingSubject::Sync(sync, namespace, name)),
+        (Some(_), _, None) => Some(FindingSubject::Syncs),
+        (None, "ServiceToken", Some((namespace, name))) => Some(FindingSubject::Token(namespace, name)),
+        (None, "ServiceToken", None) => Some(FindingSubject::Tokens),
+        (None, "NodeReport", None) if !key.is_empty() => Some(FindingSubject::Node(key.to_owned())),
         _ => None,
     }
 }
 
-fn tally<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Tally {
-    summaries.fold(Tally::default(), |tally, summary| Tally {
+fn tally<'a>(summaries: impl Iterator<Item = &'a ResourceSummary>) -> OverviewCounts {
+    summaries.fold(OverviewCounts::default(), |tally, summary| OverviewCounts {
         all: tally.all + 1,
-        ready: tally.ready + usize::from(summary.health == Health::Ready),
-        paused: tally.paused + usize::from(summary.health == Health::Paused),
+        ready: tally.ready + usize::from(summary.health == ResourceHealth::Ready),
+        paused: tally.paused + usize::from(summary.health == ResourceHealth::Paused),
     })
 }
 
@@ -225,14 +225,17 @@ mod tests {
         assert!(found.verdict.ends_with("Other things may follow from it."));
         assert_eq!((found.fine.len(), found.open.len(), found.worst), (1, 3, Severity::Fail));
         assert_eq!(found.open[2].seen.finding.severity(), Severity::Warn);
-        assert_eq!(found.open[2].about, Some(About::Sync(SyncKind::ConfigMap, "team-a".into(), "b".into())));
+        assert_eq!(
+            found.open[2].about,
+            Some(FindingSubject::Sync(SyncKind::ConfigMap, "team-a".into(), "b".into()))
+        );
         assert_eq!(found.open[2].since, Since::Changed("2026-01-01T00:00:00Z".parse().unwrap()));
-        let node = About::Node("raspi".into());
+        let node = FindingSubject::Node("raspi".into());
         assert_eq!(
             (found.open[1].about.as_ref(), found.open[1].since),
             (Some(&node), Since::FirstSeen(at(5)))
         );
-        assert_eq!(found.syncs, Some(Tally { all: 1, ready: 0, paused: 0 }));
+        assert_eq!(found.syncs, Some(OverviewCounts { all: 1, ready: 0, paused: 0 }));
         assert_eq!(found.nodes, Some((1, 0)));
         assert!(of(&all[..2]).verdict.ends_with("but not everything is ready."), "{}", of(&all[..2]).verdict);
         let worth_a_look = [seen(Location::Here, Code::NameNotFound, Severity::Warn, "f")];
@@ -258,9 +261,12 @@ mod tests {
             |place: &str| about(&seen(Location::Cluster, Code::SyncNotReady, Severity::Warn, place).finding);
         let named = |text: &str| ("t".to_owned(), text.to_owned());
         let (namespace, name) = named("a");
-        assert_eq!(of("ResourceSync t/a"), Some(About::Sync(SyncKind::Resource, namespace, name)));
-        assert_eq!(of("ServiceToken t/a"), Some(About::Token("t".into(), "a".into())));
-        assert_eq!((of("ResourceSync"), of("ServiceToken")), (Some(About::Syncs), Some(About::Tokens)));
+        assert_eq!(of("ResourceSync t/a"), Some(FindingSubject::Sync(SyncKind::Resource, namespace, name)));
+        assert_eq!(of("ServiceToken t/a"), Some(FindingSubject::Token("t".into(), "a".into())));
+        assert_eq!(
+            (of("ResourceSync"), of("ServiceToken")),
+            (Some(FindingSubject::Syncs), Some(FindingSubject::Tokens))
+        );
         assert_eq!((of("/etc/hosts"), of("Pod t/a"), of("NodeReport")), (None, None, None));
     }
 }

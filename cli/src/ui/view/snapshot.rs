@@ -12,7 +12,7 @@ pub type ObjectsByName<T> = BTreeMap<NamespacedName, Arc<T>>;
 
 /// What is known of a kind.
 #[derive(Debug)]
-pub struct Snapshot<T> {
+pub struct KindSnapshot<T> {
     /// `None` until the first list is complete.
     pub objects: Option<ObjectsByName<T>>,
     /// Why it may be old, or not known.
@@ -21,13 +21,13 @@ pub struct Snapshot<T> {
     listed: ObjectsByName<T>,
 }
 
-impl<T> Default for Snapshot<T> {
+impl<T> Default for KindSnapshot<T> {
     fn default() -> Self {
         Self { objects: None, error: None, listed: ObjectsByName::new() }
     }
 }
 
-impl<T> Snapshot<T> {
+impl<T> KindSnapshot<T> {
     /// Applies an event of a watch; of its objects only the result of `view` is kept. Is there anything new to show?
     pub fn take<K: Resource>(&mut self, event: Event<K>, view: impl Fn(&K) -> T) -> bool {
         match event {
@@ -90,13 +90,13 @@ mod tests {
         ConfigMap { metadata, ..ConfigMap::default() }
     }
 
-    fn names(snapshot: &Snapshot<String>) -> Vec<String> {
+    fn names(snapshot: &KindSnapshot<String>) -> Vec<String> {
         snapshot.all().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_new_list_replaces_what_was_there_and_shows_when_it_is_complete() {
-        let mut snapshot = Snapshot::<String>::default();
+        let mut snapshot = KindSnapshot::<String>::default();
         let mut take = |event: Event<ConfigMap>| {
             let is_new = snapshot.take(event, ResourceExt::name_any);
             (is_new, snapshot.objects.is_some(), names(&snapshot))
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_failure_hides_nothing_and_is_over_with_the_next_event() {
-        let mut snapshot = Snapshot::<String>::default();
+        let mut snapshot = KindSnapshot::<String>::default();
         snapshot.take(Event::Apply(object("a")), ResourceExt::name_any);
         assert!(snapshot.fail("no".into()) && !snapshot.fail("no".into()));
         assert_eq!((names(&snapshot), snapshot.error.as_deref()), (vec!["a".to_owned()], Some("no")));

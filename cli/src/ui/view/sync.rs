@@ -8,7 +8,7 @@ use weaver_api::v1beta1::{
 };
 use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
-use super::health::{Health, Summary};
+use super::health::{ResourceHealth, ResourceSummary};
 
 /// Characters of a reason: anyone who may write the status controls it.
 const REASON: usize = 64;
@@ -43,7 +43,7 @@ impl SyncKind {
 #[derive(Clone, Debug)]
 pub struct SyncView {
     pub kind: SyncKind,
-    pub summary: Summary,
+    pub summary: ResourceSummary,
     /// Kind, namespace and name.
     pub source: String,
     pub source_namespace: String,
@@ -167,7 +167,7 @@ impl SyncView {
     /// One that this version cannot read, and why.
     fn unreadable(kind: SyncKind, metadata: &ObjectMeta, why: &str) -> Self {
         let pending = Self::of(kind, metadata, None, None, None);
-        Self { summary: Summary::unreadable(metadata, why), ..pending }
+        Self { summary: ResourceSummary::unreadable(metadata, why), ..pending }
     }
 
     fn of(
@@ -190,7 +190,7 @@ impl SyncView {
         });
         Self {
             kind,
-            summary: Summary::of(metadata, status.observed_generation, &status.conditions),
+            summary: ResourceSummary::of(metadata, status.observed_generation, &status.conditions),
             source: source_text.unwrap_or_default(),
             source_namespace,
             copies: None,
@@ -211,7 +211,7 @@ impl SyncView {
     }
 
     pub fn has_problem(&self) -> bool {
-        !matches!(self.summary.health, Health::Ready | Health::Paused)
+        !matches!(self.summary.health, ResourceHealth::Ready | ResourceHealth::Paused)
             || self.targets.iter().any(|target| target.state.is_problem())
     }
 
@@ -313,11 +313,11 @@ pub(in crate::ui) mod tests {
     #[test]
     fn one_without_spec_and_one_that_cannot_be_read_are_shown_too() {
         let empty = SyncView::of_config_maps(&guard(json!({"metadata": {"name": "a", "namespace": "t"}})));
-        assert_eq!((empty.source.as_str(), empty.summary.health), ("", Health::Pending));
+        assert_eq!((empty.source.as_str(), empty.summary.health), ("", ResourceHealth::Pending));
         let bad =
             guard(json!({"metadata": {"name": "a", "namespace": "t"}, "spec": {"resyncSeconds": "often"}}));
         let bad = SyncView::of_config_maps(&bad);
-        assert_eq!((bad.summary.name.as_str(), bad.summary.health), ("a", Health::Bad));
+        assert_eq!((bad.summary.name.as_str(), bad.summary.health), ("a", ResourceHealth::Bad));
         assert!(bad.has_problem());
     }
 

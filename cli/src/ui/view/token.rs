@@ -5,11 +5,11 @@ use kube::core::DeserializeGuard;
 use weaver_api::v1beta1::{Generate, GeneratedStatus, ServiceToken, ServiceTokenSpec, TokenStatus};
 use weaver_diagnostics::finding_text::{clean, clean_lines};
 
-use super::health::Summary;
+use super::health::ResourceSummary;
 
 #[derive(Clone, Debug)]
 pub struct TokenView {
-    pub summary: Summary,
+    pub summary: ResourceSummary,
     pub secret: String,
     /// The account that writes the Secret.
     pub writer: String,
@@ -103,7 +103,7 @@ impl TokenView {
         match &guard.0 {
             Ok(token) => Self::of_token(token),
             Err(error) => Self {
-                summary: Summary::unreadable(&error.metadata, &error.error),
+                summary: ResourceSummary::unreadable(&error.metadata, &error.error),
                 secret: String::new(),
                 writer: String::new(),
                 keys: Vec::new(),
@@ -116,7 +116,7 @@ impl TokenView {
         let status = token.status.clone().unwrap_or_default();
         let spec = token.spec.spec.clone().unwrap_or_default();
         Self {
-            summary: Summary::of(&token.metadata, status.observed_generation, &status.conditions),
+            summary: ResourceSummary::of(&token.metadata, status.observed_generation, &status.conditions),
             secret: status.secret_name.as_deref().map(clean).unwrap_or_default(),
             writer: writer(&spec).map(clean).unwrap_or_default(),
             keys: keys(&spec, &status.tokens),

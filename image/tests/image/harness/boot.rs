@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use weaver_devstack::process::{Process, poll};
 
-use super::cards::{Image, LIMIT, Then, kernel};
+use super::cards::{CardImage, LIMIT, Then, kernel};
 
 /// `weaver-image boot`, with a temporary directory of its own and what it prints in a file.
 struct Boot {
@@ -15,7 +15,7 @@ struct Boot {
 }
 
 impl Boot {
-    fn start(image: &Image, arguments: &[&str]) -> Self {
+    fn start(image: &CardImage, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("tmp")).unwrap();
         let output = fs::File::create(dir.path().join("output")).unwrap();
@@ -72,7 +72,7 @@ impl Drop for Boot {
 
 #[test]
 fn boot_says_what_it_does_and_ends_with_the_guest() {
-    let image = Image::good(&kernel("the word", Then::PowerOff));
+    let image = CardImage::good(&kernel("the word", Then::PowerOff));
     let mut boot = Boot::start(&image, &["--append", "quiet", "--name", "raspi.lan"]);
     assert!(boot.end().success(), "{}", boot.output());
     let output = boot.output();
@@ -96,7 +96,7 @@ fn boot_says_what_it_does_and_ends_with_the_guest() {
 
 #[test]
 fn boot_plays_the_firmware_again_when_the_guest_restarts() {
-    let image = Image::good(&kernel("the word", Then::Restart));
+    let image = CardImage::good(&kernel("the word", Then::Restart));
     let mut boot = Boot::start(&image, &[]);
     boot.wait_for("the guest restarts: the firmware reads the card again");
     assert!(poll(LIMIT, || boot.output().matches("the word").count() >= 2), "{}", boot.output());
@@ -104,7 +104,7 @@ fn boot_plays_the_firmware_again_when_the_guest_restarts() {
 
 #[test]
 fn boot_that_is_asked_to_end_leaves_nothing() {
-    let image = Image::good(&kernel("the word", Then::Wait));
+    let image = CardImage::good(&kernel("the word", Then::Wait));
     let mut boot = Boot::start(&image, &[]);
     boot.wait_for("the word");
     let qemu = boot.qemu();
@@ -117,7 +117,7 @@ fn boot_that_is_asked_to_end_leaves_nothing() {
 
 #[test]
 fn no_machine_outlives_a_killed_harness() {
-    let image = Image::good(&kernel("the word", Then::Wait));
+    let image = CardImage::good(&kernel("the word", Then::Wait));
     let mut boot = Boot::start(&image, &[]);
     boot.wait_for("the word");
     let qemu = boot.qemu();
@@ -128,7 +128,7 @@ fn no_machine_outlives_a_killed_harness() {
 
 #[test]
 fn boot_keeps_the_card_where_it_is_asked_to() {
-    let image = Image::good(&kernel("the word", Then::PowerOff));
+    let image = CardImage::good(&kernel("the word", Then::PowerOff));
     let kept = tempfile::tempdir().unwrap();
     let dir = kept.path().join("my card");
     for words in ["made from", "used again"] {
@@ -151,7 +151,7 @@ fn boot_keeps_the_card_where_it_is_asked_to() {
 
 #[test]
 fn boot_names_what_is_missing() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let run = |path: &Path, image: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weaver-image"));
         let output = command.arg("boot").arg(image).env("PATH", path).output().unwrap();

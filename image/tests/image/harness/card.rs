@@ -4,11 +4,11 @@ use std::fs;
 
 use weaver_image::boot::card::{Card, Edits};
 
-use super::cards::{CONFIG, Image, MIB, Then, kernel, no_key, text};
+use super::cards::{CONFIG, CardImage, MIB, Then, kernel, no_key, text};
 
 #[test]
 fn a_card_gets_key_names_and_files_and_the_image_none() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     image.write("weaver.toml", b"# mine\n[api]\nnames = [\"raspi.lan\"]\n");
     let before = fs::read(image.path()).unwrap();
     let edits = Edits {
@@ -32,7 +32,7 @@ fn a_card_gets_key_names_and_files_and_the_image_none() {
 
 #[test]
 fn what_does_not_fit_on_the_card_is_an_error_and_changes_nothing() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let files = vec![("big".to_owned(), vec![1; 9 << 20])];
     let error = Card::new(&image.path(), 64 * MIB, &Edits { files, ..Edits::default() }).unwrap_err();
     assert!(format!("{error:#}").contains("cannot write big to the card"), "{error:#}");
@@ -40,14 +40,14 @@ fn what_does_not_fit_on_the_card_is_an_error_and_changes_nothing() {
 
 #[test]
 fn a_card_smaller_than_its_image_is_refused() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let error = format!("{:#}", Card::new(&image.path(), 4 * MIB, &no_key()).unwrap_err());
     assert!(error.contains("a card of 4 MiB is too small") && error.contains("needs 10 MiB"), "{error}");
 }
 
 #[test]
 fn a_kept_card_is_used_again_until_its_image_changes() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let dir = tempfile::tempdir().unwrap();
     let card = Card::in_dir(dir.path(), &image.path(), 64 * MIB, &no_key()).unwrap();
     assert!(card.is_fresh());
@@ -63,7 +63,7 @@ fn a_kept_card_is_used_again_until_its_image_changes() {
 
 #[test]
 fn the_guests_key_is_the_cards_own() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let (one, two) = (image.card(&Edits::default()), image.card(&Edits::default()));
     assert_ne!(one.key().public().unwrap(), two.key().public().unwrap());
 }

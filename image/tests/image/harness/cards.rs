@@ -67,11 +67,11 @@ pub const CONFIG: &str = "arm_64bit=1\nupstream_kernel=1\nkernel=vmlinuz\ninitra
 pub const CMDLINE: &str = "root=LABEL=weaver-root rw\n";
 
 /// A card image: an MBR, a FAT partition of 8 MiB at 1 MiB, and 1 MiB unused.
-pub struct Image {
+pub struct CardImage {
     pub dir: tempfile::TempDir,
 }
 
-impl Image {
+impl CardImage {
     pub fn empty() -> Self {
         let image = Self { dir: tempfile::tempdir().unwrap() };
         fs::File::create(image.path()).unwrap().set_len(10 * MIB).unwrap();

@@ -4,12 +4,12 @@ use std::fs;
 
 use weaver_image::boot::board::Board;
 
-use super::cards::{CONFIG, Image, MIB, Then, kernel};
+use super::cards::{CONFIG, CardImage, MIB, Then, kernel};
 
 #[test]
 fn the_firmware_takes_what_the_card_names() {
     let kernel = kernel("word", Then::PowerOff);
-    let image = Image::good(&kernel);
+    let image = CardImage::good(&kernel);
     image.write("cmdline.txt", b"root=LABEL=weaver-root rw\r\ncgroup_enable=memory\r\n");
     let (_dir, played) = image.play(Board::Pi4).unwrap();
     assert_eq!(fs::read(&played.kernel).unwrap(), kernel);
@@ -29,7 +29,7 @@ fn the_firmware_takes_what_the_card_names() {
 
 #[test]
 fn a_prefix_counts_only_where_kernel_and_device_tree_are() {
-    let image = Image::good(&kernel("old", Then::PowerOff));
+    let image = CardImage::good(&kernel("old", Then::PowerOff));
     let config = format!("{CONFIG}os_prefix=new/\n");
     image.write("config.txt", config.as_bytes());
     let new = kernel("new", Then::PowerOff);
@@ -53,7 +53,7 @@ fn a_prefix_counts_only_where_kernel_and_device_tree_are() {
 
 #[test]
 fn a_card_that_no_board_boots_is_refused_by_file_and_remedy() {
-    type Change = fn(&Image);
+    type Change = fn(&CardImage);
     let cases: [(&str, Change, &str); 8] = [
         (
             "no kernel",
@@ -85,18 +85,18 @@ fn a_card_that_no_board_boots_is_refused_by_file_and_remedy() {
         ("32 bit", |i| i.write("config.txt", b"arm_64bit=0\nkernel=vmlinuz\n"), "write arm_64bit=1 there"),
     ];
     for (name, change, want) in cases {
-        let image = Image::good(&kernel("", Then::PowerOff));
+        let image = CardImage::good(&kernel("", Then::PowerOff));
         change(&image);
         let error = format!("{:#}", image.play(Board::Pi4).expect_err(name));
         assert!(error.contains(want), "{name}: {error}");
     }
-    let error = format!("{:#}", Image::empty().play(Board::Pi4).unwrap_err());
+    let error = format!("{:#}", CardImage::empty().play(Board::Pi4).unwrap_err());
     assert!(error.starts_with("config.txt is not on the card"), "{error}");
 }
 
 #[test]
 fn a_destroyed_boot_partition_is_said_to_be_so() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     image.put(MIB, &[0xff; 512]);
     let error = format!("{:#}", image.play(Board::Pi4).unwrap_err());
     assert!(error.contains("cannot read the card's FAT partition (8388608 bytes"), "{error}");

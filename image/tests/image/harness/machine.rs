@@ -10,11 +10,11 @@ use weaver_image::boot::qemu::Clock;
 use weaver_image::boot::qmp;
 use weaver_image::boot::running::End;
 
-use super::cards::{CONFIG, Image, LIMIT, Then, kernel, no_key, setup, text};
+use super::cards::{CONFIG, CardImage, LIMIT, Then, kernel, no_key, setup, text};
 
 #[test]
 fn a_machine_speaks_and_switches_itself_off() {
-    let image = Image::good(&kernel("hello from the card", Then::PowerOff));
+    let image = CardImage::good(&kernel("hello from the card", Then::PowerOff));
     let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     machine.wait_for_console("hello from the card", LIMIT).unwrap();
     assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::PowerOff);
@@ -22,7 +22,7 @@ fn a_machine_speaks_and_switches_itself_off() {
 
 #[test]
 fn after_a_restart_the_firmware_reads_the_card_again() {
-    let image = Image::good(&kernel("first", Then::Restart));
+    let image = CardImage::good(&kernel("first", Then::Restart));
     let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::Reset);
     machine.edit_fat(|fat| fat.write("vmlinuz", &kernel("second", Then::PowerOff))).unwrap();
@@ -34,7 +34,7 @@ fn after_a_restart_the_firmware_reads_the_card_again() {
 #[test]
 fn a_kernel_that_does_not_get_far_is_reported_with_its_console() {
     let words = (1..=40).map(|n| format!("line {n}\r\n")).collect::<Vec<_>>().concat();
-    let image = Image::good(&kernel(&words, Then::Wait));
+    let image = CardImage::good(&kernel(&words, Then::Wait));
     let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     machine.wait_for_console("line 40", LIMIT).unwrap();
     let error = machine.wait_for_console("login:", Duration::ZERO).unwrap_err().to_string();
@@ -58,7 +58,7 @@ fn a_kernel_that_does_not_get_far_is_reported_with_its_console() {
 
 #[test]
 fn ssh_that_never_answers_is_reported_with_the_console() {
-    let image = Image::good(&kernel("no sshd here", Then::Wait));
+    let image = CardImage::good(&kernel("no sshd here", Then::Wait));
     let mut machine = Machine::start(&image.card(&Edits::default()), &setup()).unwrap();
     machine.wait_for_console("no sshd here", LIMIT).unwrap();
     let error = machine.wait_for_ssh(Duration::from_secs(1)).unwrap_err().to_string();
@@ -69,7 +69,7 @@ fn ssh_that_never_answers_is_reported_with_the_console() {
 
 #[test]
 fn arguments_that_qemu_refuses_are_quoted() {
-    let image = Image::good(&kernel("", Then::PowerOff));
+    let image = CardImage::good(&kernel("", Then::PowerOff));
     let mut setup = setup();
     setup.hardware.qemu_arguments = vec!["-no-such-option".to_owned()];
     let error = Machine::start(&image.card(&no_key()), &setup).err().unwrap().to_string();
@@ -81,7 +81,7 @@ fn arguments_that_qemu_refuses_are_quoted() {
 
 #[test]
 fn snapshots_are_restored_side_by_side() {
-    let image = Image::good(&kernel("ready", Then::Wait));
+    let image = CardImage::good(&kernel("ready", Then::Wait));
     let mut first = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     first.wait_for_console("ready", LIMIT).unwrap();
     for bad in ["", "1a", "a b", "../x", "a\nquit"] {
@@ -113,7 +113,7 @@ fn snapshots_are_restored_side_by_side() {
 
 #[test]
 fn a_snapshot_that_is_not_there_is_qemus_refusal() {
-    let image = Image::good(&kernel("", Then::Wait));
+    let image = CardImage::good(&kernel("", Then::Wait));
     let mut setup = setup();
     setup.hardware.qemu_arguments = vec!["-loadvm".to_owned(), "gone".to_owned()];
     let error = Machine::start(&image.card(&no_key()), &setup).err().unwrap().to_string();
@@ -127,7 +127,7 @@ fn the_clock_is_what_was_asked_for() {
         (Clock::Epoch, 0, 86_400),
         (Clock::At("2031-05-06".to_owned()), 1_935_792_000, 1_935_792_000 + 86_400),
     ] {
-        let image = Image::good(&kernel("", Then::Wait));
+        let image = CardImage::good(&kernel("", Then::Wait));
         let mut setup = setup();
         setup.hardware.clock = clock;
         let mut machine = Machine::start(&image.card(&no_key()), &setup).unwrap();
@@ -140,7 +140,7 @@ fn the_clock_is_what_was_asked_for() {
 
 #[test]
 fn nothing_outlives_a_machine() {
-    let image = Image::good(&kernel("up", Then::Wait));
+    let image = CardImage::good(&kernel("up", Then::Wait));
     let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     machine.wait_for_console("up", LIMIT).unwrap();
     let process = Process::running(i32::try_from(machine.pid()).unwrap()).unwrap();

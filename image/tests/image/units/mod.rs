@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use unit_file::{Unit, card, names, repository, systemd, units, units_and_drop_ins};
+use unit_file::{UnitFile, card, names, repository, systemd, units, units_and_drop_ins};
 
 /// Ours that run for as long as the machine does.
 const DAEMONS: [&str; 3] = ["weaver-node-agent.service", "weaver-webhook.service", "weaver-operator.service"];
@@ -40,13 +40,13 @@ const SANDBOX: [&str; 13] = [
 const UNCONFINED: [&str; 2] = ["weaver-update.service", "weaver-update-resume.service"];
 
 /// Services of ours, without k3s.
-fn ours() -> BTreeMap<String, Unit> {
+fn ours() -> BTreeMap<String, UnitFile> {
     let is_ours = |name: &str| name.starts_with("weaver-") && name.ends_with(".service");
     units().into_iter().filter(|(name, _)| is_ours(name)).collect()
 }
 
 #[test]
-fn every_unit_of_the_design_is_there() {
+fn every_listed_unit_is_there() {
     let expected = [
         "k3s-agent.service",
         "k3s.service",
@@ -205,7 +205,7 @@ fn an_update_is_made_where_it_is_asked_for_and_completed_where_it_was_cut_off() 
 #[test]
 fn k3s_is_held_back_by_a_file_alone() {
     for k3s in K3S {
-        let gate = Unit::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
+        let gate = UnitFile::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
         for key in ["Wants", "After"] {
             assert!(gate.has("Unit", key, "weaver-preflight.service"), "{k3s} would start unchecked");
         }
@@ -227,9 +227,9 @@ fn k3s_is_held_back_by_a_file_alone() {
 
 #[test]
 fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
-    let gate = |k3s: &str| Unit::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
+    let gate = |k3s: &str| UnitFile::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
     let (role, other) = ("/etc/weaver/k3s-agent", "!/etc/weaver/k3s-agent");
-    let has = |unit: &Unit, word: &str| unit.has("Unit", "ConditionPathExists", word);
+    let has = |unit: &UnitFile, word: &str| unit.has("Unit", "ConditionPathExists", word);
     assert!(has(&gate("k3s-agent.service"), role) && !has(&gate("k3s-agent.service"), other));
     assert!(has(&gate("k3s.service"), other) && !has(&gate("k3s.service"), role), "exactly one of the two");
     for name in ["weaver-operator.service", "weaver-webhook.service", "weaver-webhook.socket"] {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::unit_file::{Unit, card, names, repository, systemd, units};
+use super::unit_file::{UnitFile, card, names, repository, systemd, units};
 
 #[test]
 fn directories_and_accounts_are_as_the_programs_expect() {
@@ -34,7 +34,7 @@ fn directories_and_accounts_are_as_the_programs_expect() {
 #[test]
 fn settings_of_systemd_itself() {
     let value = |file: &str, section: &str, key: &str| {
-        Unit::read(&systemd(file)).value(section, key).map(str::to_owned).unwrap()
+        UnitFile::read(&systemd(file)).value(section, key).map(str::to_owned).unwrap()
     };
     let watchdog = value("system.conf.d/10-weaver.conf", "Manager", "RuntimeWatchdogSec");
     let seconds: u32 = watchdog.strip_suffix('s').unwrap().parse().unwrap();
@@ -49,26 +49,26 @@ fn settings_of_systemd_itself() {
 #[test]
 fn drop_ins_for_debians_units() {
     for stage in ["local", "main"] {
-        let unit = Unit::read(&systemd(&format!("cloud-init-{stage}.service.d/10-weaver.conf")));
+        let unit = UnitFile::read(&systemd(&format!("cloud-init-{stage}.service.d/10-weaver.conf")));
         assert!(unit.has("Unit", "After", "boot-firmware.mount"), "user-data would not be there yet");
     }
     let stages = ["cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service"];
     for unit in stages.into_iter().chain(["cloud-config.service", "cloud-final.service"]) {
-        let unit = Unit::read(&systemd(&format!("{unit}.d/10-weaver.conf")));
+        let unit = UnitFile::read(&systemd(&format!("{unit}.d/10-weaver.conf")));
         let conditions = unit.words("Unit", "ConditionPathExists");
         let first = "a stage that runs without the others waits forever";
         assert_eq!(conditions, ["|/boot/firmware/user-data"], "{first}");
         assert_eq!(unit.words("Unit", "ConditionKernelCommandLine"), ["|ds"], "{first}");
     }
-    let ssh = Unit::read(&systemd("ssh.service.d/10-weaver.conf"));
+    let ssh = UnitFile::read(&systemd("ssh.service.d/10-weaver.conf"));
     for key in ["Wants", "After"] {
         assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
     }
-    let keys = Unit::read(&systemd("weaver-ssh-hostkeys.service"));
+    let keys = UnitFile::read(&systemd("weaver-ssh-hostkeys.service"));
     let missing = ["ed25519_key", "ed25519_key.pub", "ecdsa_key", "ecdsa_key.pub"]
         .map(|key| format!("|!/etc/ssh/ssh_host_{key}"));
     assert_eq!(keys.words("Unit", "ConditionFileNotEmpty"), missing, "any one of them is made again");
-    let wifi = Unit::read(&systemd("netplan-wpa-wlan0.service.d/10-weaver.conf"));
+    let wifi = UnitFile::read(&systemd("netplan-wpa-wlan0.service.d/10-weaver.conf"));
     for unit in ["weaver-boot-config.service", "cloud-init-local.service"] {
         assert!(wifi.has("Unit", "After", unit), "the Wi-Fi of the last boot would be joined");
     }
@@ -77,7 +77,7 @@ fn drop_ins_for_debians_units() {
     let wait = "systemd-networkd-wait-online.service.d";
     let file = names(&systemd(wait)).pop_first().unwrap();
     assert!(file.as_str() > "10-netplan.conf", "netplan's drop-in would have the last word");
-    let wait = Unit::read(&systemd(&format!("{wait}/{file}")));
+    let wait = UnitFile::read(&systemd(&format!("{wait}/{file}")));
     let starts: Vec<_> = wait.0.iter().map(|(_, key, value)| (key.as_str(), value.as_str())).collect();
     let expected = "/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=20";
     assert_eq!(
@@ -114,15 +114,15 @@ fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
 
 #[test]
 fn a_start_without_a_network_is_passed_to_k3s_for_one_boot() {
-    let preflight = Unit::read(&systemd("weaver-preflight.service"));
+    let preflight = UnitFile::read(&systemd("weaver-preflight.service"));
     assert!(preflight.has("Service", "ExecStart", "--offline-start"));
     for (key, word) in [("CapabilityBoundingSet", "CAP_NET_ADMIN"), ("RestrictAddressFamilies", "AF_NETLINK")]
     {
         assert!(preflight.has("Service", key, word), "`ip` is refused without {word}");
     }
-    let unit = Unit::read(&systemd("k3s.service"));
+    let unit = UnitFile::read(&systemd("k3s.service"));
     assert!(unit.service("ExecStart").unwrap().ends_with("k3s server $WEAVER_OFFLINE_START"));
-    let k3s = Unit::read(&systemd("k3s.service.d/10-weaver.conf"));
+    let k3s = UnitFile::read(&systemd("k3s.service.d/10-weaver.conf"));
     let of = |key: &str| -> Vec<&str> {
         k3s.0.iter().filter(|(_, is, _)| is == key).map(|(_, _, value)| value.as_str()).collect()
     };

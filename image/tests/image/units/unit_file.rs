@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// `[section] key = value`, in order; an empty value empties the list, as in systemd.
 #[derive(Debug, Default)]
-pub struct Unit(pub Vec<(String, String, String)>);
+pub struct UnitFile(pub Vec<(String, String, String)>);
 
-impl Unit {
+impl UnitFile {
     pub fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
         let mut unit = Self::default();
@@ -67,19 +67,19 @@ pub fn names(directory: &Path) -> BTreeSet<String> {
 }
 
 /// Every unit, by name.
-pub fn units() -> BTreeMap<String, Unit> {
+pub fn units() -> BTreeMap<String, UnitFile> {
     let files = names(&systemd("")).into_iter().filter(|name| systemd(name).is_file());
     let units = files.filter(|name| Path::new(name).extension().is_none_or(|kind| kind != "md"));
-    units.map(|name| (name.clone(), Unit::read(&systemd(&name)))).collect()
+    units.map(|name| (name.clone(), UnitFile::read(&systemd(&name)))).collect()
 }
 
 /// Every unit and every drop-in, by path.
-pub fn units_and_drop_ins() -> BTreeMap<String, Unit> {
+pub fn units_and_drop_ins() -> BTreeMap<String, UnitFile> {
     let mut all = units();
     for directory in names(&systemd("")).into_iter().filter(|name| name.ends_with(".service.d")) {
         for file in names(&systemd(&directory)) {
             let path = format!("{directory}/{file}");
-            all.insert(path.clone(), Unit::read(&systemd(&path)));
+            all.insert(path.clone(), UnitFile::read(&systemd(&path)));
         }
     }
     all

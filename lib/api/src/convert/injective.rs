@@ -173,7 +173,7 @@ fn put(at: &mut Value, path: &str, value: Value) {
 }
 
 #[test]
-fn every_field_of_the_stored_spec_is_shown_or_carried() {
+fn every_field_of_the_stored_spec_is_shown_or_in_the_round_trip_annotation() {
     for crd in crds::all().iter().map(|crd| serde_json::to_value(crd).unwrap()) {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         if !KINDS.contains(&kind) {
@@ -201,7 +201,7 @@ fn every_field_of_the_stored_spec_is_shown_or_carried() {
                             + &to("v1alpha1", &changed)["metadata"].to_string(),
                         to("v1alpha1", &without)["spec"].to_string()
                             + &to("v1alpha1", &without)["metadata"].to_string(),
-                        "{kind} spec{path} is neither shown at v1alpha1 nor carried"
+                        "{kind} spec{path} is neither shown at v1alpha1 nor in the round-trip annotation"
                     );
                     assert_eq!(comes_back(&changed), Ok(()), "{kind} spec{path}");
                 }

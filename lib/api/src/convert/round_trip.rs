@@ -103,7 +103,7 @@ impl RoundTrip {
 
     #[expect(clippy::expect_used, reason = "texts and JSON values")]
     fn json(&self) -> String {
-        serde_json::to_string(self).expect("what is carried can be written as JSON")
+        serde_json::to_string(self).expect("round-trip content can be written as JSON")
     }
 
     /// The text for the annotation at v1beta1, within `space_left` bytes. What has no effect there is dropped: how

@@ -74,7 +74,7 @@ fn test_num_status_test_and_repeated_names_survive() {
 }
 
 #[test]
-fn visible_fields_win_over_what_was_carried() {
+fn visible_fields_win_over_the_round_trip_annotation() {
     let mut sent = old_sync(minimal());
     sent["spec"]["testNum"] = json!(3);
     sent["spec"]["syncToNamespaces"] = json!(["foo", "bar", "foo"]);
@@ -146,7 +146,11 @@ fn a_hand_edited_annotation_is_input_like_any_other() {
         (&stored["spec"]["resyncSeconds"], &stored["spec"]["source"]["kind"]),
         (&json!(600), &json!("ConfigMap"))
     );
-    assert_eq!(stored["spec"]["serviceAccount"], json!({"name": "sync"}), "a visible field is never carried");
+    assert_eq!(
+        stored["spec"]["serviceAccount"],
+        json!({"name": "sync"}),
+        "a visible field is never in the round-trip annotation"
+    );
     assert_eq!(stored["metadata"]["annotations"]["other"], "kept");
     let found = faults(&stored);
     for path in ["resyncSeconds", "targets.name", "source.kind", "serviceAccount", "odd", "targets"] {
@@ -230,7 +234,7 @@ fn annotations_never_grow_beyond_what_the_api_server_takes() {
 }
 
 #[test]
-fn text_that_is_no_carried_content_comes_back_to_the_byte() {
+fn text_that_is_no_round_trip_content_comes_back_to_the_byte() {
     for text in ["", "{", "[]", "hello", r#"{"version":"v2"}"#, r#"{"version":"v1beta1","more":1}"#] {
         let mut read = old_sync(minimal());
         read["metadata"]["annotations"] = json!({ANNOTATION: text});
@@ -245,7 +249,7 @@ fn text_that_is_no_carried_content_comes_back_to_the_byte() {
 }
 
 #[test]
-fn a_carried_field_of_v1alpha1_that_breaks_a_rule_is_kept_and_reported() {
+fn a_round_trip_field_of_v1alpha1_that_breaks_a_rule_is_kept_and_reported() {
     let mut stored = to("v1beta1", &old_sync(minimal()));
     let text = json!({"version": "v1alpha1", "spec": {"testNum": "many"}, "status": {"test": 3}});
     stored["metadata"]["annotations"] = json!({ANNOTATION: text.to_string()});
@@ -272,7 +276,7 @@ fn values_of_a_wrong_type_come_out_as_they_went_in() {
 }
 
 #[test]
-fn a_list_too_long_to_be_carried_exactly_comes_back_with_each_name_once() {
+fn a_list_too_long_for_an_exact_round_trip_comes_back_with_each_name_once() {
     let names: Vec<String> = (0..3_000).map(|n| format!("namespace-{n:050}")).collect();
     let twice: Vec<&String> = names.iter().chain(&names).collect();
     let spec = json!({"serviceAccount": {"name": "a"}, "syncToNamespaces": twice, "testNum": 1});

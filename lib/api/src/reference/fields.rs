@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 
-use super::markdown::{code, words};
+use super::markdown::{code, inline};
 
 /// One field of a version, in words; texts are Markdown on one line.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,7 +40,7 @@ fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, fields: &mut Vec
         is_required,
         default: schema.default.as_ref().map(|JSON(value)| value.to_string()),
         limits: limits(schema),
-        description: schema.description.as_deref().map(words).unwrap_or_default(),
+        description: schema.description.as_deref().map(inline).unwrap_or_default(),
         rules: rules.iter().map(with_message).collect(),
         path: path.to_owned(),
     };
@@ -150,11 +150,11 @@ fn alternatives(how: &str, members: Option<&[JSONSchemaProps]>) -> Option<String
 
 /// What the API server says when a rule is broken; it too shows the rule itself where there is no message.
 fn message(rule: &ValidationRule) -> String {
-    rule.message.as_deref().map_or_else(|| code(&rule.rule), words)
+    rule.message.as_deref().map_or_else(|| code(&rule.rule), inline)
 }
 
 fn with_message(rule: &ValidationRule) -> String {
-    let message = rule.message.as_deref().map(|message| format!("{}: ", words(message))).unwrap_or_default();
+    let message = rule.message.as_deref().map(|message| format!("{}: ", inline(message))).unwrap_or_default();
     format!("{message}{}", code(&rule.rule))
 }
 

@@ -1,7 +1,7 @@
 //! The few forms of Markdown that the page has.
 
 /// Running text on one line. `<` outside code would begin a tag and hide what follows.
-pub(super) fn words(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let shown = |(index, part): (usize, &str)| {
         // Between two backticks is code.
         if index % 2 == 1 { part.to_owned() } else { part.replace('<', r"\<") }
@@ -16,7 +16,7 @@ pub(super) fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// A table of cells that [`words`] and [`code`] made; nothing where there are no rows.
+/// A table of cells that [`inline`] and [`code`] made; nothing where there are no rows.
 pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     // `|` would end the cell, within code too; outside a table the escape would be shown, so it is added here.
     let cell = |text: &String| match text.replace('|', r"\|") {
@@ -52,7 +52,7 @@ mod tests {
             ("an odd ` <x>", "an odd ` <x>"),
             ("", ""),
         ] {
-            assert_eq!(words(text), shown);
+            assert_eq!(inline(text), shown);
         }
     }
 

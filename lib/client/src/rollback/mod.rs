@@ -20,11 +20,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use self::plan::{After, Written, value};
+use self::plan::{After, UndoEntry, value};
 use self::undo::{UndoStep, exactly};
 use crate::error::{Error, Why};
 use crate::merge_patch::{difference, merged};
-use crate::objects::{ATTEMPTS, Conflicts, Objects, Updated, Write, pause};
+use crate::objects::{ATTEMPTS, Conflicts, Objects, Updated, WriteMode, pause};
 
 pub use self::scope::{RolledBack, scope};
 pub use self::undo::{UndoOutcome, Undone};
@@ -92,7 +92,7 @@ impl Rollback {
     ) -> Result<K, Error> {
         let untyped = objects.untyped();
         self.begin(&untyped, name, None, false);
-        let created = untyped.create(name, object, Write::Persist).await;
+        let created = untyped.create(name, object, WriteMode::Persist).await;
         typed(objects, &self.end(created, is)?)
     }
 
@@ -119,10 +119,11 @@ impl Rollback {
                 object["metadata"]["resourceVersion"] = json!(version);
             }
             self.begin(&untyped, name, before, true);
-            let applied = match self.end(untyped.apply(name, &object, Write::Persist, conflicts).await, is) {
-                Err(error) if error.is_conflict() => continue,
-                applied => applied?,
-            };
+            let applied =
+                match self.end(untyped.apply(name, &object, WriteMode::Persist, conflicts).await, is) {
+                    Err(error) if error.is_conflict() => continue,
+                    applied => applied?,
+                };
             let is_same = version.as_ref() == Some(&applied.resource_version());
             let applied = typed(objects, &applied)?;
             return Ok(match version {
@@ -151,7 +152,7 @@ impl Rollback {
         }
         self.begin(&untyped, &name, Some(first.clone()), false);
         let steps = &mut self.steps;
-        let updated = untyped.update(first, Write::Persist, |current| {
+        let updated = untyped.update(first, WriteMode::Persist, |current| {
             let known = typed(objects, current)?;
             let Some(wanted) = change(&known).map_err(Failed::Change)? else { return Ok(None) };
             if let Some(step) = steps.last_mut() {
@@ -227,7 +228,7 @@ impl Rollback {
         before: Option<DynamicObject>,
         is_apply: bool,
     ) {
-        let written = Written { before, after: After::Unknown, manager: objects.manager().to_owned() };
+        let written = UndoEntry { before, after: After::Unknown, manager: objects.manager().to_owned() };
         self.steps.push(UndoStep { objects: objects.clone(), name: name.to_owned(), written, is_apply });
     }
 

@@ -11,7 +11,7 @@ use crate::wait::held_by;
 
 /// A write to undo.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct UndoEntry {
     /// `None` if there was no object.
     pub before: Option<DynamicObject>,
     pub after: After,
@@ -30,7 +30,7 @@ pub(super) enum After {
 
 /// How to undo a write.
 #[derive(Debug, PartialEq)]
-pub(super) enum Plan {
+pub(super) enum UndoPlan {
     /// Nothing; the text is a reason for people.
     Nothing(String),
     /// The object did not exist before.
@@ -41,11 +41,11 @@ pub(super) enum Plan {
     Create(Value),
 }
 
-fn nothing(why: &str) -> Plan {
-    Plan::Nothing(why.to_owned())
+fn nothing(why: &str) -> UndoPlan {
+    UndoPlan::Nothing(why.to_owned())
 }
 
-pub(super) fn plan(written: &Written, now: Option<&DynamicObject>) -> Plan {
+pub(super) fn plan(written: &UndoEntry, now: Option<&DynamicObject>) -> UndoPlan {
     match (&written.after, &written.before) {
         (After::Unknown, before) => after_silence(before.as_ref(), now),
         (After::Deleted, Some(before)) => after_deletion(before, now),
@@ -55,7 +55,7 @@ pub(super) fn plan(written: &Written, now: Option<&DynamicObject>) -> Plan {
 }
 
 /// Where the write may or may not have been done, only an object that is as before shows that it was not.
-fn after_silence(before: Option<&DynamicObject>, now: Option<&DynamicObject>) -> Plan {
+fn after_silence(before: Option<&DynamicObject>, now: Option<&DynamicObject>) -> UndoPlan {
     let version =
         |object: Option<&DynamicObject>| object.map(|object| (object.uid(), object.resource_version()));
     if version(before) == version(now) {
@@ -65,23 +65,23 @@ fn after_silence(before: Option<&DynamicObject>, now: Option<&DynamicObject>) ->
     }
 }
 
-fn after_deletion(before: &DynamicObject, now: Option<&DynamicObject>) -> Plan {
+fn after_deletion(before: &DynamicObject, now: Option<&DynamicObject>) -> UndoPlan {
     match now {
-        None => Plan::Create(created_again(before)),
+        None => UndoPlan::Create(created_again(before)),
         Some(now) if now.uid() != before.uid() => nothing("another object of its name was created"),
         Some(now) if now.meta().deletion_timestamp.is_some() => {
-            Plan::Nothing(format!("a deletion cannot be undone, and {}", held_by(now)))
+            UndoPlan::Nothing(format!("a deletion cannot be undone, and {}", held_by(now)))
         }
         Some(_) => nothing("it was not deleted"),
     }
 }
 
 fn after_write(
-    written: &Written,
+    written: &UndoEntry,
     before: Option<&DynamicObject>,
     after: &DynamicObject,
     now: Option<&DynamicObject>,
-) -> Plan {
+) -> UndoPlan {
     let Some(now) = now.filter(|now| now.uid() == after.uid()) else {
         return nothing("it was deleted meanwhile");
     };
@@ -97,10 +97,10 @@ fn after_write(
     let Some(before) = before else {
         return match after.meta().generation {
             _ if is_other => nothing("its spec was changed since"),
-            Some(1) => Plan::Delete,
+            Some(1) => UndoPlan::Delete,
             Some(_) => nothing("another client created it meanwhile"),
             None if is_shared(after, &written.manager) => nothing("another client created it meanwhile"),
-            None => Plan::Delete,
+            None => UndoPlan::Delete,
         };
     };
     let [was, is] = [before, after].map(|object| object.meta().generation.unwrap_or_default());
@@ -115,8 +115,8 @@ fn after_write(
         return nothing("it was the same before");
     }
     match overtaken(&after_content, &now_content, &reverse) {
-        Some(field) => Plan::Nothing(format!("another client has changed {field} since")),
-        None => Plan::Restore(merged(now_content, &reverse)),
+        Some(field) => UndoPlan::Nothing(format!("another client has changed {field} since")),
+        None => UndoPlan::Restore(merged(now_content, &reverse)),
     }
 }
 
@@ -171,13 +171,17 @@ mod tests {
         .unwrap()
     }
 
-    fn plan_of(before: Option<&DynamicObject>, after: &DynamicObject, now: Option<&DynamicObject>) -> Plan {
+    fn plan_of(
+        before: Option<&DynamicObject>,
+        after: &DynamicObject,
+        now: Option<&DynamicObject>,
+    ) -> UndoPlan {
         let after = After::Is(Box::new(after.clone()));
-        plan(&Written { before: before.cloned(), after, manager: "me".into() }, now)
+        plan(&UndoEntry { before: before.cloned(), after, manager: "me".into() }, now)
     }
 
-    fn nothing(plan: Plan) -> String {
-        let Plan::Nothing(why) = plan else { panic!("{plan:?}") };
+    fn nothing(plan: UndoPlan) -> String {
+        let UndoPlan::Nothing(why) = plan else { panic!("{plan:?}") };
         why
     }
 
@@ -186,14 +190,14 @@ mod tests {
         for [first, second] in [[Some(1), Some(2)], [None, None]] {
             let (before, after) = (object(first, 1, "one"), object(second, 2, "two"));
             let restored = content(&value(&before));
-            assert_eq!(plan_of(Some(&before), &after, Some(&after)), Plan::Restore(restored.clone()));
-            assert_eq!(plan_of(None, &before, Some(&before)), Plan::Delete);
+            assert_eq!(plan_of(Some(&before), &after, Some(&after)), UndoPlan::Restore(restored.clone()));
+            assert_eq!(plan_of(None, &before, Some(&before)), UndoPlan::Delete);
             // A label that someone has set since stays.
             let mut now = after.clone();
             now.labels_mut().insert("theirs".into(), "yes".into());
             let mut expected = restored;
             expected["metadata"]["labels"]["theirs"] = json!("yes");
-            assert_eq!(plan_of(Some(&before), &after, Some(&now)), Plan::Restore(expected));
+            assert_eq!(plan_of(Some(&before), &after, Some(&now)), UndoPlan::Restore(expected));
         }
     }
 
@@ -249,7 +253,7 @@ mod tests {
             serde_json::from_value(object).unwrap()
         };
         let ours = written_by(&[("me", None), ("controller", Some("status"))]);
-        assert_eq!(plan_of(None, &ours, Some(&ours)), Plan::Delete);
+        assert_eq!(plan_of(None, &ours, Some(&ours)), UndoPlan::Delete);
         let shared = written_by(&[("me", None), ("someone", None)]);
         assert!(
             nothing(plan_of(None, &shared, Some(&shared))).contains("another client created it meanwhile")
@@ -259,8 +263,8 @@ mod tests {
     #[test]
     fn what_was_deleted_is_made_again_only_where_its_name_is_free() {
         let before = object(Some(4), 1, "one");
-        let deleted = Written { before: Some(before.clone()), after: After::Deleted, manager: "me".into() };
-        let Plan::Create(again) = plan(&deleted, None) else { panic!() };
+        let deleted = UndoEntry { before: Some(before.clone()), after: After::Deleted, manager: "me".into() };
+        let UndoPlan::Create(again) = plan(&deleted, None) else { panic!() };
         assert_eq!(again["metadata"], json!({"name": "a", "labels": {"a": "one"}}));
         assert!(again["spec"] == json!({"x": 1, "y": 0}) && again.get("status").is_none());
         let mut other = before.clone();
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn without_an_answer_nothing_is_undone() {
         let before = object(Some(1), 1, "one");
-        let unknown = Written { before: Some(before.clone()), after: After::Unknown, manager: "me".into() };
+        let unknown = UndoEntry { before: Some(before.clone()), after: After::Unknown, manager: "me".into() };
         assert!(nothing(plan(&unknown, Some(&before))).contains("as it was before"));
         let mut now = before;
         now.meta_mut().resource_version = Some("8".into());

@@ -7,15 +7,15 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-use super::plan::{Plan, Written, plan, value};
+use super::plan::{UndoEntry, UndoPlan, plan, value};
 use crate::error::{Error, Refusal};
 use crate::merge_patch::{content, difference, merged, overtaken};
-use crate::objects::{ATTEMPTS, Conflicts, Objects, Write, pause};
+use crate::objects::{ATTEMPTS, Conflicts, Objects, WriteMode, pause};
 
 pub(super) struct UndoStep {
     pub(super) objects: Objects<DynamicObject>,
     pub(super) name: String,
-    pub(super) written: Written,
+    pub(super) written: UndoEntry,
     /// By a server-side apply.
     pub(super) is_apply: bool,
 }
@@ -76,20 +76,20 @@ impl UndoStep {
                 Err(error) => return UndoOutcome::Failed(error),
             };
             let done = match (plan(&self.written, now.as_ref()), now) {
-                (Plan::Nothing(why), _) => return UndoOutcome::Nothing(why),
-                (Plan::Create(object), _) => self
+                (UndoPlan::Nothing(why), _) => return UndoOutcome::Nothing(why),
+                (UndoPlan::Create(object), _) => self
                     .objects
-                    .create(&self.name, &object, Write::Persist)
+                    .create(&self.name, &object, WriteMode::Persist)
                     .await
                     .map(|_| UndoOutcome::Created),
-                (Plan::Delete, Some(now)) => {
+                (UndoPlan::Delete, Some(now)) => {
                     let params =
                         DeleteParams { preconditions: Some(exactly(&now)), ..DeleteParams::default() };
                     self.objects.delete(&now, params).await.map(|()| UndoOutcome::Deleted)
                 }
-                (Plan::Restore(wanted), Some(now)) => self.restore(&now, &wanted).await,
+                (UndoPlan::Restore(wanted), Some(now)) => self.restore(&now, &wanted).await,
                 // Both are about an object that is there.
-                (Plan::Delete | Plan::Restore(_), None) => continue,
+                (UndoPlan::Delete | UndoPlan::Restore(_), None) => continue,
             };
             match done {
                 Ok(outcome) => return outcome,
@@ -116,10 +116,10 @@ impl UndoStep {
                     object["metadata"][field] = known.clone();
                 }
             }
-            self.objects.apply(&self.name, &object, Write::Persist, Conflicts::Force).await?
+            self.objects.apply(&self.name, &object, WriteMode::Persist, Conflicts::Force).await?
         } else {
             let object = merged(current.clone(), &difference(&content(&current), wanted));
-            self.objects.replace(&self.name, &object, Write::Persist).await?
+            self.objects.replace(&self.name, &object, WriteMode::Persist).await?
         };
         let restored = content(&value(&restored));
         Ok(overtaken(&restored, wanted, &difference(&restored, wanted))

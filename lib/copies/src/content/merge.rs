@@ -96,7 +96,7 @@ impl Size {
 }
 
 /// The content of one copy while sources are added to it.
-pub struct Merging<'a> {
+pub struct ContentMerger<'a> {
     merge: &'a Merge,
     kind: ObjectKind,
     content: Content,
@@ -112,7 +112,7 @@ pub struct Merging<'a> {
     fault: Option<Unmergeable>,
 }
 
-impl<'a> Merging<'a> {
+impl<'a> ContentMerger<'a> {
     #[must_use]
     pub fn new(merge: &'a Merge, kind: ObjectKind) -> Self {
         let type_ = kind.is_same(ObjectKind::SECRET).then(|| MERGED_TYPE.to_owned());

@@ -41,7 +41,7 @@ fn a_copy_has_the_sources_labels_and_annotations_and_those_of_the_spec_which_win
 }
 
 #[test]
-fn marks_fit_whatever_the_resource_is_called_and_a_plain_copy_has_nothing_else() {
+fn ownership_labels_fit_whatever_the_resource_is_called_and_a_plain_copy_has_nothing_else() {
     let copy = metadata(&json!({}), &json!({})).of_new("foo", "settings");
     assert_eq!(copy.labels, Some(owner().labels()));
     assert_eq!(copy.annotations, Some(owner().annotations("ConfigMap/team-a/settings")));

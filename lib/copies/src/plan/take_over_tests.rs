@@ -114,7 +114,7 @@ fn what_is_taken_over_from_upstream_and_what_is_not() {
                                 && name == copy;
                             let case = format!("{finalizer} {ours:?} {upstream:?} {namespace}/{name}");
                             assert_eq!(
-                                matches!(step, CopyStep::Update(Before::Upstreams, _)),
+                                matches!(step, CopyStep::Update(PreviousOwner::Upstreams, _)),
                                 expected,
                                 "{case}: {step:?}"
                             );
@@ -140,7 +140,7 @@ fn no_upgrade_is_under_way_without_upstreams_finalizer() {
 }
 
 #[test]
-fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams() {
+fn taking_over_writes_our_ownership_labels_over_exactly_what_was_seen_and_keeps_upstreams() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
     let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
@@ -148,7 +148,7 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
     for value in ["1", "2"] {
         let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
         let step = by_object(&desired("1"), upgrade, Some(&found));
-        let CopyStep::Update(Before::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
+        let CopyStep::Update(PreviousOwner::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
         assert_eq!(*seen, found.metadata);
         let written = desired("1").update(&seen);
         assert_eq!(written.metadata.resource_version, found.metadata.resource_version);
@@ -159,7 +159,7 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
 }
 
 #[test]
-fn nothing_is_deleted_on_upstreams_marks() {
+fn nothing_is_deleted_on_upstreams_ownership_labels() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
     let secrets = ValidSync { source_kind: ObjectKind::SECRET, ..spec.clone() };
@@ -184,7 +184,7 @@ fn nothing_is_deleted_on_upstreams_marks() {
 }
 
 #[test]
-fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
+fn a_source_that_has_our_own_ownership_labels_is_not_taken_over_either() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
     let mut marked = object(Ours::None, Upstream::This, ("foo", "settings"), "2", false);
@@ -219,16 +219,16 @@ proptest! {
         let step = by_object(&desired("1"), takes, found.as_ref());
         match (&step, &found) {
             (CopyStep::Create, found) => prop_assert!(found.is_none()),
-            (CopyStep::Update(Before::Ours, meta) | CopyStep::Replace(meta), Some(found)) => {
+            (CopyStep::Update(PreviousOwner::Ours, meta) | CopyStep::Replace(meta), Some(found)) => {
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Ours);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (CopyStep::Update(Before::Theirs, meta), Some(found)) => {
+            (CopyStep::Update(PreviousOwner::Theirs, meta), Some(found)) => {
                 prop_assert!(adopts && desired("1").fits(found));
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (CopyStep::Update(Before::Upstreams, meta), Some(found)) => {
+            (CopyStep::Update(PreviousOwner::Upstreams, meta), Some(found)) => {
                 prop_assert!(is_upgrading && found.metadata.namespace.as_deref() == Some("foo"));
                 prop_assert!(made_by_upstream(&owner("u1"), meta) && desired("1").fits(found));
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
@@ -274,7 +274,7 @@ fn resource(finalizers: &[String]) -> ObjectMeta {
 }
 
 #[test]
-fn upstreams_marks_do_not_count_once_the_source_is_another_one() {
+fn upstreams_ownership_labels_do_not_count_once_the_source_is_another_one() {
     let spec = valid(spec(&["foo"]));
     let mut moved = spec.clone();
     moved.source_namespace = "baz".into();

@@ -11,16 +11,16 @@ pub fn owner(uid: &str) -> Owner {
     Owner { namespace: "team-a".into(), name: "settings".into(), uid: uid.into() }
 }
 
-pub fn desired(value: &str) -> Desired {
+pub fn desired(value: &str) -> DesiredCopy {
     desired_of(owner("u1"), value)
 }
 
-pub fn desired_of(owner: Owner, value: &str) -> Desired {
+pub fn desired_of(owner: Owner, value: &str) -> DesiredCopy {
     let data = Some(BTreeMap::from([("a".into(), value.into())]));
     let source = Object { data, ..Object::default() };
     let metadata =
         Metadata::new(&owner, "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
-    Desired::new(owner, ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(&source))
+    DesiredCopy::new(owner, ObjectKind::CONFIG_MAP, "settings", metadata, Content::of(&source))
 }
 
 pub fn stored(mut object: Object, uid: &str, version: &str) -> Object {
@@ -75,7 +75,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
     let meta = Arc::new(copy.metadata);
     assert_eq!(
         by_metadata(&desired("2"), &SeenCopy::Object(meta.clone()), Some(&known)),
-        CopyStep::Update(Before::Ours, meta.clone())
+        CopyStep::Update(PreviousOwner::Ours, meta.clone())
     );
 }
 
@@ -145,7 +145,7 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
             for unmarked in [false, true] {
                 let takes = Takes { unmarked, ..Takes::default() };
                 let step = by_object(&desired("2"), takes, Some(&found));
-                let writes = matches!(step, CopyStep::Update(Before::Ours, _) | CopyStep::Replace(_));
+                let writes = matches!(step, CopyStep::Update(PreviousOwner::Ours, _) | CopyStep::Replace(_));
                 let refuses = matches!(&step, CopyStep::Refuse(Foreign::Other { uid, .. }) if uid == "dead");
                 assert_eq!((writes, refuses), (taken, !taken), "{namespace}/{name} {takes:?}: {step:?}");
             }
@@ -181,7 +181,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
     let adopting = Takes { unmarked: true, ..Takes::default() };
     let found = foreign_object();
     let step = by_object(&desired("2"), adopting, Some(&found));
-    assert_eq!(step, CopyStep::Update(Before::Theirs, Arc::new(found.metadata.clone())));
+    assert_eq!(step, CopyStep::Update(PreviousOwner::Theirs, Arc::new(found.metadata.clone())));
     let step = by_object(&desired("2"), adopting, Some(&copy_of_another()));
     assert!(matches!(step, CopyStep::Refuse(Foreign::Other { .. })), "{step:?}");
     // It could only be deleted and made again.
@@ -192,7 +192,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
 }
 
 #[test]
-fn the_source_is_never_removed_whatever_marks_it_carries() {
+fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
     let kind = ObjectKind::CONFIG_MAP;
     let marked = |namespace: &str| desired("1").create(namespace).metadata;
     let source = |namespace: Option<&str>, name: Option<&str>| SpecSource {
@@ -232,7 +232,7 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
 
 /// What a watch keeps of a large object lacks labels and annotations of other people: written back, they would be lost.
 #[test]
-fn what_is_known_by_its_marks_alone_is_never_written_over_unread() {
+fn what_is_known_by_its_ownership_labels_alone_is_never_written_over_unread() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let seen = SeenCopy::Marks(Arc::new(copy.metadata));

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weaver_diagnostics::k3s_config::merge;
-use weaver_diagnostics::serving::{Stage, wanted};
+use weaver_diagnostics::serving::{ServingStage, wanted};
 use weaver_diagnostics::text_file::TextFile;
 
 fuzz_target!(|texts: (&str, &str)| {
@@ -19,5 +19,5 @@ fuzz_target!(|texts: (&str, &str)| {
             assert!(seen.place.line.is_none_or(|line| (1..=count).contains(&line)), "{seen} of {count}");
         }
     }
-    let _ = wanted(&effective.tls_san, Stage::Serving);
+    let _ = wanted(&effective.tls_san, ServingStage::Serving);
 });

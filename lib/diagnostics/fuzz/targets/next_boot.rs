@@ -6,22 +6,22 @@
 
 use libfuzzer_sys::fuzz_target;
 use weaver_diagnostics::config_txt::Hardware;
-use weaver_diagnostics::next_boot::{BootFile, Content, Files, Machine, forecast};
+use weaver_diagnostics::next_boot::{BootFile, BootFileContent, FatFiles, MachineFacts, forecast};
 
 fuzz_target!(|text: &str| {
-    let mut files = Files::default();
+    let mut files = FatFiles::default();
     let (mut running, mut mounted_partition) = (None, None);
     for file in text.split("== ").skip(1) {
         let (path, content) = file.split_once('\n').unwrap_or((file, ""));
         match path {
             "/proc/cmdline" => running = Some(content.to_owned()),
             "partition" => mounted_partition = content.trim().parse().ok(),
-            path if content.is_empty() => files.insert(path, Content::Named),
-            path => files.insert(path, Content::Text { text: content.to_owned(), damage: None }),
+            path if content.is_empty() => files.insert(path, BootFileContent::Named),
+            path => files.insert(path, BootFileContent::Text { text: content.to_owned(), damage: None }),
         }
     }
     let hardware = Hardware { model: Some("Raspberry Pi 4 Model B".to_owned()), ..Hardware::default() };
-    let machine = Machine { hardware, running, mounted_partition, ..Machine::default() };
+    let machine = MachineFacts { hardware, running, mounted_partition, ..MachineFacts::default() };
     let next = forecast(&files, &machine);
     let staged = next.staged.iter().map(|staged| &staged.file);
     for file in staged.chain([&next.file]) {

@@ -47,7 +47,7 @@ macro_rules! command {
 
 /// What is known of a code, whatever the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct CodeRow {
     pub category: Category,
     /// The short id, such as `N-02`.
     pub id: &'static str,
@@ -68,7 +68,7 @@ pub struct Row {
     pub links: &'static [&'static str],
 }
 
-impl Row {
+impl CodeRow {
     /// The remedy as a finding has it.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
@@ -108,8 +108,8 @@ macro_rules! codes {
             /// What is known of the code.
             #[must_use]
             #[allow(clippy::too_many_lines, reason = "a row for each code")]
-            pub const fn row(self) -> &'static Row {
-                match self { $($(Self::$variant => &Row {
+            pub const fn row(self) -> &'static CodeRow {
+                match self { $($(Self::$variant => &CodeRow {
                     category: Category::$category,
                     id: $id,
                     name: $name,

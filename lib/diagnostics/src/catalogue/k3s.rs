@@ -153,7 +153,7 @@ macro_rules! k3s_rows {
             links: ["https://coredns.io/plugins/loop/#troubleshooting"],
         }
         PodDoesNotFit = "F-16" "pod-does-not-fit" Warn {
-            title: "No node has room for a pod.",
+            title: "No node has capacity for a pod.",
             cause: "The scheduler counts what pods request, not what they use, and a Pi has little memory.",
             remedy: "lower the requests of this pod or of others, delete what is not needed, or add a node",
             commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],

@@ -28,7 +28,7 @@ mod code;
 use std::fmt::Write as _;
 
 pub use category::Category;
-pub use code::{Code, Row};
+pub use code::{Code, CodeRow};
 
 /// The code that a user means by `N-01`, `n-01` or `memory-cgroup-absent`.
 #[must_use]
@@ -42,7 +42,7 @@ pub fn find(text: &str) -> Option<Code> {
 /// The entry of a code for a user.
 #[must_use]
 pub fn text(code: Code) -> String {
-    let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
+    let CodeRow { severity, title, cause, remedy, commands, links, .. } = *code.row();
     let mut text = format!("{code} ({severity})\n{title}\n\nWhy: {cause}\n");
     if !remedy.is_empty() {
         let _ = writeln!(text, "What helps: {remedy}");
@@ -75,7 +75,7 @@ severity of the code: `fail` stops the next step, `warn` and `unknown` never do.
             Code::ALL.iter().copied().filter(|code| code.row().category == category).collect();
         codes.sort_by_key(|code| code.id());
         for code in codes {
-            let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
+            let CodeRow { severity, title, cause, remedy, commands, links, .. } = *code.row();
             let _ = write!(page, "\n### {} {}\n\n", code.id(), code.name());
             let _ = writeln!(page, "{title} (`{severity}`) {cause}");
             if !remedy.is_empty() {
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn each_code_belongs_to_a_category_and_says_what_helps() {
         for code in Code::ALL {
-            let Row { category, id, severity, title, cause, remedy, commands, .. } = *code.row();
+            let CodeRow { category, id, severity, title, cause, remedy, commands, .. } = *code.row();
             assert!(
                 Category::ALL.iter().any(|(of, letter, _)| *of == category && id.starts_with(*letter)),
                 "{code}"

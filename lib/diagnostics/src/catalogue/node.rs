@@ -31,8 +31,8 @@ macro_rules! node_rows {
             title: "`cgroup_disable=memory` turns the memory controller off.",
             cause: "The boot file has `cgroup_disable=memory` after the parameter that enables the \
                 controller, or the kernel obeys it wherever it is.",
-            remedy: "remove `cgroup_disable=memory` from cmdline.txt and reboot; one that the device tree \
-                adds comes first, and `cgroup_enable=memory` in the file overrides it",
+            remedy: "remove `cgroup_disable=memory` from the single line in /boot/firmware/cmdline.txt, then reboot; if \
+                the device tree adds it, add `cgroup_enable=memory` to the end of that line instead, which overrides it",
             commands: [DRY_RUN, REPAIR, "sudo reboot"],
             links: ["https://github.com/raspberrypi/linux/issues/6980"],
         }
@@ -52,8 +52,9 @@ macro_rules! node_rows {
         CgroupV1Refused = "N-06" "cgroup-v1-refused" Fail {
             title: "The kubelet refuses to run on cgroup v1.",
             cause: "From Kubernetes 1.35 the kubelet exits on a host with cgroup v1.",
-            remedy: "boot with cgroup v2: remove `systemd.unified_cgroup_hierarchy=0` from the kernel \
-                parameters; or set `failCgroupV1: false` for the kubelet for as long as it still supports v1",
+            remedy: "boot with cgroup v2: remove `systemd.unified_cgroup_hierarchy=0` from the kernel parameters (on a \
+                Raspberry Pi from the single line in /boot/firmware/cmdline.txt), then reboot; or set \
+                `failCgroupV1: false` for the kubelet for as long as it still supports v1",
             commands: [
                 "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
                 "echo 'kubelet-arg+: [\"fail-cgroupv1=false\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/92-cgroupv1.yaml",
@@ -115,7 +116,9 @@ macro_rules! node_rows {
         CgroupControllerMissing = "N-14" "cgroup-controller-missing" Fail {
             title: "The kernel lacks a cgroup controller that k3s needs besides memory.",
             cause: "A parameter such as `cgroup_disable=cpu` turns it off, or the kernel was built without it.",
-            remedy: "remove the parameter from the kernel's command line and reboot, or use a kernel that has it",
+            remedy: "remove `cgroup_disable=cpu`, or the `cgroup_disable` that `cat /proc/cmdline` shows, from the single \
+                line in /boot/firmware/cmdline.txt, then reboot; if there is none, use a kernel that was built with the \
+                controller",
             commands: ["cat /proc/cmdline", "sudo reboot"],
             links: [K3S_REQUIREMENTS],
         }

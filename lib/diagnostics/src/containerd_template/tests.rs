@@ -87,6 +87,11 @@ fn what_breaks_containerd_or_has_no_effect_is_named_with_its_line() {
             TemplateVersion::V3,
             "/t:2: a table of containerd 1 has no effect",
         ),
+        (
+            with_base("[debug\nlevel = \"debug\"\n"),
+            TemplateVersion::V3,
+            "/t:2: the header of a table has no `]`",
+        ),
         (with_base("[debug]\nlevel = debug\n"), TemplateVersion::V3, "/t:3: a value that is not a number"),
         (
             with_base("oom_score = -999\n[debug]\n"),

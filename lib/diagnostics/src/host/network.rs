@@ -100,13 +100,13 @@ pub struct TakenPort {
 
 /// Which of k3s' ports are taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ports {
+pub struct K3sPorts {
     pub taken: Vec<TakenPort>,
     /// Whether k3s runs, or may: its own ports are its own.
     pub k3s_runs: bool,
 }
 
-impl Ports {
+impl K3sPorts {
     /// A warning where another program has one: k3s exits and restarts in a loop. No more than a warning,
     /// since two programs can have one port at different addresses.
     #[must_use]
@@ -208,7 +208,7 @@ mod tests {
                 Some(("port 6443, 10250 is in use", "nginx (process 812) listens on port 6443")),
             ),
         ] {
-            let ports = Ports { taken, k3s_runs };
+            let ports = K3sPorts { taken, k3s_runs };
             let found = ports.judge();
             assert_eq!(found.is_some(), want.is_some(), "{ports:?}");
             let (Some(found), Some((message, saw))) = (found, want) else { continue };

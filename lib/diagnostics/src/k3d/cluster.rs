@@ -32,7 +32,7 @@ pub enum ContainerRole {
 
 /// A port of a container that the engine publishes on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedPort {
     pub inside: u16,
     /// Where it listens, which may be any address.
     pub at: SocketAddr,
@@ -59,7 +59,7 @@ pub struct Container {
     pub restarts: u32,
     /// What k3s is given.
     pub flags: Vec<Flag>,
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedPort>,
     /// This machine in the cluster's network.
     pub gateway: Option<Gateway>,
 }
@@ -92,7 +92,7 @@ impl Container {
 
 /// The containers of one cluster that has a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cluster {
+pub struct K3dCluster {
     pub name: String,
     /// By name, so the first is the one that k3d made first.
     pub servers: Vec<Container>,
@@ -101,10 +101,10 @@ pub struct Cluster {
 
 /// The clusters by name.
 #[must_use]
-pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<Cluster> {
-    let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<K3dCluster> {
+    let mut clusters: BTreeMap<String, K3dCluster> = BTreeMap::new();
     for container in containers {
-        let cluster = clusters.entry(container.cluster.clone()).or_insert_with(|| Cluster {
+        let cluster = clusters.entry(container.cluster.clone()).or_insert_with(|| K3dCluster {
             name: container.cluster.clone(),
             servers: Vec::new(),
             load_balancer: None,
@@ -122,7 +122,7 @@ pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<Cluster>
     clusters
 }
 
-impl Cluster {
+impl K3dCluster {
     /// Address of the API from this machine: the load balancer's published port, without one a server's.
     #[must_use]
     pub fn api(&self) -> Option<SocketAddr> {
@@ -220,7 +220,7 @@ pub(crate) mod tests {
             state: "running".to_owned(),
             status: "Up 2 minutes".to_owned(),
             restarts: 0,
-            published: vec![Published { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
+            published: vec![PublishedPort { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
             gateway: Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }),
         }
     }
@@ -264,9 +264,10 @@ pub(crate) mod tests {
         let mut alone = server("edge", &ARGUMENTS);
         assert_eq!(clusters([alone.clone()])[0].api(), Some(([127, 0, 0, 1], 34067).into()));
         let at = ([192, 168, 1, 5], 6443).into();
-        let balancer = Container { published: vec![Published { inside: API, at }], ..load_balancer("edge") };
+        let balancer =
+            Container { published: vec![PublishedPort { inside: API, at }], ..load_balancer("edge") };
         assert_eq!(clusters([alone.clone(), balancer])[0].api(), Some(at));
-        alone.published = vec![Published { inside: 80, at: ([0, 0, 0, 0], 9000).into() }];
+        alone.published = vec![PublishedPort { inside: 80, at: ([0, 0, 0, 0], 9000).into() }];
         assert_eq!(clusters([alone])[0].api(), None);
     }
 
@@ -289,12 +290,12 @@ pub(crate) mod tests {
         let all = clusters([server("edge", &[]), load_balancer("edge"), server("lab", &[]), other]);
         let names: Vec<_> = all.iter().map(|cluster| cluster.name.as_str()).collect();
         assert_eq!(names, ["edge", "lab"]);
-        assert_eq!(Cluster::choose(&all, Some("lab")), Ok(&all[1]));
-        assert_eq!(Cluster::choose(&all[..1], None), Ok(&all[0]));
+        assert_eq!(K3dCluster::choose(&all, Some("lab")), Ok(&all[1]));
+        assert_eq!(K3dCluster::choose(&all[..1], None), Ok(&all[0]));
         let there = vec!["edge".to_owned(), "lab".to_owned()];
-        assert_eq!(Cluster::choose(&all, None), Err(NotChosen::Several(there.clone())));
-        assert_eq!(Cluster::choose(&[], None), Err(NotChosen::None));
+        assert_eq!(K3dCluster::choose(&all, None), Err(NotChosen::Several(there.clone())));
+        assert_eq!(K3dCluster::choose(&[], None), Err(NotChosen::None));
         let missing = NotChosen::Missing { name: "pi".to_owned(), there };
-        assert_eq!(Cluster::choose(&all, Some("pi")), Err(missing));
+        assert_eq!(K3dCluster::choose(&all, Some("pi")), Err(missing));
     }
 }

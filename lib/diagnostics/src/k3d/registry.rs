@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-use super::cluster::Published;
+use super::cluster::PublishedPort;
 
 /// The port of a registry in its container, unless it was configured otherwise.
 pub const PORT: u16 = 5000;
@@ -20,7 +20,7 @@ pub struct RegistryContainer {
     pub is_of_k3d: bool,
     /// Where it listens in the container.
     pub inside: u16,
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedPort>,
     /// The networks of k3d's clusters that it is in.
     pub networks: Vec<String>,
 }
@@ -71,8 +71,8 @@ impl RegistryContainer {
 
     /// Its addresses from either, for a program.
     #[must_use]
-    pub fn summary(&self) -> Summary<'_> {
-        Summary {
+    pub fn summary(&self) -> RegistrySummary<'_> {
+        RegistrySummary {
             name: &self.name,
             running: self.is_running,
             made_by_k3d: self.is_of_k3d,
@@ -87,7 +87,7 @@ impl RegistryContainer {
 /// What a program reads of a [`RegistryContainer`], as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary<'a> {
+pub struct RegistrySummary<'a> {
     name: &'a str,
     running: bool,
     made_by_k3d: bool,
@@ -126,7 +126,7 @@ mod tests {
             is_running: true,
             is_of_k3d: true,
             inside: PORT,
-            published: vec![Published { inside: PORT, at: ([0, 0, 0, 0], 5111).into() }],
+            published: vec![PublishedPort { inside: PORT, at: ([0, 0, 0, 0], 5111).into() }],
             networks: vec!["k3d-demo".to_owned()],
         }
     }
@@ -138,7 +138,7 @@ mod tests {
             "container k3d-registry.localhost: push to localhost:5111; in image names write \
              k3d-registry.localhost:5000; networks k3d-demo"
         );
-        let at = |ip: [u8; 4]| vec![Published { inside: PORT, at: (ip, 5111).into() }];
+        let at = |ip: [u8; 4]| vec![PublishedPort { inside: PORT, at: (ip, 5111).into() }];
         let one = RegistryContainer { published: at([192, 168, 1, 7]), ..registry() };
         assert_eq!(one.here().as_deref(), Some("192.168.1.7:5111"));
         let hidden = RegistryContainer { published: Vec::new(), networks: Vec::new(), ..registry() };

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::cluster::{Cluster, Container, NotChosen};
+use super::cluster::{Container, K3dCluster, NotChosen};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
     san::{ServingName, is_inner},
@@ -52,7 +52,7 @@ pub fn no_engine() -> Finding {
 
 /// What is wrong with `cluster`, which is one of `all`. `is_own` says whether an address is one of this machine.
 #[must_use]
-pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
+pub fn judge(cluster: &K3dCluster, all: &[K3dCluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
     let mut findings: Vec<_> = cluster.servers.iter().filter_map(server).collect();
     if cluster.running().is_none() {
         return findings;
@@ -76,13 +76,14 @@ pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool
 }
 
 /// A name that two running clusters serve is either, depending on the port alone.
-fn shared(cluster: &Cluster, all: &[Cluster]) -> Option<Finding> {
+fn shared(cluster: &K3dCluster, all: &[K3dCluster]) -> Option<Finding> {
     let names = cluster.names();
     let mut others = all.iter().filter(|other| other.name != cluster.name && other.running().is_some());
     others.find_map(|other| {
         let both: Vec<_> = other.names().into_iter().filter(|name| names.contains(name)).collect();
-        let port =
-            |cluster: &Cluster| cluster.api().map_or_else(|| "none".to_owned(), |at| at.port().to_string());
+        let port = |cluster: &K3dCluster| {
+            cluster.api().map_or_else(|| "none".to_owned(), |at| at.port().to_string())
+        };
         (!both.is_empty()).then(|| {
             let message = format!(
                 "{} is a name of two clusters: {} at port {}, and {} at port {}",

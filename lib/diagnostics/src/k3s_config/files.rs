@@ -6,6 +6,7 @@ use super::READ_UNITS;
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::serving;
+use crate::shell::quoted;
 use crate::text_file::TextFile;
 use crate::yaml_node;
 
@@ -59,6 +60,22 @@ pub fn missing_config(named: &Setting) -> Finding {
                 .command(READ_UNITS)
                 .command(RESTART_K3S),
         )
+}
+
+/// Names that the configuration has in its place, and that k3s does not read.
+pub const MISNAMED: [&str; 3] = ["config.yml", "config.json", "config.yaml.txt"];
+
+/// A file in the place of the configuration `wanted`, which does not exist.
+#[must_use]
+pub fn misnamed(path: &str, wanted: &str) -> Finding {
+    let place = Place::file(path);
+    let message = format!("{place}: k3s reads {wanted} only");
+    let remedy = Remedy::new(format!("rename it to {wanted}, then restart k3s"));
+    let remedy = remedy.command(format!("sudo mv {} {}", quoted(path), quoted(wanted))).command(RESTART_K3S);
+    Finding::new(Code::SettingMisspelled, message)
+        .saw(place, "not read")
+        .remedy(remedy)
+        .milder(Severity::Warn)
 }
 
 /// What comes after the first document, which is all that k3s reads.
@@ -130,6 +147,14 @@ mod tests {
         assert!(found.message.starts_with("/c.yaml:4: k3s reads only"), "{}", found.message);
         assert!(!format!("{found:?}").contains("hunter2"));
         assert_eq!(second_document(&TextFile::new("/c.yaml", "---\ntls-san: pi\n...\n")), None);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_configuration() {
+        let found = misnamed("/etc/rancher/k3s/config.yml", "/etc/rancher/k3s/config.yaml");
+        assert_eq!(found.message, "/etc/rancher/k3s/config.yml: k3s reads /etc/rancher/k3s/config.yaml only");
+        assert_eq!((found.code, found.severity()), (Code::SettingMisspelled, Severity::Warn));
+        assert!(found.remedy.unwrap().commands[0].starts_with("sudo mv /etc/rancher/k3s/config.yml "));
     }
 
     #[test]

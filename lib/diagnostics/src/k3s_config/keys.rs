@@ -4,6 +4,12 @@
 //! So neither does what was meant. A newer k3s may know more than the table: a key that the table lacks is a
 //! failure only where it is close to one that k3s has.
 
+mod config_key;
+mod doubles;
+mod scalars;
+
+use self::config_key::{ConfigKey, each};
+use self::scalars::{is_bool, is_duration, is_go_bool, is_int};
 use super::flags::{self, FlagKind, KnownFlag, NEWEST};
 use super::values;
 use crate::{
@@ -13,7 +19,7 @@ use crate::{
     k3s_upgrade::Role,
     shell::quoted,
     text_file::TextFile,
-    yaml_node::{self, Value, YamlNode},
+    yaml_node::{Value, YamlNode},
 };
 
 /// Judged where their values are read.
@@ -26,13 +32,12 @@ const LONGEST: usize = 60;
 #[must_use]
 pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     let entries: Vec<_> = each(files).collect();
-    // Of a key without `+` in several files k3s takes the value of the last one.
+    // Of a key without `+` k3s takes the value of the last one.
     let judged = entries.iter().enumerate().flat_map(|(at, entry)| {
-        let replaces =
-            |later: &ConfigKey<'_>| later.text() == entry.plain() && later.file.path != entry.file.path;
-        entry.judge(role, entries[at + 1..].iter().any(replaces))
+        entry.judge(role, entries[at + 1..].iter().any(|later| later.text() == entry.plain()))
     });
     let mut findings: Vec<_> = judged.collect();
+    findings.extend(doubles::lint(&entries, role));
     findings.extend(families(files, role));
     findings.extend(dns_outside(files, given, role));
     findings.extend(files.iter().filter_map(super::files::second_document));
@@ -98,7 +103,10 @@ pub fn lint_since(files: &[TextFile], given: &[Flag], role: Role, minor: u32) ->
         let since = known.since.filter(|since| *since > minor)?;
         let message =
             format!("{origin}: k3s has `{}` since v1.{since}, and v1.{minor} is installed", known.name);
-        let remedy = Remedy::new(format!("remove it, or upgrade k3s to v1.{since} or newer"));
+        let remedy = Remedy::new(format!(
+            "remove `{}` from {}, or upgrade k3s to v1.{since} or newer",
+            known.name, origin.file
+        ));
         let finding = Finding::new(Code::SettingMisspelled, message);
         Some(finding.saw(origin, known.name).remedy(remedy.command(RESTART_K3S)))
     };
@@ -168,39 +176,7 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
     findings
 }
 
-/// One key of one file and its value.
-struct ConfigKey<'a> {
-    file: &'a TextFile,
-    key: YamlNode,
-    value: YamlNode,
-}
-
-fn each(files: &[TextFile]) -> impl Iterator<Item = ConfigKey<'_>> {
-    files.iter().flat_map(|file| {
-        let entries =
-            yaml_node::parse(&file.text).map_or_else(|_| Vec::new(), |root| root.entries().to_vec());
-        entries.into_iter().map(move |(key, value)| ConfigKey { file, key, value })
-    })
-}
-
 impl ConfigKey<'_> {
-    fn text(&self) -> &str {
-        self.key.as_str().unwrap_or_default()
-    }
-
-    /// Without the sign that appends.
-    fn plain(&self) -> &str {
-        self.text().strip_suffix('+').unwrap_or(self.text())
-    }
-
-    fn place(&self) -> Place {
-        self.at(&self.key)
-    }
-
-    fn at(&self, node: &YamlNode) -> Place {
-        Place::at(&self.file.path, node.line, node.column)
-    }
-
     fn judge(&self, role: Role, is_replaced: bool) -> Vec<Finding> {
         let Some(known) = flags::find(self.plain()) else { return self.unknown(role).into_iter().collect() };
         if let Some(until) = known.until {
@@ -210,17 +186,21 @@ impl ConfigKey<'_> {
                     "write `flannel-backend: none` on the servers, and nothing on agents".to_owned()
                 }
                 Some(instead) => format!("write `{instead}`, then restart k3s"),
-                None => "remove it".to_owned(),
+                None => self.removal(&known),
             };
             let remedy = Remedy::new(explain).command(RESTART_K3S);
             return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
         if !known.is_of(role) {
             let message = format!("{} and {}", only_of(&known), passes(role));
-            let remedy = Remedy::new("remove it from this file").command(RESTART_K3S);
+            let remedy = Remedy::new(self.removal(&known)).command(RESTART_K3S);
             return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
         if is_replaced || READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
+    }
+
+    fn removal(&self, known: &KnownFlag) -> String {
+        format!("remove `{}` from {}", known.name, self.file.path)
     }
 
     fn unknown(&self, role: Role) -> Option<Finding> {
@@ -247,10 +227,11 @@ impl ConfigKey<'_> {
         }
         let Some(meant) = flags::nearest(key, role) else {
             let message = format!("k3s up to v1.{NEWEST} does not know `{shown}` and {}", passes(role));
-            let remedy = Remedy::new(
-                "remove it, or correct it; a setting of the kubelet or of the API server is an entry of the \
-                 list `kubelet-arg` or `kube-apiserver-arg`",
-            );
+            let remedy = Remedy::new(format!(
+                "correct `{shown}` in {}, or remove it; a setting of the kubelet or of the API server is an entry of \
+                 the list `kubelet-arg` or `kube-apiserver-arg`",
+                self.file.path
+            ));
             return Some(self.misspelled(message, remedy.command(RESTART_K3S)).milder(Severity::Warn));
         };
         let message = format!("k3s does not know `{shown}` and {}; it knows `{meant}`", passes(role));
@@ -371,45 +352,6 @@ fn removed(known: &KnownFlag, until: u32) -> String {
 fn only_of(known: &KnownFlag) -> String {
     let role = if known.on_server { "servers" } else { "agents" };
     format!("k3s has `{}` on {role} only", known.name)
-}
-
-/// As Go reads it, and as YAML writes it.
-fn is_bool(text: &str) -> bool {
-    let yaml = ["y", "yes", "n", "no", "on", "off", "true", "false"];
-    is_go_bool(text) || yaml.contains(&text.to_ascii_lowercase().as_str())
-}
-
-fn is_go_bool(text: &str) -> bool {
-    let words = ["1", "0", "t", "f", "T", "F", "true", "false", "TRUE", "FALSE", "True", "False"];
-    words.contains(&text)
-}
-
-fn is_int(text: &str) -> bool {
-    let text = text.trim().trim_start_matches(['-', '+']).replace('_', "");
-    let radix = [("0x", 16), ("0X", 16), ("0o", 8), ("0O", 8), ("0b", 2), ("0B", 2), ("", 10)];
-    radix.into_iter().any(|(start, radix)| {
-        text.strip_prefix(start).is_some_and(|digits| i64::from_str_radix(digits, radix).is_ok())
-    })
-}
-
-/// As Go reads it: numbers, each with its unit.
-fn is_duration(text: &str) -> bool {
-    let mut rest = text.trim().trim_start_matches(['-', '+']);
-    if rest == "0" {
-        return true;
-    }
-    let is_number = |text: &str| !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_digit());
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
-        let unit = ["ns", "us", "µs", "μs", "ms", "h", "m", "s"];
-        let Some(after) = unit.iter().find_map(|unit| after.strip_prefix(unit)) else { return false };
-        if !is_number(number) || number.matches('.').count() > 1 {
-            return false;
-        }
-        rest = after;
-    }
-    !text.trim().is_empty()
 }
 
 #[cfg(test)]

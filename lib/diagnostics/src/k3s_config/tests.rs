@@ -214,14 +214,14 @@ fn drop_in_names() {
 }
 
 /// A file of the model: append or replace, and its names.
-type Step = (bool, Vec<String>);
+type FileStep = (bool, Vec<String>);
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<FileStep>> {
     let name = prop::sample::select(vec!["a", "b", "c.example", "10.0.0.1"]).prop_map(str::to_owned);
     prop::collection::vec((any::<bool>(), prop::collection::vec(name, 0..4)), 0..5)
 }
 
-fn render(steps: &[Step]) -> Vec<TextFile> {
+fn render(steps: &[FileStep]) -> Vec<TextFile> {
     steps
         .iter()
         .map(|(append, names)| {
@@ -232,7 +232,7 @@ fn render(steps: &[Step]) -> Vec<TextFile> {
 }
 
 /// The rule in its plainest form.
-fn model(steps: &[Step]) -> Vec<String> {
+fn model(steps: &[FileStep]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for (append, names) in steps {
         if !append {

@@ -56,11 +56,24 @@ pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
         }
         "server" => {
             let is_url = text.is_empty() || text.starts_with("https://");
-            (!is_url)
-                .then(|| stops("a URL with https://: k3s does not start with any other value", "https://SERVER:6443"))
+            if !is_url {
+                return Some(stops(
+                    "a URL with https://: k3s does not start with any other value",
+                    "https://SERVER:6443",
+                ));
+            }
+            without_port(text).then(|| {
+                passes(
+                    "a URL with the port of the API server, which is usually 6443: without one k3s connects to port 443",
+                    "https://SERVER:6443",
+                )
+            })
         }
+        "snapshotter" => ["overlay", "overlay2", "overlay-fs"].contains(&text).then(|| {
+            stops("overlayfs: containerd has no snapshotter of the given name, and does not start", "overlayfs")
+        }),
         "disable" => text.split(',').find_map(not_packaged),
-        "node-label" => text.split(',').find_map(reserved_label),
+        "node-label" => text.split(',').find_map(|label| reserved_label(label).or_else(|| spaced_label(label))),
         "node-taint" => (!text.split(',').all(is_taint)).then(|| {
             stops(
                 "KEY=VALUE:EFFECT, where EFFECT is NoSchedule, PreferNoSchedule or NoExecute: the kubelet does not start \
@@ -171,6 +184,21 @@ fn reserved_label(label: &str) -> Option<ValueFault> {
     })
 }
 
+/// A label with a space inside its name or its value; at their ends the kubelet cuts spaces off.
+fn spaced_label(label: &str) -> Option<ValueFault> {
+    let (name, value) = label.split_once('=').unwrap_or((label, ""));
+    let has_space = [name, value].iter().any(|part| part.trim().contains(char::is_whitespace));
+    has_space
+        .then(|| stops("NAME=VALUE without spaces: with one the node does not register", "[\"role=worker\"]"))
+}
+
+/// Whether a URL of https names its host only, with a path or without.
+fn without_port(url: &str) -> bool {
+    let authority = url.strip_prefix("https://").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+    !authority.is_empty() && !port.contains(':')
+}
+
 fn is_taint(taint: &str) -> bool {
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     taint.is_empty()
@@ -200,6 +228,16 @@ fn misspelled(part: &str) -> Option<&'static str> {
     PACKAGED.iter().find(|known| is_near(known)).copied()
 }
 
+/// What components are called elsewhere.
+const ALIASES: [(&str, &str); 6] = [
+    ("klipper", "servicelb"),
+    ("klipper-lb", "servicelb"),
+    ("svclb", "servicelb"),
+    ("metrics", "metrics-server"),
+    ("ingress", "traefik"),
+    ("traefik-ingress", "traefik"),
+];
+
 /// What is switched off by a setting of its own.
 fn not_packaged(part: &str) -> Option<ValueFault> {
     if ["true", "false"].contains(&part) {
@@ -207,6 +245,10 @@ fn not_packaged(part: &str) -> Option<ValueFault> {
         return Some(passes(wanted, "[traefik]"));
     }
     if let Some(meant) = misspelled(part) {
+        let wanted = format!("names of packaged components, and {part} is not one: is {meant} meant?");
+        return Some(passes(&wanted, &format!("[{meant}]")));
+    }
+    if let Some((_, meant)) = ALIASES.iter().find(|(alias, _)| *alias == part) {
         let wanted = format!("names of packaged components, and {part} is not one: is {meant} meant?");
         return Some(passes(&wanted, &format!("[{meant}]")));
     }
@@ -257,112 +299,4 @@ pub fn is_within(address: &str, networks: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_k3s_does_not_take() {
-        for (flag, text, want) in [
-            ("flannel-backend", "ipsec", Some((true, "wireguard-native"))),
-            ("flannel-backend", "vxlna", Some((true, "vxlan, host-gw"))),
-            ("flannel-backend", "wireguard-native", None),
-            ("flannel-backend", "", None),
-            ("secrets-encryption-provider", "aesgcm", Some((true, "aescbc or secretbox"))),
-            ("secrets-encryption-provider", "aescbc", None),
-            ("node-ip", "raspberrypi.local", Some((true, "an IP address"))),
-            ("node-ip", "10.0.0.2/24", Some((true, "an IP address"))),
-            ("node-ip", "10.0.0.2,fd00::2", None),
-            ("node-ip", "127.0.0.1", Some((false, "an address of this machine at which other nodes"))),
-            ("node-ip", "fd00::2,::1", Some((false, "an address of this machine at which other nodes"))),
-            ("etcd-snapshot-schedule-cron", "*/22****", Some((false, "five fields of cron"))),
-            ("etcd-snapshot-schedule-cron", "0 0 24 * * *", Some((false, "five fields of cron"))),
-            ("etcd-snapshot-schedule-cron", "0 24 * * *", Some((false, "five fields of cron"))),
-            ("etcd-snapshot-schedule-cron", "*/0 * * * *", Some((false, "five fields of cron"))),
-            ("etcd-snapshot-schedule-cron", "0 */12 * * *", None),
-            ("etcd-snapshot-schedule-cron", "TZ=Europe/Berlin 5,35 1-6/2 ? jan-MAR mon-fri", None),
-            ("etcd-snapshot-schedule-cron", "@every 6h", None),
-            ("node-external-ip", "pi", Some((true, "an IP address"))),
-            ("server", "10.0.0.2:6443", Some((true, "a URL with https://"))),
-            ("server", "http://pi:6443", Some((true, "a URL with https://"))),
-            ("server", "https://pi:6443", None),
-            ("disable", "flannel", Some((false, "names of packaged components, and flannel is not one"))),
-            ("disable", "traefik,kube-proxy", Some((false, "names of packaged components, and kube-proxy"))),
-            ("disable", "traefik,my-manifest", None),
-            ("disable", "true", Some((false, "names of packaged components, and k3s knows none"))),
-            (
-                "disable",
-                "treafik",
-                Some((false, "names of packaged components, and treafik is not one: is traefik")),
-            ),
-            (
-                "disable",
-                "metric-server",
-                Some((false, "names of packaged components, and metric-server is not one")),
-            ),
-            (
-                "disable",
-                "local_storage",
-                Some((false, "names of packaged components, and local_storage is not one")),
-            ),
-            ("disable", "traefik2,ccm,coredns", None),
-            (
-                "node-label",
-                "node-role.kubernetes.io/worker=true",
-                Some((true, "a label outside of kubernetes.io")),
-            ),
-            ("node-label", "a=b,x.k8s.io/y=z", Some((true, "a label outside of kubernetes.io"))),
-            ("node-label", "node.kubernetes.io/speed=slow", None),
-            ("node-label", "topology.kubernetes.io/zone=attic", None),
-            ("node-label", "example.com/role=db", None),
-            ("node-label", "role", None),
-            ("node-taint", "dedicated=x", Some((true, "KEY=VALUE:EFFECT"))),
-            ("node-taint", "dedicated=x:noschedule", Some((true, "KEY=VALUE:EFFECT"))),
-            ("node-taint", "CriticalAddonsOnly=true:NoExecute", None),
-            ("node-taint", "dedicated:NoSchedule", None),
-            ("cluster-cidr", "10.42.0.0", Some((true, "a network with its prefix length"))),
-            ("service-cidr", "10.43.0.0/16,2001:db8::/112", None),
-            (
-                "datastore-endpoint",
-                "mysql://k3s:hunter2@192.168.1.9:3306/k3s",
-                Some((true, "an address in the form")),
-            ),
-            ("datastore-endpoint", "mysql://k3s:a@b/c@tcp(192.168.1.9:3306)/k3s", None),
-            ("datastore-endpoint", "mysql://root@unix(/run/mysqld/mysqld.sock)/k3s", None),
-            ("datastore-endpoint", "mysql://", None),
-            ("datastore-endpoint", "mysql://k3s:hunter2@tcp/k3s", None),
-            ("datastore-endpoint", "mysql://k3s:hunter2@tcp(h:3306)", Some((true, "an address in the form"))),
-            ("datastore-endpoint", "postgres://u:p@h:5432/k3s", None),
-            ("token", "hunter2", None),
-        ] {
-            let found = fault(flag, text);
-            assert_eq!(found.is_some(), want.is_some(), "{flag} {text}");
-            if let (Some(found), Some((stops, wanted))) = (found, want) {
-                assert!(found.stops == stops && found.wanted.starts_with(wanted), "{flag} {text}: {found:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_families_of_networks() {
-        assert_eq!(families(&["10.42.0.0/16,2001:db8::/56"]), Some((true, true)));
-        assert_eq!(families(&["10.42.0.0/16", "10.43.0.0/16"]), Some((true, false)));
-        assert_eq!(families(&["pods"]), None);
-        assert_eq!(families(&[]), None);
-    }
-
-    #[test]
-    fn addresses_in_networks() {
-        for (address, networks, want) in [
-            ("10.43.0.10", "10.43.0.0/16", Some(true)),
-            ("10.96.0.10", "10.43.0.0/16", Some(false)),
-            ("10.43.0.10", "10.43.0.0/16,2001:db8::/112", Some(true)),
-            ("2001:db8::a", "10.43.0.0/16,2001:db8::/112", Some(true)),
-            ("2001:db8:1::a", "10.43.0.0/16,2001:db8::/112", Some(false)),
-            ("2001:db8::a", "10.43.0.0/16", None),
-            ("pi", "10.43.0.0/16", None),
-            ("10.43.0.10", "10.43.0.0", None),
-        ] {
-            assert_eq!(is_within(address, networks), want, "{address} {networks}");
-        }
-    }
-}
+mod tests;

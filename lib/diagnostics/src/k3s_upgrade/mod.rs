@@ -31,7 +31,7 @@ impl Role {
 
 /// What a user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum UpgradeRequest {
     Upgrade,
     RollBack,
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::version::{Skew, Version};
-use super::{Request, Role};
+use super::{Role, UpgradeRequest};
 
 /// How many times its own size a k3s takes below its data when it has unpacked itself there.
 const UNPACKED: u64 = 4;
@@ -15,7 +15,7 @@ const MARGIN: u64 = 64;
 
 /// The unit that runs k3s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unit {
+pub struct K3sUnit {
     pub role: Role,
     /// Whether it runs as it should.
     pub active: bool,
@@ -73,7 +73,7 @@ pub struct Facts {
     /// Why this process may not replace the program.
     pub may_not_write: Option<UpgradeRefusal>,
     /// The unit that runs k3s; `None` where there is none.
-    pub unit: Option<Unit>,
+    pub unit: Option<K3sUnit>,
     /// Why k3s would not start again once it is stopped.
     pub held_back: Option<String>,
     /// Whether its API server answers; `None` for an agent, or if it was not checked.
@@ -132,7 +132,7 @@ pub enum UpgradePlan {
 }
 
 #[must_use]
-pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
+pub fn plan(facts: &Facts, request: UpgradeRequest) -> UpgradePlan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
     let version = version.or(candidate.asked.as_ref());
@@ -140,7 +140,7 @@ pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
     let works = facts.unit.is_some_and(|unit| unit.active) && !matches!(facts.ready, Some(Err(_)));
     if let (Ok(installed), Some(version)) = (&facts.installed, version)
         && installed == version
-        && (works || request == Request::RollBack)
+        && (works || request == UpgradeRequest::RollBack)
     {
         return UpgradePlan::Nothing(version.clone());
     }
@@ -161,7 +161,7 @@ pub fn plan(facts: &Facts, request: Request) -> UpgradePlan {
     }
 }
 
-fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, &str)) {
+fn of_the_node(facts: &Facts, request: UpgradeRequest, refuse: &mut impl FnMut(String, &str)) {
     if let Some(why) = &facts.held_back {
         refuse(
             format!("once stopped, k3s would not start again: {why}"),
@@ -173,7 +173,7 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
         return refuse(what, "`sudo systemctl enable --now` the one for this node's role");
     };
     // Before a rollback k3s may not work.
-    if request == Request::RollBack {
+    if request == UpgradeRequest::RollBack {
         return;
     }
     if !unit.active {
@@ -219,7 +219,7 @@ fn of_versions(
     installed: &Version,
     version: &Version,
     server: Option<&Version>,
-    request: Request,
+    request: UpgradeRequest,
     refuse: &mut impl FnMut(String, &str),
 ) {
     match version.after(installed) {
@@ -228,8 +228,10 @@ fn of_versions(
                 "from {installed} down to {version}: the older one may not read the present database"
             );
             let remedy = match request {
-                Request::Upgrade => "take a version of the same minor version, or a newer one",
-                Request::RollBack => "restore the database of the older version, and install it by hand",
+                UpgradeRequest::Upgrade => "take a version of the same minor version, or a newer one",
+                UpgradeRequest::RollBack => {
+                    "restore the database of the older version, and install it by hand"
+                }
             };
             refuse(what, remedy);
         }

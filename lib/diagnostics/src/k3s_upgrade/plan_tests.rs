@@ -9,7 +9,7 @@ fn version(text: &str) -> Version {
 fn fine() -> Facts {
     Facts {
         may_not_write: None,
-        unit: Some(Unit { role: Role::Server, active: true }),
+        unit: Some(K3sUnit { role: Role::Server, active: true }),
         held_back: None,
         ready: Some(Ok(())),
         installed: Ok(version("v1.36.3+k3s1")),
@@ -36,7 +36,7 @@ fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
     facts
 }
 
-fn refusals(facts: &Facts, request: Request) -> Vec<String> {
+fn refusals(facts: &Facts, request: UpgradeRequest) -> Vec<String> {
     match plan(facts, request) {
         UpgradePlan::Refused(refusals) => refusals.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
@@ -45,19 +45,19 @@ fn refusals(facts: &Facts, request: Request) -> Vec<String> {
 
 #[test]
 fn a_healthy_node_goes_forward() {
-    assert_eq!(plan(&fine(), Request::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
+    assert_eq!(plan(&fine(), UpgradeRequest::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
     let agent = Facts {
-        unit: Some(Unit { role: Role::Agent, active: true }),
+        unit: Some(K3sUnit { role: Role::Agent, active: true }),
         ready: None,
         server: Some(version("v1.36.4+k3s1")),
         ..fine()
     };
-    assert_eq!(plan(&agent, Request::Upgrade), UpgradePlan::Go(Role::Agent, &FORWARD));
+    assert_eq!(plan(&agent, UpgradeRequest::Upgrade), UpgradePlan::Go(Role::Agent, &FORWARD));
     // No one has looked yet.
     let early = with(|new| {
         (new.kind, new.hash, new.version, new.size) = (None, Hash::Unknown, None, None);
     });
-    assert_eq!(plan(&early, Request::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
+    assert_eq!(plan(&early, UpgradeRequest::Upgrade), UpgradePlan::Go(Role::Server, &FORWARD));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_same_version_is_nothing_to_do_whatever_else_is_so() {
             ..with(|new| new.version = Some(Ok(version("v1.36.3+k3s1"))))
         },
     ] {
-        assert_eq!(plan(&facts, Request::Upgrade), UpgradePlan::Nothing(same.clone()));
+        assert_eq!(plan(&facts, UpgradeRequest::Upgrade), UpgradePlan::Nothing(same.clone()));
     }
 }
 
@@ -84,10 +84,10 @@ fn the_same_version_of_a_k3s_that_does_not_work_is_not_called_fine() {
     };
     for facts in [
         same(|facts| facts.ready = Some(Err("refused".to_owned()))),
-        same(|facts| facts.unit = facts.unit.map(|unit| Unit { active: false, ..unit })),
+        same(|facts| facts.unit = facts.unit.map(|unit| K3sUnit { active: false, ..unit })),
     ] {
-        assert!(matches!(plan(&facts, Request::Upgrade), UpgradePlan::Refused(_)), "{facts:?}");
-        assert!(matches!(plan(&facts, Request::RollBack), UpgradePlan::Nothing(_)), "{facts:?}");
+        assert!(matches!(plan(&facts, UpgradeRequest::Upgrade), UpgradePlan::Refused(_)), "{facts:?}");
+        assert!(matches!(plan(&facts, UpgradeRequest::RollBack), UpgradePlan::Nothing(_)), "{facts:?}");
     }
 }
 
@@ -101,7 +101,7 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
             "neither k3s.service nor k3s-agent.service runs or is enabled: `sudo systemctl enable",
         ),
         (
-            Facts { unit: Some(Unit { role: Role::Server, active: false }), ..fine() },
+            Facts { unit: Some(K3sUnit { role: Role::Server, active: false }), ..fine() },
             "k3s.service does not run, so nothing",
         ),
         (
@@ -152,7 +152,7 @@ fn each_thing_that_stands_against_it_is_reported_with_what_to_do() {
             "343 MiB are free for k3s' data, and 344 are needed",
         ),
     ] {
-        let reported = refusals(&facts, Request::Upgrade);
+        let reported = refusals(&facts, UpgradeRequest::Upgrade);
         assert_eq!(reported.len(), 1, "{reported:?}");
         assert!(reported[0].contains(want), "{reported:?} {want}");
     }
@@ -165,7 +165,7 @@ fn room_that_is_enough_is_enough() {
         FreeSpace { program: Some(134 << 20), data: Some(344 << 20), shared: false },
         FreeSpace::default(),
     ] {
-        assert_eq!(refusals(&Facts { free_space, ..fine() }, Request::Upgrade), Vec::<String>::new());
+        assert_eq!(refusals(&Facts { free_space, ..fine() }, UpgradeRequest::Upgrade), Vec::<String>::new());
     }
 }
 
@@ -173,16 +173,16 @@ fn room_that_is_enough_is_enough() {
 #[test]
 fn who_goes_back_need_not_have_a_k3s_that_works() {
     let broken = Facts {
-        unit: Some(Unit { role: Role::Server, active: false }),
+        unit: Some(K3sUnit { role: Role::Server, active: false }),
         ready: Some(Err("refused".to_owned())),
         installed: Err("it does not start".to_owned()),
         ..fine()
     };
-    assert_eq!(plan(&broken, Request::RollBack), UpgradePlan::Go(Role::Server, &FORWARD));
-    assert_eq!(refusals(&broken, Request::Upgrade).len(), 2);
+    assert_eq!(plan(&broken, UpgradeRequest::RollBack), UpgradePlan::Go(Role::Server, &FORWARD));
+    assert_eq!(refusals(&broken, UpgradeRequest::Upgrade).len(), 2);
     // And not across a minor version, as an upgrade would not.
     let across = with(|new| new.version = Some(Ok(version("v1.35.1+k3s1"))));
-    let reported = refusals(&across, Request::RollBack);
+    let reported = refusals(&across, UpgradeRequest::RollBack);
     assert!(reported[0].contains("restore the database"), "{reported:?}");
 }
 
@@ -194,7 +194,7 @@ proptest! {
     ) {
         let facts = Facts {
             may_not_write: (!root).then(not_root),
-            unit: Some(Unit { role: Role::Server, active }),
+            unit: Some(K3sUnit { role: Role::Server, active }),
             ready: Some(if ready { Ok(()) } else { Err("no".to_owned()) }),
             held_back: held.then(|| "no".to_owned()),
             free_space: FreeSpace { program: Some(free << 20), data: None, shared: true },
@@ -205,10 +205,10 @@ proptest! {
             })
         };
         let fits = root && active && ready && !held && kind && right && (36..=37).contains(&minor) && free >= 414;
-        let goes = matches!(plan(&facts, Request::Upgrade), UpgradePlan::Go(..));
+        let goes = matches!(plan(&facts, UpgradeRequest::Upgrade), UpgradePlan::Go(..));
         prop_assert_eq!(goes, fits);
         if !goes {
-            prop_assert!(!refusals(&facts, Request::Upgrade).is_empty());
+            prop_assert!(!refusals(&facts, UpgradeRequest::Upgrade).is_empty());
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Request;
+use super::UpgradeRequest;
 use crate::finding::{Code, Finding, Place};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Build {
+pub struct K3sBuild {
     /// What it says of itself, or `unknown`.
     pub version: String,
     pub sha256: String,
@@ -30,8 +30,8 @@ pub enum UpgradePhase {
 pub struct UpgradeRecord {
     /// When it began, by a clock that may be wrong.
     pub begun: String,
-    pub from: Build,
-    pub to: Build,
+    pub from: K3sBuild,
+    pub to: K3sBuild,
     /// The names that were served before.
     pub names: Vec<String>,
     /// The program to install is the kept one, of which there is no other copy.
@@ -61,18 +61,20 @@ pub enum UpgradeResume {
 impl UpgradeRecord {
     /// What to do if the installed program has this hash.
     #[must_use]
-    pub fn resume(&self, installed: &str, request: Request) -> UpgradeResume {
+    pub fn resume(&self, installed: &str, request: UpgradeRequest) -> UpgradeResume {
         let is_new = installed == self.to.sha256;
         let is_old = installed == self.from.sha256;
         match (self.phase, request) {
             (UpgradePhase::Done | UpgradePhase::WentBack, _) => UpgradeResume::Nothing,
             _ if !is_new && !is_old => UpgradeResume::LeaveAlone,
             (UpgradePhase::Forward, _) if !is_new => UpgradeResume::Forget,
-            (UpgradePhase::Forward, Request::Upgrade) => UpgradeResume::Prove,
+            (UpgradePhase::Forward, UpgradeRequest::Upgrade) => UpgradeResume::Prove,
             // That one is what was asked for, and is asked for again.
-            (UpgradePhase::Forward, Request::RollBack) if self.to_the_one_before => UpgradeResume::Prove,
+            (UpgradePhase::Forward, UpgradeRequest::RollBack) if self.to_the_one_before => {
+                UpgradeResume::Prove
+            }
             // Who asks for the one before has given up on the new one.
-            (UpgradePhase::Forward, Request::RollBack) => UpgradeResume::GoBack,
+            (UpgradePhase::Forward, UpgradeRequest::RollBack) => UpgradeResume::GoBack,
             (UpgradePhase::Back, _) if is_new => UpgradeResume::GoBack,
             (UpgradePhase::Back, _) => UpgradeResume::ProveOld,
         }
@@ -95,14 +97,14 @@ mod tests {
     use super::*;
 
     fn record(phase: UpgradePhase) -> UpgradeRecord {
-        let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
+        let build = |sha256: &str| K3sBuild { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("old"), build("new"));
         UpgradeRecord { begun: String::new(), from, to, names: Vec::new(), to_the_one_before: false, phase }
     }
 
     #[test]
     fn every_place_where_it_can_be_cut_off() {
-        use Request::{RollBack, Upgrade};
+        use UpgradeRequest::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
             (UpgradePhase::Done, "new", Upgrade, UpgradeResume::Nothing),
             (UpgradePhase::WentBack, "old", RollBack, UpgradeResume::Nothing),
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn who_asks_again_for_the_one_before_gets_that_one() {
-        use Request::{RollBack, Upgrade};
+        use UpgradeRequest::{RollBack, Upgrade};
         for (phase, installed, request, want) in [
             (UpgradePhase::Forward, "old", RollBack, UpgradeResume::Forget),
             (UpgradePhase::Forward, "new", RollBack, UpgradeResume::Prove),

@@ -7,7 +7,7 @@ pub const ADDRESS: &str = "https://github.com/k3s-io/k3s/releases/download";
 
 /// The files of a release for one kind of machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Files {
+pub struct ReleaseFiles {
     pub program: &'static str,
     /// The hashes of all files for that kind of machine.
     pub sums: &'static str,
@@ -15,10 +15,10 @@ pub struct Files {
 
 /// Those for an architecture as Rust names it.
 #[must_use]
-pub fn files(architecture: &str) -> Option<Files> {
+pub fn files(architecture: &str) -> Option<ReleaseFiles> {
     match architecture {
-        "x86_64" => Some(Files { program: "k3s", sums: "sha256sum-amd64.txt" }),
-        "aarch64" => Some(Files { program: "k3s-arm64", sums: "sha256sum-arm64.txt" }),
+        "x86_64" => Some(ReleaseFiles { program: "k3s", sums: "sha256sum-amd64.txt" }),
+        "aarch64" => Some(ReleaseFiles { program: "k3s-arm64", sums: "sha256sum-arm64.txt" }),
         _ => None,
     }
 }

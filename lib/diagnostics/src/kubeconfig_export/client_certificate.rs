@@ -68,8 +68,11 @@ pub fn find(
         Some((place, text))
     };
     value(cluster, "certificate-authority", "CERTIFICATE");
+    let token =
+        user.get("token").filter(|node| node.as_str().is_some_and(|text| LEFT_OUT.contains(&text.trim())));
     let certificate = value(user, "client-certificate", "CERTIFICATE");
     let key = value(user, "client-key", "PRIVATE KEY");
+    findings.extend(token.map(|node| no_token(Place::at(&file.path, node.line, node.column))));
     let named = |field: &str| {
         let node = user.get(field)?;
         let path = Path::new(&file.path).parent().unwrap_or(Path::new("")).join(node.as_str()?);
@@ -93,6 +96,14 @@ fn pem(data: &str, label: &str) -> Option<String> {
             .any(|rest| rest.split('\n').next().is_some_and(|line| line.trim_end().ends_with(&end)))
     };
     (has("-----BEGIN ") && has("-----END ")).then_some(text)
+}
+
+/// The word in its place is no token.
+fn no_token(place: Place) -> Finding {
+    let what = "token was left out when the file was copied: the API server refuses the word in its place";
+    let remedy = Remedy::new("copy the file itself, or print it with its secrets");
+    Finding::at(Code::KubeconfigUnusable, place, what)
+        .remedy(remedy.command("kubectl config view --raw --minify --flatten"))
 }
 
 fn no_pem(place: &Place, field: &str, data: &str) -> Finding {
@@ -190,6 +201,7 @@ mod tests {
                 good.as_str(),
                 ":5:51: certificate-authority-data was left out",
             ),
+            ("{}", "{token: REDACTED}", ":9:17: token was left out"),
             ("{}", "{client-certificate-data: REDACTED}", ":9:35: client-certificate-data was left out"),
             ("{}", "{client-key-data: DATA+OMITTED, token: hunter2}", ":9:27: client-key-data was left out"),
             (

@@ -89,7 +89,7 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
         }
         Err(error) => {
             // kubectl itself adds the scheme where there is a CA.
-            let is_bare = error == UrlError::NotHttps && !server.contains("://") && !server.is_empty();
+            let is_bare = error == UrlError::NotHttps && is_host_port(server);
             let message = if is_bare {
                 format!("the server at {place} has no scheme: kubectl takes https, other programs do not")
             } else {
@@ -99,12 +99,19 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
             let finding =
                 Finding::new(Code::KubeconfigUnusable, message).saw(place.clone(), error.to_string());
             // kubectl takes a name and a password in it.
-            let is_taken = error == UrlError::UserInfo
-                || error == UrlError::NotHttps && !server.contains("://") && !server.is_empty();
-            Some(if is_taken { finding.milder(Severity::Warn) } else { finding }.remedy(remedy))
+            Some(
+                if error == UrlError::UserInfo || is_bare { finding.milder(Severity::Warn) } else { finding }
+                    .remedy(remedy),
+            )
         }
         Ok(_) => None,
     }
+}
+
+/// `HOST[:PORT]`, and nothing after it but a slash.
+fn is_host_port(server: &str) -> bool {
+    let authority = server.strip_suffix('/').unwrap_or(server);
+    !authority.contains(['/', '?', '#']) && format!("https://{authority}").parse::<ServerUrl>().is_ok()
 }
 
 /// What was meant by an address that is no URL, if it can be guessed.
@@ -119,7 +126,7 @@ fn meant(server: &str) -> Option<String> {
     if server.parse::<ServerUrl>().is_ok() {
         return Some(server.to_owned());
     }
-    let (scheme, rest) = server.split_once("://").unwrap_or(("https", server));
+    let (scheme, rest) = split_scheme(server);
     let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') || !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
         return None;
@@ -138,6 +145,18 @@ fn meant(server: &str) -> Option<String> {
         _ => format!("https://{authority}:6443"),
     };
     url.parse::<ServerUrl>().is_ok().then_some(url)
+}
+
+/// The scheme, with whatever number of slashes after it, and the rest.
+fn split_scheme(server: &str) -> (&str, &str) {
+    let starts = ["https:/", "http:/", "https//", "http//"];
+    let lower = server.to_ascii_lowercase();
+    if starts.iter().any(|start| lower.starts_with(start))
+        && let Some(end) = server.find([':', '/'])
+    {
+        return (&server[..end], server[end..].trim_start_matches([':', '/']));
+    }
+    server.split_once("://").unwrap_or(("https", server))
 }
 
 /// With the command, where the name can be part of kubectl's path to the entry.
@@ -212,6 +231,11 @@ mod tests {
             ("https://", vec![(KubeconfigUnusable, Fail)]),
             ("https://raspi:port", vec![(KubeconfigUnusable, Fail)]),
             ("https://me:hunter2@raspi:6443", vec![(KubeconfigUnusable, Warn)]),
+            ("https:/192.168.1.10:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https//192.168.1.10:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("raspi.lan:6443/path", vec![(KubeconfigUnusable, Fail)]),
+            ("'[fe80::1%25eth0]:6443'", vec![(KubeconfigUnusable, Warn)]),
+            ("'https://[fe80::1%25eth0]:6443'", vec![]),
         ] {
             assert_eq!(codes(server, ""), want, "{server}");
         }
@@ -229,6 +253,9 @@ mod tests {
             ("http://raspi.lan/", Some("https://raspi.lan:6443")),
             ("raspi.lan:6443", Some("https://raspi.lan:6443")),
             ("raspi.lan", Some("https://raspi.lan:6443")),
+            ("https:/192.168.1.10:6443", Some("https://192.168.1.10:6443")),
+            ("https:///192.168.1.10:6443", Some("https://192.168.1.10:6443")),
+            ("https//raspi", Some("https://raspi:6443")),
             ("https://", None),
             ("ftp://raspi", None),
             ("https://me:hunter2@raspi:6443", None),

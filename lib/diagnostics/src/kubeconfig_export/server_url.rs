@@ -56,7 +56,8 @@ impl FromStr for ServerUrl {
         let (host, port) = match authority.strip_prefix('[') {
             Some(v6) => {
                 let (host, port) = v6.split_once(']').ok_or(UrlError::NoAuthority)?;
-                host.parse::<std::net::Ipv6Addr>().map_err(|_| UrlError::NoAuthority)?;
+                let address = without_zone(host);
+                address.parse::<std::net::Ipv6Addr>().map_err(|_| UrlError::NoAuthority)?;
                 (host, port)
             }
             None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
@@ -73,6 +74,11 @@ impl FromStr for ServerUrl {
         }
         Ok(Self { host: host.to_owned(), port, rest: rest.to_owned() })
     }
+}
+
+/// An address without its zone, whose sign a URL writes as `%25`: `fe80::1%25eth0`.
+fn without_zone(host: &str) -> &str {
+    host.split_once("%25").filter(|(_, zone)| !zone.is_empty()).map_or(host, |(address, _)| address)
 }
 
 impl ServerUrl {
@@ -121,7 +127,8 @@ impl ServerUrl {
             Ok(IpAddr::V6(address)) if address.is_unspecified() => "::1",
             _ => &self.host,
         };
-        format!("{}:{}", Bracketed(host), self.port())
+        // Outside of a URL the zone has its own sign.
+        format!("{}:{}", Bracketed(&host.replacen("%25", "%", 1)), self.port())
     }
 }
 
@@ -175,6 +182,7 @@ mod tests {
             ("https://[::]:1", "[::1]:1"),
             ("https://[fd00::1]", "[fd00::1]:443"),
             ("https://pi.lan:6443/x", "pi.lan:6443"),
+            ("https://[fe80::1%25eth0]:6443", "[fe80::1%eth0]:6443"),
         ] {
             assert_eq!(from.parse::<ServerUrl>().unwrap().authority(), want);
         }
@@ -201,6 +209,8 @@ mod tests {
             ("https://pi:65536", NoAuthority),
             ("https://fd00::1:6443", NoAuthority),
             ("https://[fd00::1", NoAuthority),
+            ("https://[fe80::1%eth0]:6443", NoAuthority),
+            ("https://[fe80::1%25]:6443", NoAuthority),
             ("https://[pi]:1", NoAuthority),
             ("https://[::1]x", NoAuthority),
             ("https://a b:1", NoAuthority),

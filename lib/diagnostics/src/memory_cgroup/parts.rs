@@ -5,7 +5,7 @@ use crate::{
     cmdline_repair::{Repair, in_order},
     finding::{Code, Command, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, Parameter, lines, memory_setting},
-    next_boot::{BootFile, Staged},
+    next_boot::{BootFile, StagedFile},
     text_file::TextFile,
 };
 
@@ -42,7 +42,7 @@ pub(super) fn needs_enable(facts: &CgroupFacts) -> bool {
 }
 
 /// The files of the firmware's that the next boot may take, and why it may take another one than in a regular start.
-pub(super) fn read_files<'a>(facts: &'a CgroupFacts) -> Vec<(&'a TextFile, Option<&'a Staged>)> {
+pub(super) fn read_files<'a>(facts: &'a CgroupFacts) -> Vec<(&'a TextFile, Option<&'a StagedFile>)> {
     let text = |file: &'a BootFile| match file {
         BootFile::Read(file) => Some(file),
         _ => None,

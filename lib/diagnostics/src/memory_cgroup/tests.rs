@@ -243,7 +243,7 @@ const NEW: &str = "/boot/firmware/new/cmdline.txt";
 
 fn staged(facts: &mut CgroupFacts, content: &str, is_certain: bool) {
     let because = (Place::file("/boot/firmware/new/state"), "new/ is to be tried".to_owned());
-    facts.next.staged = Some(Staged { file: BootFile::Read(text(NEW, content)), because, is_certain });
+    facts.next.staged = Some(StagedFile { file: BootFile::Read(text(NEW, content)), because, is_certain });
 }
 
 #[test]

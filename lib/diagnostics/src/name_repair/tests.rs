@@ -17,7 +17,7 @@ fn effective(files: &[(&str, &str)]) -> Effective {
 }
 
 fn seen(effective: &Effective, outcome: &HandshakeOutcome) -> Vec<ObservedName> {
-    let (names, _) = wanted(&effective.tls_san, Stage::Serving);
+    let (names, _) = wanted(&effective.tls_san, ServingStage::Serving);
     let observation = Observation { outcome: outcome.clone(), served: Vec::new() };
     names.into_iter().map(|name| (name, observation.clone())).collect()
 }

@@ -53,7 +53,7 @@ pub struct LoaderLine {
 
 /// Another file that the next boot may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staged {
+pub struct StagedFile {
     pub file: BootFile,
     /// The file that says so, and what it says.
     pub because: (Place, String),
@@ -63,7 +63,7 @@ pub struct Staged {
 
 /// What is known of the machine besides its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineFacts {
     pub hardware: Hardware,
     /// `/proc/cmdline`.
     pub running: Option<String>,
@@ -85,7 +85,7 @@ pub struct NextBoot {
     /// The file that a regular start takes.
     pub file: BootFile,
     /// One more that is tried without anyone asking for it.
-    pub staged: Option<Staged>,
+    pub staged: Option<StagedFile>,
     /// One more that a start takes for which someone asks: `reboot "0 tryboot"`.
     pub on_request: Option<BootFile>,
 }

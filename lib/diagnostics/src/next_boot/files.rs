@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// What is known of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum BootFileContent {
     /// Its text. Comments may be in any encoding; `damage` says why it is no plain text for all that.
     Text {
         text: String,
@@ -17,16 +17,16 @@ pub enum Content {
 
 /// The files by path. A FAT knows no case, so that a name in other letters is the same file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Files(BTreeMap<String, Content>);
+pub struct FatFiles(BTreeMap<String, BootFileContent>);
 
-impl Files {
-    pub fn insert(&mut self, path: impl Into<String>, content: Content) {
+impl FatFiles {
+    pub fn insert(&mut self, path: impl Into<String>, content: BootFileContent) {
         self.0.insert(path.into(), content);
     }
 
     /// A file and its path as it is on the disk.
     #[must_use]
-    pub fn get(&self, path: &str) -> Option<(&str, &Content)> {
+    pub fn get(&self, path: &str) -> Option<(&str, &BootFileContent)> {
         let path = without_empty_parts(path);
         let exact = self.0.get_key_value(&path);
         let found = exact.or_else(|| self.0.iter().find(|(found, _)| found.eq_ignore_ascii_case(&path)));
@@ -37,7 +37,7 @@ impl Files {
     #[must_use]
     pub fn text(&self, path: &str) -> Option<(&str, &str)> {
         match self.get(path)? {
-            (path, Content::Text { text, .. }) => Some((path, text)),
+            (path, BootFileContent::Text { text, .. }) => Some((path, text)),
             _ => None,
         }
     }
@@ -55,7 +55,7 @@ impl Files {
     pub(super) fn texts_in(&self, directory: &str, end: &str) -> impl Iterator<Item = (&str, &str)> {
         let directory = directory.to_owned();
         self.0.iter().filter_map(move |(path, content)| match content {
-            Content::Text { text, .. }
+            BootFileContent::Text { text, .. }
                 if path.rsplit_once('/').is_some_and(|(parent, name)| {
                     parent.eq_ignore_ascii_case(&directory) && name.ends_with(end)
                 }) =>
@@ -79,10 +79,10 @@ mod tests {
 
     #[test]
     fn a_name_in_other_letters_is_the_same_file_and_the_exact_one_comes_first() {
-        let mut files = Files::default();
-        files.insert("/boot/firmware/CONFIG.TXT", Content::Named);
+        let mut files = FatFiles::default();
+        files.insert("/boot/firmware/CONFIG.TXT", BootFileContent::Named);
         assert_eq!(files.get("/boot/firmware/config.txt").unwrap().0, "/boot/firmware/CONFIG.TXT");
-        files.insert("/boot/firmware/config.txt", Content::Named);
+        files.insert("/boot/firmware/config.txt", BootFileContent::Named);
         assert_eq!(files.get("/boot//firmware/./config.txt").unwrap().0, "/boot/firmware/config.txt");
         assert_eq!(files.get("/boot/firmware/none"), None);
         assert_eq!(files.names("/boot/firmware/"), ["CONFIG.TXT", "config.txt"]);

@@ -11,8 +11,8 @@
 
 use std::path::Path;
 
-use super::answer::{BootFile, Loader, Machine, NextBoot, Staged};
-use super::files::{Content, Files};
+use super::answer::{BootFile, Loader, MachineFacts, NextBoot, StagedFile};
+use super::files::{BootFileContent, FatFiles};
 use super::loader;
 use crate::{
     config_txt::{
@@ -35,7 +35,7 @@ const STATE: &str = "state";
 /// What decides is not known: where, and why.
 type Unknown = (Place, String);
 
-pub(super) fn next(files: &Files, machine: &Machine) -> NextBoot {
+pub(super) fn next(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     let directory = if machine.is_mounted_at_old { OLD_BOOT_DIR } else { directory(files) };
     let firmware = Firmware { files, machine, directory };
     let file = firmware.regular().unwrap_or_else(undecided);
@@ -57,7 +57,7 @@ fn undecided((place, why): Unknown) -> BootFile {
 }
 
 /// Where the boot partition is mounted.
-fn directory(files: &Files) -> &'static str {
+fn directory(files: &FatFiles) -> &'static str {
     let old = files.text(OLD_CMDLINE).is_some_and(|(_, text)| !is_moved_stub(text));
     let is_in_new =
         [FILE, "cmdline.txt"].iter().any(|name| files.get(&format!("{BOOT_DIR}/{name}")).is_some());
@@ -65,8 +65,8 @@ fn directory(files: &Files) -> &'static str {
 }
 
 struct Firmware<'a> {
-    files: &'a Files,
-    machine: &'a Machine,
+    files: &'a FatFiles,
+    machine: &'a MachineFacts,
     directory: &'static str,
 }
 
@@ -161,13 +161,13 @@ impl Firmware<'_> {
     fn text(&self, name: &str) -> Result<Option<(&str, &str)>, Unknown> {
         let why = match self.files.get(&self.path(name)) {
             None => return Ok(None),
-            Some((path, Content::Text { text, .. })) if !text.contains('\0') => {
+            Some((path, BootFileContent::Text { text, .. })) if !text.contains('\0') => {
                 return Ok(Some((path, text)));
             }
             // What a file is full of after a power cut.
-            Some((path, Content::Text { .. })) => (path, "it has NUL bytes in it"),
-            Some((path, Content::Unreadable(why))) => (path, why.as_str()),
-            Some((path, Content::Named)) => (path, "it was not read"),
+            Some((path, BootFileContent::Text { .. })) => (path, "it has NUL bytes in it"),
+            Some((path, BootFileContent::Unreadable(why))) => (path, why.as_str()),
+            Some((path, BootFileContent::Named)) => (path, "it was not read"),
         };
         Err((Place::file(why.0), why.1.to_owned()))
     }
@@ -206,14 +206,17 @@ impl Firmware<'_> {
         };
         Ok(match self.files.get(&self.path(&name)) {
             // As a power cut leaves it: no parameter would make a root of it.
-            Some((path, Content::Text { text, damage: None })) if text.trim().is_empty() => {
+            Some((path, BootFileContent::Text { text, damage: None })) if text.trim().is_empty() => {
                 BootFile::Unreadable { path: path.to_owned(), why: "it is empty".to_owned() }
             }
-            Some((path, Content::Text { text, damage: None })) => BootFile::Read(TextFile::new(path, text)),
-            Some((path, Content::Text { damage: Some(why), .. } | Content::Unreadable(why))) => {
-                BootFile::Unreadable { path: path.to_owned(), why: why.clone() }
+            Some((path, BootFileContent::Text { text, damage: None })) => {
+                BootFile::Read(TextFile::new(path, text))
             }
-            Some((path, Content::Named)) => {
+            Some((
+                path,
+                BootFileContent::Text { damage: Some(why), .. } | BootFileContent::Unreadable(why),
+            )) => BootFile::Unreadable { path: path.to_owned(), why: why.clone() },
+            Some((path, BootFileContent::Named)) => {
                 BootFile::Unreadable { path: path.to_owned(), why: "it is not text".to_owned() }
             }
             None if is_default => BootFile::Missing,
@@ -315,7 +318,7 @@ impl Firmware<'_> {
         &self,
         regular: &BootFile,
         trial: Result<(Option<String>, BootFile), Unknown>,
-    ) -> Option<Staged> {
+    ) -> Option<StagedFile> {
         let (slot, file) = match trial {
             Ok((prefix, file)) if file != *regular => (prefix?, file),
             Ok(_) => return None,
@@ -325,11 +328,11 @@ impl Firmware<'_> {
         self.state(&slot, file)
     }
 
-    fn state(&self, slot: &str, file: BootFile) -> Option<Staged> {
+    fn state(&self, slot: &str, file: BootFile) -> Option<StagedFile> {
         let (path, content) = self.files.get(&self.path(&format!("{slot}/{STATE}")))?;
         let state = match content {
-            Content::Text { text, .. } => text.trim(),
-            Content::Unreadable(_) | Content::Named => "unreadable",
+            BootFileContent::Text { text, .. } => text.trim(),
+            BootFileContent::Unreadable(_) | BootFileContent::Named => "unreadable",
         };
         let is_certain = match (state, self.machine.is_trial) {
             ("good" | "bad", _) | ("trying", Some(false)) => return None,
@@ -338,6 +341,6 @@ impl Firmware<'_> {
         };
         let takes = if is_certain { "tries" } else { "may take" };
         let saw = format!("{state}: the next boot {takes} {slot}/");
-        Some(Staged { file, because: (Place::file(path), saw), is_certain })
+        Some(StagedFile { file, because: (Place::file(path), saw), is_certain })
     }
 }

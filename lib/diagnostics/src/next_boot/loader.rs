@@ -6,8 +6,8 @@
 //! - U-Boot: `extlinux.conf`, which comes first, or the script `boot.scr`, which is compiled; Armbian's takes
 //!   `armbianEnv.txt` in.
 
-use super::answer::{BootFile, Loader, LoaderLine, Machine};
-use super::files::{Content, Files};
+use super::answer::{BootFile, Loader, LoaderLine, MachineFacts};
+use super::files::{BootFileContent, FatFiles};
 use crate::{
     finding::{Place, Remedy},
     kernel_cmdline::{Parameter, parameters},
@@ -48,7 +48,7 @@ pub const FILES: [&str; 12] = [
 pub const DIRECTORIES: [&str; 2] = [GRUB_DEFAULTS, ENTRIES];
 
 /// The one that started the running kernel, where its command line says so.
-pub(super) fn running(files: &Files, machine: &Machine) -> Option<Loader> {
+pub(super) fn running(files: &FatFiles, machine: &MachineFacts) -> Option<Loader> {
     let running = parameters(machine.running.as_deref()?, 1);
     let has = |start: &str| running.iter().any(|parameter| parameter.text.starts_with(start));
     if has("cos-img/filename=") || has("rd.cos.") || has("rd.immucore.") {
@@ -58,7 +58,7 @@ pub(super) fn running(files: &Files, machine: &Machine) -> Option<Loader> {
 }
 
 /// The one whose configuration is there.
-pub(super) fn present(files: &Files) -> Option<Loader> {
+pub(super) fn present(files: &FatFiles) -> Option<Loader> {
     let has = |path: &&str| files.get(path).is_some();
     if has(&EXTLINUX) {
         Some(extlinux(files))
@@ -124,12 +124,12 @@ fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
     (1..).zip(text.lines().map(str::trim))
 }
 
-fn grub(files: &Files) -> Loader {
+fn grub(files: &FatFiles) -> Loader {
     let path = GRUB_CFG.into_iter().find(|path| files.get(path).is_some()).unwrap_or(GRUB_CFG[0]);
     let mut lines = Vec::new();
     let mut unsure = None;
     match files.get(path) {
-        Some((_, Content::Text { text, .. })) => {
+        Some((_, BootFileContent::Text { text, .. })) => {
             for (number, line) in numbered(text) {
                 lines.extend(linux_line(line).map(|it| loader_line(path, number, it)));
                 if line == "blscfg" {
@@ -137,7 +137,7 @@ fn grub(files: &Files) -> Loader {
                 }
             }
         }
-        Some((_, Content::Unreadable(why))) => unsure = Some((Place::file(path), why.clone())),
+        Some((_, BootFileContent::Unreadable(why))) => unsure = Some((Place::file(path), why.clone())),
         _ => unsure = Some((Place::file(path), "it is not there".to_owned())),
     }
     if let Some(line) = lines.iter().find(|line| line.parameters.contains('$')) {
@@ -173,7 +173,7 @@ fn linux_line(line: &str) -> Option<&str> {
     (matches!(command, "linux" | "linux16" | "linuxefi") && !is_rescue).then_some(given)
 }
 
-fn entries(files: &Files) -> Vec<LoaderLine> {
+fn entries(files: &FatFiles) -> Vec<LoaderLine> {
     let options = |(path, text): (&str, &str)| {
         let found = numbered(text).find_map(|(number, line)| Some((number, line.strip_prefix("options ")?)));
         found.map(|(number, options)| loader_line(path, number, options))
@@ -181,7 +181,7 @@ fn entries(files: &Files) -> Vec<LoaderLine> {
     files.texts_in(ENTRIES, ".conf").filter_map(options).collect()
 }
 
-fn grub_to_enable(files: &Files, path: &str, generate: &str) -> Remedy {
+fn grub_to_enable(files: &FatFiles, path: &str, generate: &str) -> Remedy {
     const VARIABLE: &str = "GRUB_CMDLINE_LINUX";
     let generated = format!("{path} is written by grub-mkconfig and is not changed here");
     let sets = |line: &str| line.strip_prefix(VARIABLE).is_some_and(|rest| rest.starts_with(['=', '_']));
@@ -213,7 +213,7 @@ fn grub_to_enable(files: &Files, path: &str, generate: &str) -> Remedy {
     remedy.command(generate.to_owned())
 }
 
-fn cos(files: &Files) -> Loader {
+fn cos(files: &FatFiles) -> Loader {
     let assigned = |path: &'static str, variables: &'static [&'static str]| {
         let text = files.text(path).map_or("", |(_, text)| text);
         numbered(text).filter_map(move |(number, line)| {
@@ -247,7 +247,7 @@ fn cos(files: &Files) -> Loader {
     }
 }
 
-fn extlinux(files: &Files) -> Loader {
+fn extlinux(files: &FatFiles) -> Loader {
     let (mut label, mut default, mut lines) = ("", None, Vec::new());
     let text = files.text(EXTLINUX).map(|(_, text)| text);
     for (number, line) in numbered(text.unwrap_or_default()) {
@@ -284,7 +284,7 @@ fn extlinux(files: &Files) -> Loader {
     Loader { name: "U-Boot", lines, unsure, to_enable, to_stop_disabling: stop("U-Boot", file, then) }
 }
 
-fn armbian(files: &Files, env: &'static str) -> Loader {
+fn armbian(files: &FatFiles, env: &'static str) -> Loader {
     let text = files.text(env).map_or("", |(_, text)| text);
     let value = |key: &str| {
         numbered(text)

@@ -19,20 +19,20 @@ const RUNNING: &str = "coherent_pool=1M console=ttyS0,115200 root=LABEL=writable
 
 type Given<'a> = &'a [(&'a str, &'a str)];
 
-fn files(given: Given<'_>) -> Files {
-    let mut files = Files::default();
+fn files(given: Given<'_>) -> FatFiles {
+    let mut files = FatFiles::default();
     for (path, text) in given {
         let damage = text.contains('\0').then(|| "it is binary, not text".to_owned());
-        files.insert(*path, Content::Text { text: (*text).to_owned(), damage });
+        files.insert(*path, BootFileContent::Text { text: (*text).to_owned(), damage });
     }
     files
 }
 
-fn machine(running: &str) -> Machine {
-    Machine {
+fn machine(running: &str) -> MachineFacts {
+    MachineFacts {
         hardware: Hardware { model: Some(PI4.to_owned()), ..Hardware::default() },
         running: Some(running.to_owned()),
-        ..Machine::default()
+        ..MachineFacts::default()
     }
 }
 
@@ -50,7 +50,7 @@ fn shown(file: &BootFile) -> String {
     }
 }
 
-fn said(given: Given<'_>, machine: &Machine) -> String {
+fn said(given: Given<'_>, machine: &MachineFacts) -> String {
     let next = forecast(&files(given), machine);
     let staged = next.staged.iter().map(|staged| {
         let doubt = if staged.is_certain { "then" } else { "then perhaps" };
@@ -154,7 +154,7 @@ fn the_slots_of_ubuntu() {
         ("", None, &perhaps),
         ("\0\0\0", None, &perhaps),
     ] {
-        let machine = Machine { is_trial, ..machine(RUNNING) };
+        let machine = MachineFacts { is_trial, ..machine(RUNNING) };
         assert_eq!(said(&ubuntu(state), &machine), want, "{state:?} {is_trial:?}");
     }
     let without =
@@ -223,7 +223,8 @@ fn a_partition_that_is_not_the_one_here() {
         ),
         ("\0\0", Some(1), None, format!("{unknown}: it cannot be read: it has NUL bytes in it")),
     ] {
-        let machine = Machine { mounted_partition: mounted, booted_partition: booted, ..machine(RUNNING) };
+        let machine =
+            MachineFacts { mounted_partition: mounted, booted_partition: booted, ..machine(RUNNING) };
         assert_eq!(
             said(&[(AUTOBOOT, text), (CMDLINE, LINE)], &machine),
             want,
@@ -255,7 +256,7 @@ fn what_no_file_here_says() {
     ] {
         assert_eq!(said(&[given, (CMDLINE, LINE)], &machine(RUNNING)), want);
     }
-    let network = Machine { is_from_network: true, ..machine(RUNNING) };
+    let network = MachineFacts { is_from_network: true, ..machine(RUNNING) };
     let want = "? /proc/device-tree/chosen/bootloader/boot-mode: this boot came over the network, and so does its command line";
     assert_eq!(said(&[(CMDLINE, LINE)], &network), want);
 }
@@ -272,7 +273,7 @@ proptest! {
         other in "\\PC*",
     ) {
         let mut given = files(&ubuntu("good"));
-        let text = |text: &str| Content::Text { text: text.to_owned(), damage: None };
+        let text = |text: &str| BootFileContent::Text { text: text.to_owned(), damage: None };
         for (path, content) in [
             (CONFIG, &config), (AUTOBOOT, &autoboot), (STATE, &state), ("/boot/firmware/a", &config),
             ("/boot/grub/grub.cfg", &other), ("/boot/armbianEnv.txt", &other), ("/boot/extlinux/extlinux.conf", &other),
@@ -292,8 +293,9 @@ proptest! {
 fn a_start_that_is_asked_for_is_known_too() {
     const TRYBOOT: &str = "/boot/firmware/tryboot.txt";
     const TRY: &str = "/boot/firmware/cmdline-try.txt";
-    let on_request =
-        |given: Given<'_>, machine: &Machine| forecast(&files(given), machine).on_request.as_ref().map(shown);
+    let on_request = |given: Given<'_>, machine: &MachineFacts| {
+        forecast(&files(given), machine).on_request.as_ref().map(shown)
+    };
     let pi = machine(RUNNING);
     // As the documentation of Raspberry Pi has it: a copy of config.txt with the changes to try.
     let copy = "dtparam=audio=on\n[all]\narm_64bit=1\ncmdline=cmdline-try.txt\n";
@@ -324,7 +326,7 @@ fn a_start_that_is_asked_for_is_known_too() {
     // A/B by partitions, as rpi-image-gen, RAUC and Home Assistant have it.
     let a_b = "[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n";
     let given = [(AUTOBOOT, a_b), (CONFIG, "arm_64bit=1\n"), (CMDLINE, LINE)];
-    let here = Machine { mounted_partition: Some(2), ..pi.clone() };
+    let here = MachineFacts { mounted_partition: Some(2), ..pi.clone() };
     assert_eq!(
         on_request(&given, &here).as_deref(),
         Some(

@@ -18,7 +18,7 @@ pub const VOLUMES: &str = "k3s/storage/";
 
 /// What a backup says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct BackupManifest {
     pub format: u32,
     /// The name of the node in its cluster.
     pub node: String,
@@ -65,7 +65,7 @@ pub enum Damage {
     Path(String),
 }
 
-impl Manifest {
+impl BackupManifest {
     /// Reads a manifest.
     ///
     /// # Errors
@@ -73,11 +73,11 @@ impl Manifest {
     pub fn parse(text: &[u8]) -> Result<Self, Damage> {
         /// Of a later format nothing else may be the same.
         #[derive(Deserialize)]
-        struct Format {
+        struct ManifestFormat {
             format: u32,
         }
         let unreadable = |error: serde_json::Error| Damage::Manifest(error.to_string());
-        let Format { format } = serde_json::from_slice(text).map_err(unreadable)?;
+        let ManifestFormat { format } = serde_json::from_slice(text).map_err(unreadable)?;
         if format != FORMAT {
             return Err(Damage::Format(format));
         }
@@ -163,9 +163,9 @@ impl BackupRoot {
 mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    fn manifest() -> BackupManifest {
         let members = [(DATASTORE, "a"), ("etc/rancher/node/password", "b")];
-        Manifest {
+        BackupManifest {
             format: FORMAT,
             node: "raspi".to_owned(),
             k3s: Some("v1.36.4+k3s1".to_owned()),
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_and_another_format_is_named() {
         let text = serde_json::to_string(&manifest()).unwrap();
-        assert_eq!(Manifest::parse(text.as_bytes()), Ok(manifest()));
-        assert_eq!(Manifest::parse(b"{\"format\": 2, \"other\": []}"), Err(Damage::Format(2)));
+        assert_eq!(BackupManifest::parse(text.as_bytes()), Ok(manifest()));
+        assert_eq!(BackupManifest::parse(b"{\"format\": 2, \"other\": []}"), Err(Damage::Format(2)));
         for wrong in ["", "{}", "[]", "{\"format\": 1}", "{\"format\": -1}", "\0"] {
-            assert!(matches!(Manifest::parse(wrong.as_bytes()), Err(Damage::Manifest(_))), "{wrong}");
+            assert!(matches!(BackupManifest::parse(wrong.as_bytes()), Err(Damage::Manifest(_))), "{wrong}");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
             let read = read.iter().map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned())).collect();
             assert_eq!(manifest().agrees_with(&read), want, "{read:?}");
         }
-        let without = Manifest { members: BTreeMap::new(), ..manifest() };
+        let without = BackupManifest { members: BTreeMap::new(), ..manifest() };
         assert_eq!(without.agrees_with(&BTreeMap::new()), Err(Damage::Missing(DATASTORE.to_owned())));
     }
 

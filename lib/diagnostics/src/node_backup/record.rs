@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Place};
 
 /// A file or directory that is swapped in, by its paths on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swap {
+pub struct PathSwap {
     pub target: String,
     /// Where the restored one is until then.
     pub restored: String,
@@ -18,7 +18,7 @@ pub struct Swap {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum RestorePhase {
     /// Everything is on the disk and is being swapped in.
     Swap,
     /// Everything is swapped in.
@@ -26,27 +26,27 @@ pub enum Phase {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RestoreRecord {
     /// When it began, by a clock that may be wrong.
     pub begun: String,
     /// The node that the backup is of.
     pub node: String,
     /// When the backup was made.
     pub made: String,
-    pub swaps: Vec<Swap>,
+    pub swaps: Vec<PathSwap>,
     /// What is of no use any more: k3s makes it again.
     pub stale: Vec<String>,
     /// The boot in which it began: in the same one k3s may run by now, and only `--resume` stops it.
     #[serde(default)]
     pub boot: String,
-    pub phase: Phase,
+    pub phase: RestorePhase,
 }
 
-impl Record {
+impl RestoreRecord {
     /// A failure where the restore was cut off and no process finishes it now; `place` is where this is written.
     #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        if self.phase == Phase::Done || is_under_way {
+        if self.phase == RestorePhase::Done || is_under_way {
             return None;
         }
         let message = format!("the restore of {}'s backup of {} was interrupted", self.node, self.made);
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn one_that_was_cut_off_is_reported_and_no_other() {
-        let swap = Swap {
+        let swap = PathSwap {
             target: "/a".to_owned(),
             restored: "/a.restored".to_owned(),
             kept: "/a.before-restore".to_owned(),
             is_on_fat: false,
         };
-        let record = |phase| Record {
+        let record = |phase| RestoreRecord {
             begun: "2026-11-27T08:00:00Z".to_owned(),
             node: "raspi".to_owned(),
             made: "2026-11-26T08:00:00Z".to_owned(),
@@ -75,11 +75,15 @@ mod tests {
             boot: String::new(),
             phase,
         };
-        let text = serde_json::to_string(&record(Phase::Swap)).unwrap();
-        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(Phase::Swap));
+        let text = serde_json::to_string(&record(RestorePhase::Swap)).unwrap();
+        assert_eq!(serde_json::from_str::<RestoreRecord>(&text).unwrap(), record(RestorePhase::Swap));
         let reported = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x")).is_some();
         assert_eq!(
-            (reported(Phase::Swap, false), reported(Phase::Swap, true), reported(Phase::Done, false)),
+            (
+                reported(RestorePhase::Swap, false),
+                reported(RestorePhase::Swap, true),
+                reported(RestorePhase::Done, false)
+            ),
             (true, false, false)
         );
     }

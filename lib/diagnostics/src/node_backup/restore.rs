@@ -1,6 +1,6 @@
 //! Whether a backup may be restored on this card.
 
-use super::manifest::Manifest;
+use super::manifest::BackupManifest;
 use crate::k3s_upgrade::Role;
 use crate::k3s_upgrade::plan::UpgradeRefusal;
 use crate::k3s_upgrade::version::{Skew, Version};
@@ -30,7 +30,7 @@ pub struct RestoreTarget {
 
 /// All reasons against it. What is not known refuses nothing.
 #[must_use]
-pub fn refusals(card: &RestoreTarget, backup: &Manifest) -> Vec<UpgradeRefusal> {
+pub fn refusals(card: &RestoreTarget, backup: &BackupManifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
     let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal { what, remedy });
     if card.role == Role::Agent {
@@ -78,7 +78,7 @@ pub fn refusals(card: &RestoreTarget, backup: &Manifest) -> Vec<UpgradeRefusal> 
     refusals
 }
 
-fn of_the_version(card: &RestoreTarget, backup: &Manifest, refuse: &mut impl FnMut(String, String)) {
+fn of_the_version(card: &RestoreTarget, backup: &BackupManifest, refuse: &mut impl FnMut(String, String)) {
     let installed = match &card.installed {
         Ok(installed) => installed,
         Err(why) => {
@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    fn backup(node: &str, k3s: Option<&str>) -> Manifest {
-        Manifest {
+    fn backup(node: &str, k3s: Option<&str>) -> BackupManifest {
+        BackupManifest {
             format: FORMAT,
             node: node.to_owned(),
             k3s: k3s.map(str::to_owned),

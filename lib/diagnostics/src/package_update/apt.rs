@@ -13,11 +13,11 @@ pub struct AptPackage {
     /// The version that apt would install.
     pub candidate: Option<String>,
     /// Each version and where it comes from; nowhere is the one that is only installed.
-    pub offers: Vec<Offer>,
+    pub offers: Vec<AptCandidate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct AptCandidate {
     pub version: String,
     pub sources: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub fn policy(answer: &str) -> Vec<AptPackage> {
                 }
             }
             ["***", version, ..] | [version, _, ..] => {
-                package.offers.push(Offer { version: (*version).to_owned(), sources: Vec::new() });
+                package.offers.push(AptCandidate { version: (*version).to_owned(), sources: Vec::new() });
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use crate::yaml_node;
 
 /// The versions of one definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Definition {
+pub struct StoredDefinition {
     /// Its name, such as `configmapsyncs.weaver.example.com`.
     pub name: String,
     pub versions: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Definition {
     pub stored: String,
 }
 
-impl Definition {
+impl StoredDefinition {
     /// The definition in a file; `None` where it is none.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
@@ -33,8 +33,8 @@ impl Definition {
 /// What the first release stores and the second does not know: going from the first to the second, the API server would
 /// have objects that no definition describes.
 #[must_use]
-pub fn unknown_to(from: &[Definition], to: &[Definition]) -> Vec<String> {
-    let is_known = |stored: &&Definition| {
+pub fn unknown_to(from: &[StoredDefinition], to: &[StoredDefinition]) -> Vec<String> {
+    let is_known = |stored: &&StoredDefinition| {
         let other = to.iter().find(|other| other.name == stored.name);
         // A kind that the other release does not have stays as it is: nothing of it is read there.
         other.is_none_or(|other| other.versions.contains(&stored.stored))
@@ -47,15 +47,15 @@ pub fn unknown_to(from: &[Definition], to: &[Definition]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn definition(name: &str, versions: &[&str], stored: &str) -> Definition {
+    fn definition(name: &str, versions: &[&str], stored: &str) -> StoredDefinition {
         let versions = versions.iter().map(|version| (*version).to_owned()).collect();
-        Definition { name: name.to_owned(), versions, stored: stored.to_owned() }
+        StoredDefinition { name: name.to_owned(), versions, stored: stored.to_owned() }
     }
 
     #[test]
     fn ours_are_read() {
         let text = include_str!("../../../../deploy/crds/configmapsyncs.yaml");
-        let read = Definition::of(text).unwrap();
+        let read = StoredDefinition::of(text).unwrap();
         assert_eq!(
             (read.stored.as_str(), read.versions),
             ("v1beta1", vec!["v1beta1".to_owned(), "v1alpha1".to_owned()])
@@ -63,7 +63,7 @@ mod tests {
         assert!(read.name.starts_with("configmapsyncs."), "{}", read.name);
         for text in ["", "a: [", "metadata: {name: a}", "metadata: {name: a}\nspec: {versions: [{name: v1}]}"]
         {
-            assert_eq!(Definition::of(text), None, "{text}");
+            assert_eq!(StoredDefinition::of(text), None, "{text}");
         }
     }
 

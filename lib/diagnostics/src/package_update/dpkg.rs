@@ -5,7 +5,7 @@ pub const FORMAT: &str = "${Package}\t${db:Status-Abbrev}\t${Version}\t${Install
 
 /// A package that is there, if only in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledPackage {
     pub name: String,
     pub version: String,
     /// Whether it is unpacked and configured; else something was interrupted, or its script failed.
@@ -16,13 +16,13 @@ pub struct Installed {
 
 /// The packages of an answer in [`FORMAT`]. One of which only conffiles are left is not there.
 #[must_use]
-pub fn installed(answer: &str) -> Vec<Installed> {
+pub fn installed(answer: &str) -> Vec<InstalledPackage> {
     let package = |line: &str| {
         let [name, status, version, kib] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
         let mut status = status.trim_end().chars().skip(1);
         let (state, error) = (status.next()?, status.next());
         let is_there = !matches!(state, 'n' | 'c') && !version.is_empty();
-        is_there.then(|| Installed {
+        is_there.then(|| InstalledPackage {
             name: name.to_owned(),
             version: version.to_owned(),
             is_whole: state == 'i' && error.is_none(),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::PACKAGES;
 use super::apt::AptPackage;
-use super::dpkg::Installed;
+use super::dpkg::InstalledPackage;
 use super::version::compare;
 pub use crate::k3s_upgrade::plan::UpgradeRefusal;
 
@@ -17,7 +17,7 @@ pub const KEPT: &str = "kept on this host by the last update";
 
 /// One package of one version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub struct Package {
+pub struct PackageVersion {
     pub name: String,
     pub version: String,
 }
@@ -26,10 +26,10 @@ pub struct Package {
 pub struct UpdateFacts {
     /// Reasons against it whatever is installed.
     pub refusals: Vec<UpgradeRefusal>,
-    pub installed: Vec<Installed>,
+    pub installed: Vec<InstalledPackage>,
     pub known: Vec<AptPackage>,
     /// What an earlier update kept.
-    pub kept: Vec<Package>,
+    pub kept: Vec<PackageVersion>,
     /// The version that was asked for.
     pub asked: Option<String>,
     /// The machine's, in Debian's words.
@@ -127,7 +127,8 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
 #[must_use]
 pub fn needs_no_source(facts: &UpdateFacts) -> bool {
     let Some(asked) = facts.asked.as_deref() else { return false };
-    let is_there = |package: &&Installed| package.version == asked || facts.is_kept(&package.name, asked);
+    let is_there =
+        |package: &&InstalledPackage| package.version == asked || facts.is_kept(&package.name, asked);
     let mut ours = PACKAGES.iter().filter_map(|name| facts.installed(name)).peekable();
     ours.peek().is_some() && ours.all(|package| is_there(&package))
 }
@@ -162,7 +163,7 @@ pub fn stored_refusal(changes: &[PackageChange], lost: &[String]) -> Option<Upgr
 }
 
 impl UpdateFacts {
-    fn installed(&self, name: &str) -> Option<&Installed> {
+    fn installed(&self, name: &str) -> Option<&InstalledPackage> {
         self.installed.iter().find(|package| package.name == name)
     }
 

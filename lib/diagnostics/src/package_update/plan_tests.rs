@@ -1,15 +1,17 @@
 //! What is replaced, and each reason against it.
 
 use super::*;
-use crate::package_update::apt::Offer;
+use crate::package_update::apt::AptCandidate;
 
-fn installed(name: &str, version: &str) -> Installed {
-    Installed { name: name.to_owned(), version: version.to_owned(), is_whole: true, kib: 1024 }
+fn installed(name: &str, version: &str) -> InstalledPackage {
+    InstalledPackage { name: name.to_owned(), version: version.to_owned(), is_whole: true, kib: 1024 }
 }
 
 fn known(name: &str, candidate: &str, versions: &[&str]) -> AptPackage {
-    let offer =
-        |version: &&str| Offer { version: (*version).to_owned(), sources: vec!["file:/srv/apt".to_owned()] };
+    let offer = |version: &&str| AptCandidate {
+        version: (*version).to_owned(),
+        sources: vec!["file:/srv/apt".to_owned()],
+    };
     let candidate = Some(candidate.to_owned()).filter(|candidate| !candidate.is_empty());
     AptPackage { name: name.to_owned(), candidate, offers: versions.iter().map(offer).collect() }
 }
@@ -61,7 +63,7 @@ fn all_that_are_installed_go_to_one_version() {
     let alone = UpdateFacts { installed: vec![installed("weaver", "0.1.0")], ..facts() };
     assert_eq!(changes(plan(&alone)), [to("weaver", "0.2.0", source)]);
     let kept = ["config-weaver", "weaver"]
-        .map(|name| Package { name: name.to_owned(), version: "0.0.9".to_owned() });
+        .map(|name| PackageVersion { name: name.to_owned(), version: "0.0.9".to_owned() });
     let back = UpdateFacts { asked: Some("0.0.9".to_owned()), kept: kept.to_vec(), ..facts() };
     let planned = plan(&back);
     assert!(matches!(&planned, UpdatePlan::Go(changes) if is_downgrade(changes)), "{planned:?}");
@@ -137,7 +139,7 @@ fn each_thing_that_stands_against_it_is_named() {
             UpdateFacts {
                 installed: vec![
                     installed("weaver", "0.1.0"),
-                    Installed { is_whole: false, ..installed("config-weaver", "0.1.0") },
+                    InstalledPackage { is_whole: false, ..installed("config-weaver", "0.1.0") },
                 ],
                 refusals: vec![refusal],
                 ..facts()
@@ -173,7 +175,10 @@ fn what_one_release_stores_and_the_other_does_not_know_stands_against_it() {
 #[test]
 fn what_is_kept_of_all_needs_no_source() {
     let kept = |names: &[&str]| {
-        names.iter().map(|name| Package { name: (*name).to_owned(), version: "0.1.0".to_owned() }).collect()
+        names
+            .iter()
+            .map(|name| PackageVersion { name: (*name).to_owned(), version: "0.1.0".to_owned() })
+            .collect()
     };
     let both = ["config-weaver", "weaver"];
     let newer = || vec![installed("weaver", "0.2.0"), installed("config-weaver", "0.2.0")];

@@ -1,7 +1,7 @@
 //! Is what ran before the update running again?
 
-use super::dpkg::Installed;
-use super::plan::Package;
+use super::dpkg::InstalledPackage;
+use super::plan::PackageVersion;
 
 /// Units whose state before an update is that after it. What a socket starts is not among them.
 pub const UNITS: [&str; 3] = [AGENT, "weaver-webhook.socket", OPERATOR];
@@ -12,7 +12,7 @@ pub const OPERATOR: &str = "weaver-operator.service";
 /// What was seen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenPackages {
-    pub installed: Vec<Installed>,
+    pub installed: Vec<InstalledPackage>,
     /// The states of the units that are wanted, in systemd's word or in words why it is not known.
     pub units: Vec<(String, String)>,
     /// Whether the agent has written a report since its restart; `None` where it did not run before.
@@ -21,9 +21,9 @@ pub struct SeenPackages {
 
 /// What is not as it must be, in words; nothing: it is proven.
 #[must_use]
-pub fn missing(packages: &[Package], seen: &SeenPackages) -> Vec<String> {
+pub fn missing(packages: &[PackageVersion], seen: &SeenPackages) -> Vec<String> {
     let mut missing = Vec::new();
-    for Package { name, version } in packages {
+    for PackageVersion { name, version } in packages {
         match seen.installed.iter().find(|installed| installed.name == *name) {
             Some(there) if there.version == *version && there.is_whole => {}
             Some(there) if there.version == *version => missing.push(format!("{name} is not configured")),
@@ -45,8 +45,9 @@ mod tests {
 
     #[test]
     fn each_thing_that_is_missing_is_named() {
-        let packages = ["a", "b"].map(|name| Package { name: name.to_owned(), version: "2".to_owned() });
-        let installed = |name: &str, version: &str, is_whole| Installed {
+        let packages =
+            ["a", "b"].map(|name| PackageVersion { name: name.to_owned(), version: "2".to_owned() });
+        let installed = |name: &str, version: &str, is_whole| InstalledPackage {
             name: name.to_owned(),
             version: version.to_owned(),
             is_whole,

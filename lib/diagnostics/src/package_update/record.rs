@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dpkg::Installed;
-use super::plan::Package;
+use super::dpkg::InstalledPackage;
+use super::plan::PackageVersion;
 use crate::finding::{Code, Finding, Place};
 pub use crate::k3s_upgrade::record::UpgradePhase;
 
@@ -11,8 +11,8 @@ pub use crate::k3s_upgrade::record::UpgradePhase;
 pub struct UpdateRecord {
     /// When it began, by a clock that may be wrong.
     pub begun: String,
-    pub from: Vec<Package>,
-    pub to: Vec<Package>,
+    pub from: Vec<PackageVersion>,
+    pub to: Vec<PackageVersion>,
     /// The units that ran before.
     pub units: Vec<String>,
     /// The names that k3s served before; `None` where it was not well, or is not there.
@@ -46,10 +46,10 @@ pub enum UpdateResume {
 impl UpdateRecord {
     /// What to do if these are installed.
     #[must_use]
-    pub fn resume(&self, installed: &[Installed]) -> UpdateResume {
+    pub fn resume(&self, installed: &[InstalledPackage]) -> UpdateResume {
         let find = |name: &str| installed.iter().find(|there| there.name == name);
-        let has = |wanted: &[Package]| {
-            wanted.iter().all(|Package { name, version }| {
+        let has = |wanted: &[PackageVersion]| {
+            wanted.iter().all(|PackageVersion { name, version }| {
                 find(name).is_some_and(|there| there.version == *version && there.is_whole)
             })
         };
@@ -85,7 +85,7 @@ impl UpdateRecord {
     }
 }
 
-fn first(packages: &[Package]) -> &str {
+fn first(packages: &[PackageVersion]) -> &str {
     packages.first().map_or("unknown", |package| package.version.as_str())
 }
 
@@ -93,9 +93,9 @@ fn first(packages: &[Package]) -> &str {
 mod tests {
     use super::*;
 
-    fn packages(version: &str) -> Vec<Package> {
+    fn packages(version: &str) -> Vec<PackageVersion> {
         ["config-weaver", "weaver"]
-            .map(|name| Package { name: name.to_owned(), version: version.to_owned() })
+            .map(|name| PackageVersion { name: name.to_owned(), version: version.to_owned() })
             .to_vec()
     }
 
@@ -118,7 +118,7 @@ mod tests {
             let states = versions.split(' ').zip(["config-weaver", "weaver"]);
             let there = states.filter(|(version, _)| *version != "-");
             there
-                .map(|(version, name)| Installed {
+                .map(|(version, name)| InstalledPackage {
                     name: name.to_owned(),
                     version: version.trim_end_matches('!').to_owned(),
                     is_whole: !version.ends_with('!'),

@@ -3,7 +3,7 @@ use std::io;
 use super::*;
 use crate::{
     k3s_config::Setting,
-    serving::{Stage, wanted},
+    serving::{ServingStage, wanted},
 };
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn a_name_without_a_dot_is_perhaps_not_found() {
             .iter()
             .map(|name| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) })
             .collect();
-        unqualified_names(&wanted(&settings, Stage::Serving).0)
+        unqualified_names(&wanted(&settings, ServingStage::Serving).0)
     };
     assert_eq!(of(&["raspi.lan", "192.168.1.7", "localhost"]), None);
     let found = of(&["raspi.lan", "raspi", "pi"]).unwrap();
@@ -59,7 +59,7 @@ fn a_name_of_mdns_is_served_and_not_found() {
     let of = |names: &[&str]| -> Vec<ObservedName> {
         let setting = |name: &&str| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) };
         let settings: Vec<_> = names.iter().map(setting).collect();
-        let (wanted, _) = wanted(&settings, Stage::Serving);
+        let (wanted, _) = wanted(&settings, ServingStage::Serving);
         wanted.into_iter().map(|name| (name, seen(HandshakeOutcome::Proven, &[]))).collect()
     };
     assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);

@@ -184,6 +184,13 @@ pub(super) fn no_response(line: &str) -> Option<Details> {
         .map(|device| Details::message(format!("the card {device} did not answer")))
 }
 
+/// What the card sent was garbled: `mmcblk0: response CRC error sending r/w cmd command, card status 0x900`
+pub(super) fn garbled(line: &str) -> Option<Details> {
+    disks::device(line)
+        .filter(|device| device.starts_with("mmcblk") && line.contains("card status"))
+        .map(|device| Details::message(format!("the answers of the card {device} are garbled (CRC error)")))
+}
+
 /// ext4 that could not write what a program had handed over; a disk that is full says the same, by its number.
 pub(super) fn data_lost(line: &str, context: &LogContext) -> Option<Details> {
     let is_full = ["with error 28", "error -28"].iter().any(|number| line.contains(number));
@@ -193,6 +200,41 @@ pub(super) fn data_lost(line: &str, context: &LogContext) -> Option<Details> {
 /// btrfs counts the errors of each of its disks.
 pub(super) fn of_btrfs(line: &str, context: &LogContext) -> Option<Details> {
     line.contains(" errs: ").then(|| of_a_card(line, context))?
+}
+
+/// btrfs that gives up for the number of an error: 5 is of the disk, 117 of what was on it; 28 is a disk that is full.
+pub(super) fn btrfs_ends(line: &str, context: &LogContext) -> Option<Details> {
+    ["errno=-5 ", "errno=-117 "]
+        .iter()
+        .any(|number| line.contains(number))
+        .then(|| of_a_card(line, context))?
+}
+
+/// A USB disk that is reset again and again, which costs its port a second each time.
+pub(super) fn usb_reset(line: &str, context: &LogContext) -> Option<Details> {
+    let port = context.disks().reset_port(line)?;
+    (context.disks().resets(port) >= disks::RESETS).then(|| {
+        Details::message(format!("the USB disk at port {port} was reset more than once: it did not answer"))
+            .hint()
+    })
+}
+
+/// The kernel or its initramfs at the start, without the file system that `root=` names.
+pub(super) fn no_root(_: &str) -> Details {
+    Details::message(
+        "the board does not start: its root file system is not found, or cannot be read from the card or disk",
+    )
+    .remedy(
+        Remedy::new(
+            "put the card into another computer. `root=` in cmdline.txt on its first partition has to name the second one: a \
+             copy of a card may have another PARTUUID. If it does, check the file system: write the card again if it was not \
+             written completely, and replace it if errors come back",
+        )
+        .command("lsblk -o NAME,FSTYPE,LABEL,PARTUUID")
+        .command("grep -o 'root=[^ ]*' /media/*/bootfs/cmdline.txt")
+        .command("# with the second partition of the card, not mounted: sudo fsck -f /dev/DEVICE"),
+    )
+    .hint()
 }
 
 /// A file system that the check at the start did not dare to repair.
@@ -214,22 +256,29 @@ pub(super) fn unrepaired(line: &str) -> Option<Details> {
     })
 }
 
-/// On boards with Wi-Fi the second host is its chip.
-pub(super) fn timeout(line: &str) -> Option<Details> {
-    line.contains("mmc0: ").then(Details::default)
+/// The slot of the card: another one has the chip of the Wi-Fi.
+fn is_slot_of_card(line: &str, context: &LogContext) -> bool {
+    disks::device(line)
+        .filter(|slot| !slot.starts_with("mmcblk"))
+        .is_some_and(|slot| line.contains(&format!("{slot}: ")) && context.slots().has_card(slot))
 }
 
-pub(super) fn reset_unfinished(line: &str) -> Option<Details> {
-    line.contains("never completed").then(|| timeout(line))?
+pub(super) fn timeout(line: &str, context: &LogContext) -> Option<Details> {
+    is_slot_of_card(line, context).then(Details::default)
+}
+
+pub(super) fn reset_unfinished(line: &str, context: &LogContext) -> Option<Details> {
+    line.contains("never completed").then(|| timeout(line, context))?
 }
 
 pub(super) fn command_unfinished(line: &str) -> Option<Details> {
     (line.contains("sdhost-bcm2835") && line.contains(" not complete")).then(Details::default)
 }
 
-pub(super) fn initialising(line: &str) -> Option<Details> {
+pub(super) fn initialising(line: &str, context: &LogContext) -> Option<Details> {
     let is_card = line.contains("initialising SD card") || line.contains("initialising MMC card");
-    (line.contains("mmc0: error -") && is_card && !line.contains("error -123 ")).then(Details::default)
+    (line.contains(": error -") && is_card && !line.contains("error -123 "))
+        .then(|| timeout(line, context))?
 }
 
 /// k3s' own words for a disk that it cannot read.
@@ -295,8 +344,8 @@ pub(super) fn wifi_off(_: &str) -> Details {
 }
 
 /// The card takes several commands at once and loses some.
-pub(super) fn queueing(line: &str) -> Option<Details> {
-    line.contains("mmc0: ").then(|| {
+pub(super) fn queueing(line: &str, context: &LogContext) -> Option<Details> {
+    is_slot_of_card(line, context).then(|| {
         Details::message("the card loses commands that it queued, and the kernel starts it again").hint().remedy(
             Remedy::new(
                 "update the kernel; if it continues, turn queueing off by `dtparam=sd_cqe=off` in config.txt, or use another card",

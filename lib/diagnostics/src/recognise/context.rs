@@ -3,14 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::disks::{self, Disks};
+use super::kill::{self, LastKill};
+use super::node;
+use super::slots::{self, Slots};
 
 /// Lines that tell something of later ones have one of these.
 pub(super) fn needles() -> impl Iterator<Item = &'static str> {
-    disks::NEEDLES.iter().copied().chain(["memory control group subsystem"]).chain(K3S).chain(BOOT)
+    disks::NEEDLES
+        .iter()
+        .copied()
+        .chain(["memory control group subsystem"])
+        .chain(K3S)
+        .chain(BOOT)
+        .chain(slots::NEEDLES)
+        .chain(kill::NEEDLES)
 }
 
 /// What k3s says at each start: where it lacks the controller, it says that too.
-const K3S: [&str; 3] = ["starting k3s v", "k3s is up and running", "to join node to cluster: k3s"];
+const K3S: [&str; 4] =
+    ["starting k3s v", "starting k3s agent v", "k3s is up and running", "to join node to cluster: k3s"];
 
 /// How the log of another start of the machine begins: the kernel's first lines, and what journalctl puts before them.
 const BOOT: [&str; 4] = ["booting linux on physical cpu", "linux version ", "-- boot ", "-- reboot --"];
@@ -22,6 +33,8 @@ const COUNTED: u64 = 24 * 3600 * 1_000_000;
 #[derive(Debug, Default)]
 pub struct LogContext {
     disks: Disks,
+    slots: Slots,
+    last_kill: LastKill,
     /// How often a message occurred that means nothing once, by its text, and when last.
     times: BTreeMap<&'static str, (u32, u64)>,
     line: u64,
@@ -37,6 +50,14 @@ pub struct LogContext {
 impl LogContext {
     pub(crate) fn disks(&self) -> &Disks {
         &self.disks
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) fn last_kill(&self) -> &LastKill {
+        &self.last_kill
     }
 
     /// A line has come.
@@ -57,6 +78,12 @@ impl LogContext {
             return;
         }
         self.disks.learn(line);
+        self.slots.learn(line);
+        self.last_kill.learn(self.line, line);
+        if line.contains("Starting k3s ") {
+            // While it stopped, containerd was gone before the kubelet.
+            self.times.remove(node::RUNTIME);
+        }
         if line.contains("cgroup: Disabling memory control group subsystem") {
             self.memory_off = Some((self.line, line.to_owned()));
         } else if line.contains("cgroup: Enabling memory control group subsystem") {

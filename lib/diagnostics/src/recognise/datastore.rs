@@ -1,7 +1,7 @@
 //! A database that is not k3s' own, and the other servers of an etcd.
 
 use super::details::{Details, after, is_plain, looked_up};
-use crate::finding::Remedy;
+use crate::finding::{RESTART_K3S, Remedy};
 
 /// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
 pub(super) fn external(line: &str) -> Option<Details> {
@@ -41,8 +41,50 @@ pub(super) fn external(line: &str) -> Option<Details> {
             _ => details,
         });
     }
-    has(&["driver: bad connection", "invalid connection", "failed to connect to `"])
-        .then(|| Details::message("the database of k3s closed the connection, or does not answer").hint())
+    if has(&["driver: bad connection", "invalid connection", "failed to connect to `"]) {
+        return Some(
+            Details::message("the database of k3s closed the connection, or does not answer").hint(),
+        );
+    }
+    refused(line)
+}
+
+/// What a database answers at the start, in the words of its driver: `pq: …`, `Error 1049 (42000): …`.
+fn refused(line: &str) -> Option<Details> {
+    let answer = after(line, "building kine: ", &['\n'])?.trim_end_matches('"');
+    let is_of_mysql = after(answer, "Error ", &[' ', ':'])
+        .is_some_and(|number| answer.starts_with("Error ") && number.bytes().all(|c| c.is_ascii_digit()));
+    if !is_of_mysql && !answer.starts_with("pq: ") {
+        return None;
+    }
+    let is_gone = ["Unknown database", "does not exist", "permission denied to create database"]
+        .iter()
+        .any(|words| answer.contains(words));
+    if is_gone {
+        let what =
+            "the database that `datastore-endpoint` names does not exist, and its user may not create it";
+        let remedy =
+            Remedy::new("create the database, and grant its user all rights on it; then restart k3s");
+        return Some(Details::message(what).remedy(remedy.command(RESTART_K3S)));
+    }
+    Some(Details::message(format!("the database of k3s refuses what k3s asks of it: {answer}")).remedy(
+        Remedy::new(
+            "compare the version of the database with those that k3s supports (https://docs.k3s.io/datastore), and the \
+             rights of its user",
+        ),
+    ))
+}
+
+/// Go's words for a URL, before anything is asked.
+pub(super) fn not_a_url(_: &str) -> Details {
+    Details::message("`datastore-endpoint` is not a URL that k3s can read").remedy(
+        Remedy::new(
+            "write special characters of the user and the password with percent signs, as `%40` for @, `%23` for #, `%2F` for /, \
+             `%3A` for :, then restart k3s",
+        )
+        .command("sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system")
+        .command(RESTART_K3S),
+    )
 }
 
 /// The same, where another program may say it too.
@@ -105,4 +147,27 @@ pub(super) fn not_published(_: &str) -> Details {
 
 pub(super) fn no_leader(_: &str) -> Details {
     Details::message("etcd has no leader: more than half of the servers have to reach each other").hint()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_database_answers_is_shown_and_sqlite_is_none() {
+        let at_the_start =
+            |answer: &str| external(&format!("creating storage endpoint: building kine: {answer}\""));
+        for (answer, want) in [
+            ("Error 1049 (42000): Unknown database 'k3s'", Some("does not exist")),
+            ("pq: permission denied to create database", Some("does not exist")),
+            ("pq: unsupported version", Some("asks of it: pq: unsupported version")),
+            ("Error 1071: Specified key was too long", Some("asks of it: Error 1071")),
+            ("Error opening the file", None),
+            ("database disk image is malformed", None),
+        ] {
+            let message = at_the_start(answer).and_then(|details| details.message);
+            assert_eq!(message.is_some(), want.is_some(), "{answer}: {message:?}");
+            assert!(message.unwrap_or_default().contains(want.unwrap_or_default()), "{answer}");
+        }
+    }
 }

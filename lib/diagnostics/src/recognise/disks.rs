@@ -10,6 +10,8 @@ use crate::finding::Remedy;
 const MOST: usize = 64;
 /// Lines within which a message of a bus and one of a disk belong together.
 const NEAR: u64 = 20;
+/// Resets of a disk from which on they are a fault: some are reset once when they are found.
+pub(crate) const RESETS: u32 = 3;
 
 /// Lines that tell of a bus have one of these.
 pub(super) const NEEDLES: &[&str] = &[
@@ -23,6 +25,9 @@ pub(super) const NEEDLES: &[&str] = &[
     ": error: { ",
     ": failed command: ",
 ];
+
+/// What the kernel calls a device that it resets.
+const OF_USB: &str = " USB device number ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bus {
@@ -43,6 +48,8 @@ pub(crate) struct Disks {
     hosts: BTreeMap<String, String>,
     /// USB ports with a disk.
     ports: BTreeSet<String>,
+    /// How often the disk at a port was reset.
+    resets: BTreeMap<String, u32>,
     /// The USB port at which a device was found last: the line of UAS does not say it.
     found: String,
     line: u64,
@@ -113,9 +120,14 @@ impl Disks {
     fn usb(&mut self, port: &str, rest: &str) {
         if rest.starts_with("USB disconnect") {
             self.ports.remove(port);
+            self.resets.remove(port);
             self.usb_error = Some(self.line);
         } else if rest.starts_with("reset ") {
             self.usb_error = Some(self.line);
+            if rest.contains(OF_USB) && self.ports.contains(port) {
+                let count = self.resets.entry(port.to_owned()).or_default();
+                *count = count.saturating_add(1);
+            }
         } else if rest.starts_with("new ") && port.len() <= 32 {
             port.clone_into(&mut self.found);
         }
@@ -154,9 +166,15 @@ impl Disks {
         }
     }
 
-    /// Whether there is a disk at this USB port.
-    pub(crate) fn is_at_port(&self, port: &str) -> bool {
-        self.ports.contains(port)
+    /// The USB port with a disk that was reset. The kernel says so of every device.
+    pub(crate) fn reset_port<'a>(&self, line: &'a str) -> Option<&'a str> {
+        let (port, rest) = body(line).strip_prefix("usb ")?.split_once(": reset ")?;
+        (rest.contains(OF_USB) && self.ports.contains(port)).then_some(port)
+    }
+
+    /// How often the disk at a port was reset since it was found.
+    pub(super) fn resets(&self, port: &str) -> u32 {
+        self.resets.get(port).copied().unwrap_or_default()
     }
 
     /// The disk of a SCSI host.

@@ -76,28 +76,6 @@ pub(super) fn stuck(line: &str) -> Option<Details> {
     })
 }
 
-/// What is no disk says the same: a cgroup that cannot be made, a watch on a file that is one too many, memory that is
-/// shared as files, a buffer of the kernel's.
-pub(super) fn full(line: &str) -> Option<Details> {
-    let lower = line.to_ascii_lowercase();
-    let is_else = [
-        "/sys/fs/cgroup",
-        "inotify",
-        "fsnotify",
-        "shared memory",
-        "/dev/shm",
-        "shm_open",
-        "/postgresql.",
-        "bpf",
-        "perf_event",
-        "semget",
-        "/dev/mqueue",
-        "keyring",
-        "kmsg",
-    ];
-    (!is_else.iter().any(|words| lower.contains(words))).then(Details::default)
-}
-
 /// A module that k3s does not start without, and not one of the many that it tries.
 pub(super) fn module(line: &str) -> Option<Details> {
     let name = after(line, "FATAL: Module ", &[' ', '"'])
@@ -208,57 +186,6 @@ pub(super) fn packages_locked(line: &str) -> Details {
     ))
 }
 
-/// Whose memory ran out.
-pub(super) fn out_of_memory(line: &str) -> Details {
-    let process = after(line, "Killed process ", &[')'])
-        .or_else(|| after(line, "Kill process ", &[')']))
-        .and_then(|process| process.split_once('('));
-    // The kubelet's message about a node.
-    let victim = after(line, "victim process: ", &[',', '"']).map(str::trim).filter(|name| !name.is_empty());
-    let who = process.map(|(_, name)| name).or(victim).unwrap_or("a process");
-    if line.contains("Memory cgroup out of memory") {
-        return Details::message(format!("the kernel killed {who}: its container reached its memory limit"));
-    }
-    Details::message(format!("the kernel killed {who} because memory ran out"))
-}
-
-/// systemd's message about a unit.
-pub(super) fn unit_out_of_memory(line: &str) -> Details {
-    let unit = line
-        .split_whitespace()
-        .find_map(|word| word.strip_suffix(':').filter(|word| word.ends_with(".service")));
-    Details::message(format!("a process of {} was killed because memory ran out", unit.unwrap_or("a unit")))
-}
-
-/// systemd-oomd in the journal: `Killed /system.slice/k3s.service due to memory pressure for /system.slice being …`
-pub(super) fn ended_by_oomd(line: &str) -> Option<Details> {
-    let cgroup = after(line, "Killed /", &[' '])?;
-    let unit = cgroup.rsplit('/').next().filter(|unit| is_plain(unit))?;
-    Some(Details::message(format!("systemd-oomd ended {unit} because memory was running out")))
-}
-
-/// `sending SIGTERM to process 1290 uid 0 "k3s-server": badness 800, VmRSS 612 MiB`
-pub(super) fn ended_by_earlyoom(line: &str) -> Option<Details> {
-    let (_, rest) = line.split_once(" to process ")?;
-    let name = after(rest, " \"", &['"'])?;
-    rest.contains("badness ").then(|| {
-        let name: String = name.chars().filter(|c| is_plain(&c.to_string())).collect();
-        Details::message(format!("earlyoom ended {name} because memory was running out"))
-    })
-}
-
-/// The kubelet's message about a container: in a status, in a list of pods.
-pub(super) fn container_out_of_memory(line: &str) -> Option<Details> {
-    let is_status = line.contains("eason")
-        || line.split_whitespace().nth(2) == Some("OOMKilled")
-        || line.split_whitespace().nth(3) == Some("OOMKilled");
-    is_status.then(|| {
-        Details::message(
-            "a container was killed because it reached its memory limit, or the node ran out of memory",
-        )
-    })
-}
-
 /// Each Pod of a `DaemonSet` tolerates it.
 pub(super) fn tainted(line: &str) -> Option<Details> {
     (line.contains("untolerated taint") || line.contains("had taint")).then(Details::default)
@@ -292,13 +219,6 @@ pub(super) fn evicting(line: &str) -> Option<Details> {
         .iter()
         .any(|words| lower.contains(words))
         .then(Details::default)
-}
-
-/// The kernel's last word on a process that it ended.
-pub(super) fn reaped(line: &str) -> Details {
-    let name = after(line, "reaped process ", &[')']).and_then(|process| process.split_once('('));
-    let who = name.map_or("a process", |(_, name)| name);
-    Details::message(format!("the kernel killed {who} because memory ran out"))
 }
 
 /// cadvisor and others that watch cgroups; a directory that is gone is none of this.

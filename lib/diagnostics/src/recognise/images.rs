@@ -3,7 +3,7 @@
 
 use super::details::{Details, after, is_plain};
 use super::peer::asks_the_api_server;
-use super::tls;
+use super::{helm, pods, tls};
 use crate::finding::Remedy;
 
 /// Ends of an image's name.
@@ -264,29 +264,45 @@ pub(super) fn denied(line: &str) -> Option<Details> {
     ]
     .iter()
     .any(|words| line.contains(words))
-    .then(Details::default)
+    .then(|| refused(line))
 }
 
-/// A line of `kubectl get pods`: name, ready, status, restarts, age.
+pub(super) fn refused(line: &str) -> Details {
+    helm::chart_refused(line).unwrap_or_default()
+}
+
+/// A line of `kubectl get pods`.
 pub(super) fn waiting(line: &str) -> Option<Details> {
     const STATES: &[&str] = &["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"];
-    let columns: Vec<&str> = line.split_whitespace().collect();
-    // With -A the namespace is in front.
-    let at = columns.iter().take(4).position(|column| {
-        STATES.iter().any(|state| column.strip_prefix("Init:").unwrap_or(column) == *state)
-    })?;
-    let [.., name, ready, status] = columns[..=at] else { return None };
-    let is_row = ready
-        .split_once('/')
-        .is_some_and(|(some, all)| some.parse::<u32>().is_ok() && all.parse::<u32>().is_ok());
-    (is_row && is_plain(name)).then(|| {
-        let namespace = if at == 3 { columns.first().filter(|name| is_plain(name)) } else { None };
-        let namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-        Details::message(format!("the pod {name} waits for its image ({status})")).remedy(
+    let (pod, status) = pods::listed(line, STATES)?;
+    Some(
+        Details::message(format!("the pod {} waits for its image ({status})", pod.name)).remedy(
             Remedy::new("the events of the pod say why")
-                .command(format!("kubectl describe pod{namespace} {name}")),
+                .command(format!("kubectl describe pod{} {}", pod.namespace, pod.name)),
+        ),
+    )
+}
+
+/// `imagePullPolicy: Never`, most often with an image that Docker built: k3s' containerd does not see those.
+pub(super) fn never_pulled(line: &str) -> Details {
+    let image = after(line, "Container image \"", &['"', '\\']).filter(|image| is_image(image));
+    let message = image.map_or_else(
+        || "the node does not have the image, and its pull policy is Never".to_owned(),
+        |image| format!("the node does not have the image {image}, and its pull policy is Never"),
+    );
+    let image = image.unwrap_or("IMAGE");
+    Details::message(message).remedy(
+        Remedy::new(
+            "import it on each node that may run the pod: k3s does not see the images of Docker; or push it to a registry, and \
+             remove `imagePullPolicy: Never`",
         )
-    })
+        .command(format!("docker save {image} | sudo k3s ctr images import -"))
+        .command("sudo k3s ctr images ls -q"),
+    )
+}
+
+fn is_image(image: &str) -> bool {
+    is_plain(&image.replace([':', '@'], "."))
 }
 
 /// A program for x86-64 that Docker Desktop or QEMU was to run.
@@ -296,6 +312,31 @@ pub(super) fn emulated(line: &str) -> Option<Details> {
             "a program in the image is built for x86-64, and the image has not the files that it needs here",
         )
     })
+}
+
+/// A program that was built for a newer processor of the same kind, as a shell or the program itself says it.
+pub(super) fn instruction(line: &str) -> Option<Details> {
+    // Bash sets the command that it ran behind some blanks.
+    let is_of_a_shell = line.split_once("Illegal instruction").is_some_and(|(_, rest)| {
+        rest.trim_end().is_empty() || rest.starts_with("  ") || rest.starts_with(" (core dumped)")
+    });
+    if !is_of_a_shell && !line.contains("SIGILL: illegal instruction") {
+        return None;
+    }
+    if line.split_whitespace().any(|word| word == "k3s:" || word.ends_with("/k3s")) {
+        return k3s_of_another(line);
+    }
+    Some(
+        Details::message("a program uses an instruction that this processor does not have")
+            .remedy(
+                Remedy::new(
+                    "choose an earlier version, or a build for ARMv8.0: MongoDB from 5.0 on and some builds for machine \
+                     learning need ARMv8.2, which a Pi 5 has, and a Pi 3 or 4 has not",
+                )
+                .command("lscpu"),
+            )
+            .hint(),
+    )
 }
 
 /// k3s itself, on a board whose processor is older than the one it is built for.
@@ -309,4 +350,37 @@ pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
             .command("k3s --version"),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_is_never_pulled_is_imported_by_name() {
+        for (line, want) in [
+            (r#"Container image "myapp:latest" is not present with pull policy of Never"#, "myapp:latest"),
+            (r#"Container image "$(reboot)" is not present with pull policy of Never"#, "IMAGE"),
+            ("Error: ErrImageNeverPull", "IMAGE"),
+        ] {
+            let commands = never_pulled(line).remedy.unwrap().commands;
+            assert_eq!(commands[0].to_string(), format!("docker save {want} | sudo k3s ctr images import -"));
+        }
+    }
+
+    #[test]
+    fn an_instruction_that_a_processor_lacks_is_reported_of_the_program() {
+        for line in [
+            "Illegal instruction",
+            "run.sh: line 1:  7 Illegal instruction     app",
+            "SIGILL: illegal instruction",
+        ] {
+            assert!(instruction(line).unwrap().is_hint, "{line}");
+        }
+        let of_k3s =
+            instruction("run.sh: line 1:  7 Illegal instruction     (core dumped) /usr/local/bin/k3s")
+                .unwrap();
+        assert!(of_k3s.message.unwrap().starts_with("k3s is built"));
+        assert_eq!(instruction("an Illegal instruction was found"), None);
+    }
 }

@@ -13,6 +13,7 @@ pub(super) fn refused(line: &str) -> Option<Details> {
         "/v1-k3s/",
         "/v1-rke2/",
         "failed to retrieve configuration from server",
+        "Failed to retrieve agent config",
     ]
     .iter()
     .any(|words| line.contains(words));

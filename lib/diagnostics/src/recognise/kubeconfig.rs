@@ -52,6 +52,44 @@ pub(super) fn plugin(line: &str) -> Option<Details> {
     )
 }
 
+/// What the program prints is to be an `ExecCredential` in JSON, of a version that both know.
+pub(super) fn plugin_answer(line: &str) -> Details {
+    if line.contains("no kind \"ExecCredential\"") {
+        return old_plugin(line);
+    }
+    Details::message("the program that the kubeconfig runs for its credentials prints something else").remedy(
+        Remedy::new(
+            "run it by hand: it has to print JSON and nothing else, so look at its output format and at messages in front of it. \
+             A kubeconfig of k3s needs no such program, so the context may be that of another cluster",
+        )
+        .command("kubectl config view --minify")
+        .command("kubectl config get-contexts"),
+    )
+}
+
+/// The file that `--kubeconfig` names; other commands look for files of their own.
+pub(super) fn not_there(line: &str) -> Option<Details> {
+    let file = line.trim_start().strip_prefix("error: stat ")?.split_once(": no such file or directory")?.0;
+    let lower = file.to_ascii_lowercase();
+    let is_kubeconfig = [".kube/", "kubeconfig", "k3s.yaml"].iter().any(|part| lower.contains(part));
+    is_kubeconfig.then(|| no_file(file))
+}
+
+/// kubectl goes without a file of `KUBECONFIG` that is missing, with the others or with its default server.
+pub(super) fn skipped(line: &str) -> Option<Details> {
+    let files = after(line, "Config not found: ", &['"', '\n']).filter(|_| line.contains("loader.go"))?;
+    Some(no_file(files.trim_end()).hint())
+}
+
+fn no_file(file: &str) -> Details {
+    Details::message(format!("the kubeconfig {file} does not exist")).remedy(
+        Remedy::new("KUBECONFIG or `--kubeconfig` names it: correct the name, or fetch the file from the Pi")
+            .command("env | grep KUBECONFIG")
+            .command("ls ~/.kube")
+            .command("weaver kubeconfig fetch USER@NAME"),
+    )
+}
+
 /// helm looks at the rights of the file.
 pub(super) fn exposed(line: &str) -> Details {
     let Some(file) = after(line, "Location: ", &['\n', '"']).map(str::trim).filter(|file| is_plain(file))
@@ -119,4 +157,41 @@ pub(super) fn no_pem(line: &str) -> Option<Details> {
             "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_is_not_there_is_named() {
+        let message = |details: Option<Details>| details.and_then(|details| details.message);
+        for (line, file) in [
+            ("error: stat /home/pi/.kube/confg: no such file or directory", Some("/home/pi/.kube/confg")),
+            (
+                "error: stat /tmp/pi-kubeconfig.yaml: no such file or directory",
+                Some("/tmp/pi-kubeconfig.yaml"),
+            ),
+            ("error: stat deploy.yaml: no such file or directory", None),
+            ("tool: error: stat /home/pi/.kube/confg: no such file or directory", None),
+        ] {
+            let want = file.map(|file| format!("the kubeconfig {file} does not exist"));
+            assert_eq!(message(not_there(line)), want, "{line}");
+        }
+        let warning =
+            skipped("W1128 10:00:00.1 1 loader.go:222] Config not found: /home/pi/.kube/confg").unwrap();
+        assert!(warning.is_hint, "kubectl continues without it");
+        assert_eq!(skipped("Config not found: app.toml"), None);
+    }
+
+    #[test]
+    fn what_a_program_for_credentials_prints_is_judged() {
+        let old = plugin_answer(
+            "decoding stdout: no kind \"ExecCredential\" is registered for version \"v1alpha1\"",
+        );
+        assert_eq!(old, old_plugin(""));
+        let message =
+            plugin_answer("decoding stdout: couldn't get version/kind; json parse error").message.unwrap();
+        assert!(message.ends_with("prints something else"), "{message}");
+    }
 }

@@ -6,6 +6,7 @@
 //! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
 
 mod answers;
+mod bolt;
 mod card;
 mod context;
 mod datastore;
@@ -15,15 +16,21 @@ mod helm;
 mod host;
 mod images;
 mod join;
+mod kill;
 mod kubeconfig;
+mod kubelets;
+mod memory;
 mod node;
 mod peer;
 mod pods;
+mod registries;
 mod rights;
 mod servers;
 mod services;
 mod signatures;
+mod slots;
 mod slow;
+mod space;
 mod start;
 mod tls;
 mod wear;
@@ -45,8 +52,10 @@ use details::Details;
 use wording::Wording;
 
 pub use context::LogContext;
-pub(crate) use disks::{Disks, device, is_number, whole};
+pub(crate) use disks::{Disks, RESETS, device, is_number, whole};
 pub(crate) use host::blocked_task;
+pub(crate) use kill::{is_below_one_pod, is_below_pods};
+pub(crate) use slots::Slots;
 pub use tls::NameMismatch;
 
 #[derive(Clone)]
@@ -115,9 +124,12 @@ impl Recogniser {
     /// What is wrong because nothing more came. `place` is that of a line by its number.
     #[must_use]
     pub fn judge_end(context: &LogContext, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
-        let (number, line) = context.memory_off()?;
-        let details = Details::message("the kernel turned its memory controller off, and not on again");
-        Some(finding(Code::MemoryCgroupDisabled, details, place(number), line))
+        if let Some((number, line)) = context.memory_off() {
+            let details = Details::message("the kernel turned its memory controller off, and not on again");
+            return Some(finding(Code::MemoryCgroupDisabled, details, place(number), line));
+        }
+        let (number, line) = context.last_kill().asked()?;
+        Some(finding(Code::OutOfMemory, memory::asked(), place(number), line))
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.

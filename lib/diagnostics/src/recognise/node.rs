@@ -93,26 +93,29 @@ pub(super) fn own_limit(_: &str) -> Details {
     ))
 }
 
-/// crictl and the kubelet when containerd is gone; k3s itself waits for it at each start.
+/// Who asks containerd for the kubelet, and for crictl.
+pub(super) const RUNTIME: &str = "remote_runtime.go";
+
+/// crictl and ctr when containerd is gone; k3s itself waits for it at each start.
 pub(super) fn runtime_gone(line: &str) -> Option<Details> {
-    let is_of_a_client = [
-        "remote_runtime.go",
-        "FATA[",
-        "level=fatal",
-        "ctr: ",
-        "listing containers",
-        "ListContainers",
-        "ListPodSandbox",
-    ]
-    .iter()
-    .any(|words| line.contains(words));
-    is_of_a_client.then(|| {
-        Details::message("containerd of k3s does not run on this node").remedy(
-            Remedy::new("it runs as a part of k3s: see why k3s does not start")
-                .command(K3S_STATUS_ANYWHERE)
-                .command("weaver explain --journal k3s"),
-        )
-    })
+    let is_of_a_client =
+        ["FATA[", "level=fatal", "ctr: ", "listing containers"].iter().any(|words| line.contains(words));
+    is_of_a_client.then(without_runtime)
+}
+
+/// The kubelet says it once or twice while k3s stops.
+pub(super) fn runtime_gone_for_kubelet(line: &str) -> Option<Details> {
+    let is_gone =
+        ["connect: connection refused", "connect: no such file"].iter().any(|why| line.contains(why));
+    (is_gone && line.contains("/run/k3s/containerd/containerd.sock")).then(without_runtime)
+}
+
+fn without_runtime() -> Details {
+    Details::message("containerd of k3s does not run on this node").remedy(
+        Remedy::new("it runs as a part of k3s: see why k3s does not start")
+            .command(K3S_STATUS_ANYWHERE)
+            .command("weaver explain --journal k3s"),
+    )
 }
 
 /// Once is a board that is busy.

@@ -3,6 +3,43 @@
 use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
+/// A pod as `kubectl get pods` lists it; the namespace as it stands in a command, or empty.
+pub(super) struct Listed<'a> {
+    pub(super) name: &'a str,
+    pub(super) namespace: String,
+}
+
+/// A line of `kubectl get pods` with one of these states: name, ready, status, restarts, age; with -A the namespace is
+/// in front.
+pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(Listed<'a>, &'a str)> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let at = columns
+        .iter()
+        .take(4)
+        .position(|column| wanted.contains(&column.strip_prefix("Init:").unwrap_or(column)))?;
+    let [.., name, ready, status] = columns[..=at] else { return None };
+    let is_row = ready
+        .split_once('/')
+        .is_some_and(|(some, all)| some.parse::<u32>().is_ok() && all.parse::<u32>().is_ok());
+    let namespace = if at == 3 { columns.first().filter(|name| is_plain(name)) } else { None };
+    let namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    (is_row && is_plain(name)).then_some((Listed { name, namespace }, status))
+}
+
+pub(super) fn evicted(line: &str) -> Option<Details> {
+    let (Listed { name, namespace }, _) = listed(line, &["Evicted"])?;
+    Some(
+        Details::message(format!("the pod {name} was evicted: its node was short of memory or disk, or it used more than its limit")).remedy(
+            Remedy::new(
+                "its message says which; once that is solved, delete the pod. A Deployment has started another one already",
+            )
+            .command(format!("kubectl describe pod{namespace} {name}"))
+            .command("kubectl describe nodes | grep -i pressure")
+            .command(format!("kubectl delete pod{namespace} {name}")),
+        ),
+    )
+}
+
 /// A `PersistentVolumeClaim` that a pod names and that is missing.
 pub(super) fn claim_gone(line: &str) -> Option<Details> {
     let name = after(line, "persistentvolumeclaim \"", &['"'])?;
@@ -63,6 +100,82 @@ pub(super) fn not_enough(line: &str) -> Details {
     Details::message(format!("the node has less {what} than the pod requests"))
 }
 
+/// What the kubelet repeats of a program that mounts, in a log or in an event.
+fn is_of_a_mount(line: &str) -> bool {
+    ["MountVolume", "Output: mount", "/var/lib/kubelet/"].iter().any(|words| line.contains(words))
+}
+
+/// mount's words for a kind of file system that it has no program for.
+pub(super) fn without_mount_helper(line: &str) -> Option<Details> {
+    let is_of = |kind: &str| line.contains(&format!("-t {kind}")) || line.contains(&format!("~{kind}/"));
+    let remedy = if is_of("nfs") {
+        Remedy::new("install the program on each node that may run the pod")
+            .command("sudo apt install nfs-common")
+    } else if is_of("cifs") {
+        Remedy::new("install the program on each node that may run the pod")
+            .command("sudo apt install cifs-utils")
+    } else {
+        Remedy::new(
+            "install the program on each node that may run the pod: nfs-common for NFS, cifs-utils for SMB. If it is \
+             installed, a mount option is wrong",
+        )
+        .command("sudo apt install nfs-common")
+        .command("sudo apt install cifs-utils")
+    };
+    is_of_a_mount(line).then(|| {
+        Details::message("the node lacks the program that mounts the volume of a pod").remedy(remedy)
+    })
+}
+
+pub(super) fn nfs_fails(line: &str) -> Option<Details> {
+    let what = after(line, "mount.nfs: ", &['\n']).filter(|_| is_of_a_mount(line))?;
+    let says = |words: &[&str]| words.iter().any(|words| what.contains(words));
+    let (message, explain) = if says(&["timed out", "No route to host", "Connection refused"]) {
+        (
+            "the NFS server of a volume does not answer the node",
+            "check that the server is on, has the address of the volume, and lets the node in on TCP port 2049",
+        )
+    } else if says(&["access denied by server"]) {
+        (
+            "the NFS server refuses the node the directory of a volume",
+            "add the address of each node to the line of this directory in /etc/exports of the server",
+        )
+    } else if says(&["No such file or directory"]) {
+        (
+            "the NFS server does not have the directory of a volume",
+            "compare the path of the volume with the directories that the server exports",
+        )
+    } else {
+        return None;
+    };
+    Some(
+        Details::message(message).remedy(
+            Remedy::new(explain)
+                .command("kubectl get pv -o wide")
+                .command("# on the node:")
+                .command("nc -vz SERVER 2049")
+                .command("# on the server:")
+                .command("sudo exportfs -v"),
+        ),
+    )
+}
+
+/// A volume of a network's storage, as of Longhorn, that one node at a time can have.
+pub(super) fn attached_elsewhere(line: &str) -> Details {
+    let whom =
+        after(line, "for volume \"", &['"', '\\']).filter(|name| is_plain(name)).unwrap_or("of the pod");
+    Details::message(format!("the volume {whom} is still attached to another node")).remedy(
+        Remedy::new(
+            "a ReadWriteOnce volume is for one node at a time: wait until the pod on the other node has ended. A Deployment needs \
+             one replica and `strategy: {type: Recreate}`. If the other node is off and stays off, the taint \
+             `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute` on it frees the volume; never set it on a node that runs",
+        )
+        .command("kubectl get volumeattachments")
+        .command("kubectl get pods -A -o wide")
+        .command("kubectl get nodes"),
+    )
+}
+
 /// local-path makes the directory of a volume in a pod on the node.
 pub(super) fn helper_pod(_: &str) -> Details {
     Details::message(
@@ -91,4 +204,63 @@ pub(super) fn still_waits(line: &str) -> Option<Details> {
                 .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20"),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_evicted_pod_is_named_in_its_namespace() {
+        let commands = |line| evicted(line).map(|details| details.remedy.unwrap().commands);
+        let described = |line| commands(line).map(|commands| commands[0].to_string());
+        assert_eq!(described("web 0/1 Evicted 0 3d").as_deref(), Some("kubectl describe pod web"));
+        assert_eq!(
+            described("team web 0/1 Evicted 0 3d").as_deref(),
+            Some("kubectl describe pod -n team web")
+        );
+        for line in [
+            "web 0/x Evicted 0 3d",
+            "$(reboot) 0/1 Evicted 0 3d",
+            "Warning  Evicted  5s  kubelet  The node",
+            "",
+        ] {
+            assert_eq!(commands(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mount_that_fails_says_what_the_node_or_the_server_lacks() {
+        let helper = "bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program.";
+        for (before, want) in [
+            ("Output: mount: /var/lib/kubelet/pods/a/volumes/kubernetes.io~nfs/b: ", vec!["nfs-common"]),
+            (
+                "MountVolume.SetUp failed: Mounting arguments: -t cifs //nas/x /x Output: mount: ",
+                vec!["cifs-utils"],
+            ),
+            ("MountVolume.SetUp failed: Output: mount: ", vec!["nfs-common", "cifs-utils"]),
+        ] {
+            let commands =
+                without_mount_helper(&format!("{before}{helper}")).unwrap().remedy.unwrap().commands;
+            let commands: Vec<_> = commands.iter().map(ToString::to_string).collect();
+            let want: Vec<_> =
+                want.into_iter().map(|package| format!("sudo apt install {package}")).collect();
+            assert_eq!(commands, want, "{before}");
+        }
+        assert_eq!(without_mount_helper(&format!("mount: /mnt/nas: {helper}")), None);
+        for (line, want) in [
+            ("Output: mount.nfs: Connection timed out", Some("does not answer")),
+            ("Output: mount.nfs: access denied by server while mounting nas:/x", Some("refuses")),
+            (
+                "Output: mount.nfs: mounting nas:/x failed, reason given by server: No such file or directory",
+                Some("does not have"),
+            ),
+            ("Output: mount.nfs: an incorrect mount option was specified", None),
+            ("mount.nfs: Connection timed out", None),
+        ] {
+            let message = nfs_fails(line).and_then(|details| details.message);
+            assert_eq!(message.is_some(), want.is_some(), "{line}");
+            assert!(message.unwrap_or_default().contains(want.unwrap_or_default()), "{line}");
+        }
+    }
 }

@@ -39,6 +39,13 @@ fn container_log(details: Details, container: &str) -> Details {
     )
 }
 
+/// Go's words. Without a name nothing was asked, and a container of Docker that looks for another one asks Docker.
+pub(super) fn no_such_host(line: &str) -> Option<Details> {
+    let is_nameless = ["lookup : ", "lookup  on "].iter().any(|words| line.contains(words));
+    let asks_docker = line.contains(" on 127.0.0.11:53") && !asks_the_api_server(line);
+    (!is_nameless && !asks_docker).then(|| not_found(line))
+}
+
 pub(super) fn not_found(line: &str) -> Details {
     let name = looked_up(line)
         .or_else(|| {
@@ -77,11 +84,62 @@ pub(super) fn not_found(line: &str) -> Details {
     }
 }
 
+/// Does `CoreDNS` ask the DNS server of its node for this name? `redis.team` may be a Service in the namespace `team`.
+fn is_forwarded(name: &str) -> bool {
+    const ENDS: &[&str] = &[
+        "com",
+        "org",
+        "net",
+        "io",
+        "edu",
+        "gov",
+        "info",
+        "de",
+        "at",
+        "ch",
+        "fr",
+        "nl",
+        "uk",
+        "eu",
+        "es",
+        "it",
+        "pl",
+        "se",
+        "us",
+        "lan",
+        "box",
+        "local",
+        "localdomain",
+        "arpa",
+    ];
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let end = name.rsplit_once('.').map(|(_, end)| end);
+    end.is_some_and(|end| ENDS.contains(&end)) && !name.ends_with(".cluster.local")
+}
+
+fn forwarded(name: &str) -> Remedy {
+    let end = name.trim_end_matches('.').rsplit('.').next();
+    let remedy = Remedy::new(if end == Some("local") {
+        "CoreDNS asks no mDNS, which answers for .local: use the address, or a name that the router's DNS server knows"
+    } else {
+        "this is no name of the cluster: CoreDNS asked the DNS server of its node, which does not know it or did not answer. \
+         Compare with the answer that the node gets"
+    })
+    .command("# on the node:");
+    let remedy = if is_plain(name) { remedy.command(format!("getent hosts {name}")) } else { remedy };
+    remedy
+        .command("cat /etc/resolv.conf")
+        .command("kubectl -n kube-system get configmap coredns -o yaml | grep forward")
+}
+
 /// What helps with a name that only the DNS server of the cluster knows.
 fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
     let service = name.trim_end_matches('.').trim_end_matches(".cluster.local").strip_suffix(".svc");
     if service.is_none() && !asks_dns_of_a_cluster(line) {
         return None;
+    }
+    if service.is_none() && is_forwarded(name) {
+        return Some(forwarded(name));
     }
     let remedy = Remedy::new(
         "the cluster's DNS server does not know it: there is no such Service in that namespace, or CoreDNS does not run",
@@ -191,7 +249,9 @@ pub(super) fn silent(line: &str) -> Option<Details> {
 
 /// Nothing answers, as client libraries say it.
 pub(super) fn refused_to_client(line: &str) -> Option<Details> {
-    if !is_of_a_client(line) && !is_bare_error(line) {
+    // Windows' word for it: no server of k3s runs there, so it is a client.
+    let is_of_windows = line.contains("connectex: ") && asks_the_api_server(line);
+    if !is_of_a_client(line) && !is_bare_error(line) && !is_of_windows {
         return None;
     }
     let server = after(line, "dial tcp ", &[' ']).map(|server| server.trim_end_matches(':'));
@@ -234,4 +294,29 @@ pub(super) fn this_machine(line: &str) -> Option<Details> {
 pub(super) fn refused(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
     Some(Details::message(format!("nothing answers at {server}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_coredns_passes_on_is_no_service() {
+        let remedy = |name: &str| {
+            let line = format!("dial tcp: lookup {name} on 10.43.0.10:53: no such host");
+            no_such_host(&line).unwrap().remedy.unwrap()
+        };
+        for name in ["api.github.com", "nas.lan", "api.github.com."] {
+            let remedy = remedy(name);
+            assert!(remedy.explain.contains("no name of the cluster"), "{name}: {}", remedy.explain);
+            assert_eq!(remedy.commands[1].to_string(), format!("getent hosts {name}"));
+        }
+        assert!(remedy("pi.local").explain.contains("mDNS"));
+        // The second part can be a namespace.
+        for name in ["redis", "redis.team", "a.b.svc", "a.b.svc.cluster.local", "a.cluster.local"] {
+            assert!(remedy(name).explain.contains("no such Service"), "{name}");
+        }
+        let remedy = remedy("$(reboot).com");
+        assert!(!remedy.commands.iter().any(|command| command.contains("reboot")), "{:?}", remedy.commands);
+    }
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::details::{Details, after, looked_up};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server, is_local_address};
+use crate::finding::Remedy;
 
 /// A pod that asks a Service: the API server's is the first address of its range, and k3s gives the tenth to DNS.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
@@ -18,6 +19,31 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         return None;
     };
     Some(Details::message(format!("a pod does not reach {whom}: {why}")))
+}
+
+/// `CoreDNS` itself, which asks the DNS server of its node for names that are not of the cluster. Its HINFO queries are
+/// random names by which it looks for loops, and a pair of lines is one slow answer.
+pub(super) fn forward(line: &str) -> Option<Details> {
+    let is_probe = line.contains(". HINFO: ");
+    let why = ["i/o timeout", "no route to host", "network is unreachable", "connection refused"]
+        .into_iter()
+        .find(|why| line.contains(why))?;
+    let server = address(line, "->", ":53").filter(|server| !server.is_loopback())?;
+    if is_probe || asks_dns_of_a_cluster(line) {
+        return None;
+    }
+    Some(
+        Details::message(format!("CoreDNS does not reach the DNS server {server}, again and again: {why}")).remedy(
+            Remedy::new(
+                "ask that server from the node. If it answers there, a firewall on the node drops what pods send: allow the network \
+                 of the pods. If not, correct the DNS server of the node, and restart CoreDNS",
+            )
+            .command("# on the node:")
+            .command(format!("nslookup example.com {server}"))
+            .command("sudo ufw status")
+            .command("kubectl -n kube-system rollout restart deployment coredns"),
+        ),
+    )
 }
 
 /// Outside of a cluster the port is another, and a client says who it is.
@@ -58,6 +84,28 @@ fn address(line: &str, before: &str, port: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_dns_server_above_coredns_is_named() {
+        for (line, want) in [
+            (
+                "[ERROR] plugin/errors: 2 example.com. A: read udp 10.42.0.8:1->192.0.2.1:53: i/o timeout",
+                Some("the DNS server 192.0.2.1, again and again: i/o timeout"),
+            ),
+            (
+                "[ERROR] plugin/errors: 2 example.com. A: read udp [fd00::8]:1->[2001:db8::1]:53: read: no route to host",
+                Some("the DNS server 2001:db8::1, again and again: no route to host"),
+            ),
+            ("[ERROR] plugin/errors: 2 1.2. HINFO: read udp 10.42.0.8:1->192.0.2.1:53: i/o timeout", None),
+            ("[ERROR] plugin/errors: 2 a. A: read udp 10.42.0.8:1->10.43.0.10:53: i/o timeout", None),
+            ("[ERROR] plugin/errors: 2 a. A: read udp 127.0.0.1:1->127.0.0.53:53: connection refused", None),
+            ("[ERROR] plugin/errors: 2 a. A: tls: first record does not look like a TLS handshake", None),
+        ] {
+            let message = forward(line).and_then(|details| details.message);
+            assert_eq!(message.is_some(), want.is_some(), "{line}: {message:?}");
+            assert!(message.unwrap_or_default().ends_with(want.unwrap_or_default()), "{line}");
+        }
+    }
 
     #[test]
     fn whom_a_pod_does_not_reach() {

@@ -17,8 +17,18 @@ pub(super) fn lease(line: &str) -> Option<Details> {
     after(line, "ailed to renew lease ", &[' ', ':'])?.contains('/').then(Details::default)
 }
 
+/// Statements that are run in the background, for which no lease waits.
+const BACKGROUND: &[&str] = &["COMPACT", "DELETE ", "PRAGMA ", "VACUUM"];
+
+/// `Slow SQL (started: …) (total time: 12.6s): SELECT …`, or `Slow SQL: SELECT …" duration=12.6s started=…`.
 pub(super) fn database(line: &str) -> Option<Details> {
-    let took = seconds(after(line, "total time: ", &[')'])?).filter(|took| *took >= LEASE)?;
+    let took = after(line, "total time: ", &[')']).or_else(|| after(line, "duration=", &[' ', '"']))?;
+    let took = seconds(took).filter(|took| *took >= LEASE)?;
+    let (_, rest) = line.split_once("total time: ").or_else(|| line.split_once("low SQL"))?;
+    let (_, statement) = rest.split_once(": ")?;
+    if BACKGROUND.iter().any(|first| statement.trim_start().starts_with(first)) {
+        return None;
+    }
     Some(Details::message(format!(
         "a statement of k3s' database took {took:.0} s; leases are lost after 10 s, and it needs writes of at most 10 ms"
     )))

@@ -189,6 +189,11 @@ pub(super) fn kubelet_file(line: &str) -> Option<Details> {
         .then(|| Details::message("the kubelet cannot read its configuration file"))
 }
 
+/// A kubelet that refuses cgroup v1 says so in these words too, and its configuration has no fault.
+pub(super) fn kubelet_refuses_configuration(line: &str) -> Option<Details> {
+    (!line.contains("cgroup v1")).then(Details::default)
+}
+
 /// `protect-kernel-defaults`: the kubelet ends where it would have to set a parameter.
 pub(super) fn kernel_parameter(line: &str) -> Details {
     let lower = line.to_ascii_lowercase();

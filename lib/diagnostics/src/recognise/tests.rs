@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::signatures::{signatures, wordings};
 use super::*;
 
+mod host_logs;
 mod reasons;
 mod status;
 
@@ -178,6 +179,7 @@ fn names_are_read_from_gos_words_and_from_those_of_rustls_and_openssl() {
         ),
         ("CertificateException: No name matching raspi found", Some("raspi"), names(&[])),
         ("verify error:num=62:hostname mismatch", None, names(&[])),
+        ("Verify return code: 62 (hostname mismatch)", None, names(&[])),
     ] {
         let used = used.map(str::to_owned);
         assert_eq!(NameMismatch::read(text), Some(NameMismatch { used, presented }), "{text}");

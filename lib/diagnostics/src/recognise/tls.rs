@@ -121,6 +121,7 @@ fn others(text: &str) -> Option<NameMismatch> {
     [
         "no certificate subject alternative name matches",
         "num=62:",
+        "erify return code: 62 (",
         "The name in the certificate does not match",
         "certificate name does not match input",
         "SEC_E_WRONG_PRINCIPAL",

@@ -21,6 +21,8 @@ enum Reader {
     Knows(fn(&str, &LogContext) -> Option<Details>),
     /// Once it is nothing.
     Repeats(u32, fn(&str) -> Option<Details>),
+    /// Both: earlier lines tell what it is, and once it is nothing.
+    KnowsRepeats(u32, fn(&str, &LogContext) -> Option<Details>),
 }
 
 impl Wording {
@@ -33,6 +35,10 @@ impl Wording {
             Reader::Knows(read) => read(line, context),
             Reader::Repeats(least, read) => {
                 let details = read(line)?;
+                (context.count(self.needle) >= least).then_some(details)
+            }
+            Reader::KnowsRepeats(least, read) => {
+                let details = read(line, context)?;
                 (context.count(self.needle) >= least).then_some(details)
             }
         }
@@ -57,4 +63,12 @@ pub(super) const fn known(needle: &'static str, read: fn(&str, &LogContext) -> O
 
 pub(super) const fn repeated(needle: &'static str, least: u32, read: fn(&str) -> Option<Details>) -> Wording {
     Wording { needle, reader: Reader::Repeats(least, read) }
+}
+
+pub(super) const fn known_repeated(
+    needle: &'static str,
+    least: u32,
+    read: fn(&str, &LogContext) -> Option<Details>,
+) -> Wording {
+    Wording { needle, reader: Reader::KnowsRepeats(least, read) }
 }

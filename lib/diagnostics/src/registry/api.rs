@@ -140,7 +140,7 @@ pub fn platform(text: &str) -> Result<Platform, &'static str> {
 
 /// The manifest that a tag points to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Manifest {
+pub enum ImageManifest {
     /// Builds for these machines.
     Index(Vec<Platform>),
     /// One build; what it is for is in the blob of this digest.
@@ -151,19 +151,19 @@ pub enum Manifest {
 ///
 /// # Errors
 /// Why containerd cannot use it.
-pub fn manifest(body: &[u8]) -> Result<Manifest, &'static str> {
+pub fn manifest(body: &[u8]) -> Result<ImageManifest, &'static str> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| "the manifest is not JSON")?;
     if let Some(Value::Array(builds)) = answer.get("manifests") {
         let platforms = builds.iter().filter_map(|build| of_object(build.get("platform")?));
         // Attestations of buildx are listed like builds.
-        return Ok(Manifest::Index(platforms.filter(|platform| platform.os != "unknown").collect()));
+        return Ok(ImageManifest::Index(platforms.filter(|platform| platform.os != "unknown").collect()));
     }
     if answer.get("schemaVersion") == Some(&Value::from(1)) {
         return Err("its manifest is of schema 1, which containerd no longer pulls: push it again");
     }
     let digest = answer.pointer("/config/digest").and_then(Value::as_str).filter(|digest| is_digest(digest));
     digest
-        .map(|digest| Manifest::Image { config: digest.to_owned() })
+        .map(|digest| ImageManifest::Image { config: digest.to_owned() })
         .ok_or("the response is not an image manifest")
 }
 
@@ -213,20 +213,20 @@ pub fn fit(wanted: &Platform, builds: &[Platform]) -> Fit {
 
 /// An image of one registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Image {
+pub struct ImageReference {
     pub repository: String,
     /// A tag or a digest.
     pub reference: String,
 }
 
-impl Image {
+impl ImageReference {
     #[must_use]
     pub fn path(&self) -> String {
         format!("/v2/{}/manifests/{}", self.repository, self.reference)
     }
 }
 
-impl fmt::Display for Image {
+impl fmt::Display for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.reference.contains(':') { '@' } else { ':' };
         write!(f, "{}{sign}{}", self.repository, self.reference)
@@ -237,7 +237,7 @@ impl fmt::Display for Image {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn image(text: &str, registry: &str) -> Result<Image, String> {
+pub fn image(text: &str, registry: &str) -> Result<ImageReference, String> {
     let name = text.strip_prefix(registry).and_then(|rest| rest.strip_prefix('/')).unwrap_or(text);
     let (repository, reference) = name
         .split_once('@')
@@ -251,7 +251,7 @@ pub fn image(text: &str, registry: &str) -> Result<Image, String> {
     if !(is_digest(reference) || (is_tag && !name.contains('@'))) {
         return Err(format!("`{text}` has no valid tag: write NAME:TAG or NAME@sha256:DIGEST"));
     }
-    Ok(Image { repository: repository.to_owned(), reference: reference.to_owned() })
+    Ok(ImageReference { repository: repository.to_owned(), reference: reference.to_owned() })
 }
 
 /// Whether this can be the name of a repository.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::api::{Challenge, Image, Platform};
+use super::api::{Challenge, ImageReference, Platform};
 use super::configured::Configured;
 use crate::finding_text::quoted;
 use crate::k3d::registry::{ReachedFrom, RegistryContainer};
@@ -86,14 +86,14 @@ pub enum Sent {
 /// An image that was asked for, and for which machine.
 #[derive(Debug, Clone)]
 pub struct WantedImage {
-    pub image: Image,
+    pub image: ImageReference,
     pub platform: Platform,
-    pub found: Build,
+    pub found: ImageAvailability,
 }
 
 /// What is there under an image's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Build {
+pub enum ImageAvailability {
     For(Vec<Platform>),
     Missing,
     /// The registry wants other credentials.
@@ -175,14 +175,14 @@ impl RegistryFacts {
         }
         if let Some(WantedImage { image, found, .. }) = &self.image {
             let found = match found {
-                Build::For(platforms) if platforms.is_empty() => "no platform named".to_owned(),
-                Build::For(platforms) => {
+                ImageAvailability::For(platforms) if platforms.is_empty() => "no platform named".to_owned(),
+                ImageAvailability::For(platforms) => {
                     let names: Vec<_> = platforms.iter().map(|one| quoted_or(&one.to_string())).collect();
                     format!("for {}", names.join(", "))
                 }
-                Build::Missing => "not found".to_owned(),
-                Build::Denied => "access denied".to_owned(),
-                Build::Unusable(why) | Build::Unknown(why) => why.clone(),
+                ImageAvailability::Missing => "not found".to_owned(),
+                ImageAvailability::Denied => "access denied".to_owned(),
+                ImageAvailability::Unusable(why) | ImageAvailability::Unknown(why) => why.clone(),
             };
             lines.push(format!("image  {image}: {found}"));
         }

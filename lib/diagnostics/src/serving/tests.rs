@@ -6,14 +6,14 @@ fn setting(value: &str) -> Setting {
 }
 
 fn seen(name: &str, outcome: HandshakeOutcome, served: &[&str]) -> ObservedName {
-    let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
+    let (mut names, _) = wanted(&[setting(name)], ServingStage::Serving);
     let served = served.iter().map(|s| (*s).to_owned()).collect();
     (names.remove(0), Observation { outcome, served })
 }
 
 #[test]
 fn a_name_that_is_none_fails_the_proof_and_never_the_start_of_k3s() {
-    use {Severity::*, Stage::*};
+    use {ServingStage::*, Severity::*};
     for (name, stage, severity, words) in [
         ("pi.", Serving, Fail, "k3s drops it and will never serve it"),
         ("pi.", BeforeStart, Warn, "k3s drops it and will never serve it"),
@@ -34,7 +34,7 @@ fn a_name_that_is_none_fails_the_proof_and_never_the_start_of_k3s() {
 
 #[test]
 fn a_setting_that_is_no_name_is_a_failure_with_place_and_remedy() {
-    let (names, findings) = wanted(&[setting("pi"), setting("pi:6443")], Stage::Serving);
+    let (names, findings) = wanted(&[setting("pi"), setting("pi:6443")], ServingStage::Serving);
     assert_eq!(names.len(), 1);
     let [found] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!((found.severity(), found.code), (Severity::Fail, Code::NameInvalid));
@@ -67,10 +67,10 @@ fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_plan() {
 fn a_name_that_is_not_served_says_whether_k3s_was_started_since() {
     for (written, want) in [
         (
-            Some(Written::AfterStart),
+            Some(WriteTime::AfterStart),
             Some("/c.yaml: changed after k3s was started; k3s reads it only at start"),
         ),
-        (Some(Written::BeforeStart), Some("/c.yaml: k3s was started since it was written: ")),
+        (Some(WriteTime::BeforeStart), Some("/c.yaml: k3s was started since it was written: ")),
         (None, None),
     ] {
         let written = written.map(|written| ("/c.yaml".to_owned(), written)).into_iter().collect();

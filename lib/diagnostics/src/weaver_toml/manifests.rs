@@ -32,7 +32,7 @@ pub type OnCard = (String, Result<String, String>);
 
 /// What follows from the files on the card.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Manifests {
+pub struct CardManifests {
     /// Files to write where they differ.
     pub files: Vec<File>,
     pub findings: Vec<Finding>,
@@ -40,8 +40,8 @@ pub struct Manifests {
 
 /// `made` are the names in k3s' directory, which is `target`.
 #[must_use]
-pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]) -> Manifests {
-    let mut plan = Manifests::default();
+pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]) -> CardManifests {
+    let mut plan = CardManifests::default();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
     let mut are_named = true;
     let file = |name: &str, content: &str| File {
@@ -198,7 +198,7 @@ mod tests {
         let on_card: Vec<_> =
             on_card.iter().map(|(name, text)| ((*name).to_owned(), Ok((*text).to_owned()))).collect();
         let made: Vec<_> = made.iter().map(|&name| name.to_owned()).collect();
-        let Manifests { files, findings } =
+        let CardManifests { files, findings } =
             plan(Path::new("/boot/firmware/manifests"), &on_card, Path::new("/m"), &made);
         assert!(!format!("{findings:?}").contains("hunter2"));
         (

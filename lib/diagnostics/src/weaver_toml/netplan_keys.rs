@@ -4,18 +4,16 @@
 //! what is wrong in every version: the newer ones know more keys than any table. Passwords are never
 //! repeated.
 
+mod below;
+mod key_faults;
+
 use std::net::IpAddr;
 
+use self::below::{NAMESERVERS, ROUTE};
+pub(super) use self::key_faults::KeyFault;
+use self::key_faults::{KINDS, KeyFaults};
 use crate::yaml_node::{Value, YamlNode};
 
-/// A part of the file that is wrong.
-pub(super) struct KeyFault<'n> {
-    pub at: &'n YamlNode,
-    pub what: String,
-    pub remedy: String,
-}
-
-const KINDS: [&str; 7] = ["ethernets", "wifis", "bridges", "bonds", "vlans", "tunnels", "dummy-devices"];
 /// Keys of an interface that people write, and what netplan calls them.
 const MEANT: [(&str, &str); 13] = [
     ("dhcp", "dhcp4: true"),
@@ -83,6 +81,12 @@ pub(super) fn faults<'n>(
             found.types(name, body);
             found.addresses(body);
             found.routes(body);
+            for route in body.get("routes").map_or(&[][..], YamlNode::items) {
+                found.below(&ROUTE, route);
+            }
+            if let Some(servers) = body.get("nameservers") {
+                found.below(&NAMESERVERS, servers);
+            }
             if kind == "wifis" {
                 found.radio(name, body, written);
             }
@@ -91,13 +95,7 @@ pub(super) fn faults<'n>(
     found.0
 }
 
-struct KeyFaults<'n>(Vec<KeyFault<'n>>);
-
 impl<'n> KeyFaults<'n> {
-    fn add(&mut self, at: &'n YamlNode, what: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(KeyFault { at, what: what.into(), remedy: remedy.into() });
-    }
-
     fn top(&mut self, network: &'n YamlNode) {
         let version = network.get("version").and_then(YamlNode::as_str);
         let mut kind = network.entries().iter().map(|(key, _)| key);
@@ -109,6 +107,9 @@ impl<'n> KeyFaults<'n> {
             && config.as_str().is_none()
         {
             self.add(config, "version 2 has no `config`", "write `version: 1`");
+        }
+        if version != Some("1") {
+            self.kinds(network);
         }
         self.renderer(network);
     }
@@ -263,6 +264,11 @@ impl<'n> KeyFaults<'n> {
             })
             .collect();
         for (node, via) in vias {
+            if networks.iter().any(|(ip, _)| *ip == via) {
+                let what = "the gateway is the address of this interface itself, so it leads nowhere";
+                self.add(node, what, "write the router's address");
+                continue;
+            }
             // With DHCP the network is not known.
             let dhcp = if via.is_ipv4() { "dhcp4" } else { "dhcp6" };
             let by_dhcp = body.get(dhcp).is_some_and(|value| value.as_str() != Some("false"));
@@ -284,6 +290,7 @@ impl<'n> KeyFaults<'n> {
         body: &'n YamlNode,
         written: &dyn Fn(&YamlNode) -> Option<String>,
     ) {
+        self.above_access_points(body);
         let Some(points) = body.get("access-points") else {
             let is_meant = |(key, _): &(YamlNode, YamlNode)| {
                 let key = key.as_str().unwrap_or_default().replace('_', "-");
@@ -296,6 +303,7 @@ impl<'n> KeyFaults<'n> {
             }
             return;
         };
+        self.access_points(points);
         for (name, point) in points.entries() {
             if name.as_str().is_some_and(|name| name.len() > 32) {
                 let what = "the Wi-Fi's name has more than 32 bytes, which none has";

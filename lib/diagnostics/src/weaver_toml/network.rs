@@ -15,6 +15,8 @@ pub struct Network {
     /// The router, in the address's network.
     pub gateway: Option<IpAddr>,
     pub dns: Vec<IpAddr>,
+    /// Line and column of `address`, or of `dns` where there is none.
+    pub at: Option<(u64, u64)>,
 }
 
 /// An address and the length of its network's prefix.
@@ -54,7 +56,9 @@ pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Network {
         }
         dns.push(server);
     }
-    Network { address, gateway, dns }
+    let place = section.place_of("address").or_else(|| section.place_of("dns"));
+    let at = place.map(|place| faults.place(Some(&place)));
+    Network { address, gateway, dns, at }
 }
 
 fn address(text: &str) -> Result<Address, Mistake> {

@@ -1,9 +1,11 @@
 //! What is wrong with cloud-init's `network-config` besides its syntax: a card with it starts and is then not
 //! reachable. Pure; passwords are never repeated.
 
+mod reach;
+
 use std::net::IpAddr;
 
-use super::{netplan_keys, wifi};
+use super::{Config, netplan_keys, wifi};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
@@ -13,7 +15,8 @@ const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
 
 /// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts.
 #[must_use]
-pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
+pub fn lint(file: &TextFile, config: &Config) -> Vec<Finding> {
+    let wifi_is_ours = config.wifi.is_some();
     let mut found = NetworkLint { file, findings: Vec::new() };
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
@@ -45,8 +48,8 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
         let what = format!("{first} and {second} both have a default route with the same metric");
         found.fault(at, &what, "keep one, or give the second a larger `metric` in `routes`");
     }
-    if found.findings.is_empty() && !wifi_is_ours {
-        found.without_addresses(network);
+    if found.findings.is_empty() && !wifi_is_ours && config.network.at.is_none() {
+        found.reach(network);
     }
     found.findings
 }
@@ -84,31 +87,6 @@ impl NetworkLint<'_> {
                 self.fault(version, what, "write `version: 2`, without quotes");
             }
             _ => {}
-        }
-    }
-
-    /// Interfaces, and none of them with an address: the card is not reachable.
-    fn without_addresses(&mut self, network: &YamlNode) {
-        let is_version_2 = network.get("version").and_then(YamlNode::as_str) == Some("2");
-        let bodies = || network.entries().iter().filter_map(|(key, kind)| Some((key.as_str()?, kind)));
-        let interfaces =
-            || bodies().filter(|(key, _)| KINDS.contains(key)).flat_map(|(_, kind)| kind.entries());
-        let is_on = |node: &YamlNode| !matches!(node.as_str(), Some("false" | "no" | "off" | "n"));
-        let has_address = |body: &YamlNode| {
-            ["dhcp4", "dhcp6"].iter().any(|key| body.get(key).is_some_and(is_on))
-                || body.get("addresses").is_some_and(|list| !list.items().is_empty())
-        };
-        // Other kinds have addresses too, and are not looked into.
-        let has_others = bodies().any(|(key, _)| ["bonds", "tunnels", "vrfs", "modems"].contains(&key));
-        if !is_version_2 || has_others || interfaces().any(|(_, body)| has_address(body)) {
-            return;
-        }
-        if let Some((name, _)) = interfaces().next() {
-            self.fault(
-                name,
-                "no interface of this file gets an address, so the card is in no network",
-                "write `dhcp4: true` below it, or `addresses` with `routes`",
-            );
         }
     }
 
@@ -182,6 +160,13 @@ impl NetworkLint<'_> {
                     self.fault(node, &what, "write it in quotes");
                 }
             }
+            if let Some(node) = password.filter(|node| node.as_str().and_then(encoded_twice).is_some()) {
+                self.fault(
+                    node,
+                    "the Wi-Fi's password is encoded twice, so the network refuses it",
+                    "write it as it is, in a file saved as UTF-8; or use [wifi] in weaver.toml",
+                );
+            }
             let Some(meant) = name.as_str().and_then(encoded_twice) else { continue };
             self.fault(
                 name,
@@ -232,7 +217,7 @@ mod tests {
     fn found(text: &str) -> Vec<String> {
         let has_one = text.contains("version") || !text.contains(": ") || text.starts_with("network");
         let text = if has_one { text.to_owned() } else { format!("{text}version: 2\n") };
-        let findings = lint(&TextFile::new("/n", text), false);
+        let findings = lint(&TextFile::new("/n", text), &Config::default());
         assert!(!format!("{findings:?}").contains("hunter2"), "{findings:?}");
         findings
             .into_iter()
@@ -294,6 +279,19 @@ mod tests {
                 "ethernets: {end0: {optional: true}, end1: {dhcp4: false}}\n",
                 "/n:1:13: no interface of this file gets an address",
             ),
+            (
+                "ethernets: {eth0: {addresses: [10.0.0.2/24]}}\n",
+                "/n:1:13: no interface of this file has a default route, and k3s does not start without one (H-01)",
+            ),
+            (
+                "ethernets: {eth0: {dhcp4: no, addresses: [10.0.0.2/24], gateway4: 10.0.0.1}}\n",
+                "/n:1:13: no interface of this file has a name server",
+            ),
+            ("ethernets: {enp0s31f6: {dhcp4: true}}\n", "/n:1:13: the card has no interface `enp0s31f6`"),
+            (
+                "wifis:\n  wlan0:\n    dhcp4: true\n    access-points:\n      attic: {password: \"gr\\xc3\\xbchunter2\"}\n",
+                "/n:5:25: the Wi-Fi's password is encoded twice",
+            ),
             ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: `version` is a string"),
             ("network: [\n", "/n:"),
             (
@@ -323,8 +321,12 @@ mod tests {
             "",
             include_str!("../../../../tests/fixtures/imager/wifi/network-config"),
             "wifis: {wlan0: {dhcp4: true, regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
-            "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
+            "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"], nameservers: {addresses: [10.0.0.1]}}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
             "network: {config: disabled}\n",
+            "ethernets: {eth0: {addresses: [10.0.0.2/24]}, eth1: {dhcp4: true}}\n",
+            "ethernets: {eth0: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.0.0.1}], nameservers: {addresses: [9.9.9.9]}}}\n",
+            "ethernets: {lan: {match: {name: \"en*\"}, dhcp4: true}, enp1s0: {match: {driver: r8169}, dhcp4: true}}\n",
+            "ethernets: {enp1s0: {dhcp4: true}, eth0: {dhcp4: true}}\n",
             "network:\n  version: 1\n  config: [{type: physical, name: eth0, subnets: [{type: dhcp}]}]\n",
             "wifis:\n  wlan0:\n    dhcp4: true\n    regulatory-domain: \"NO\"\n    access-points:\n      \"0123\": {password: '01234567'}\n      \
              0123 attic: {password: 12345678}\n      0123,x: {password: 08154711}\n      cellar: {password: hunter2x}\n",
@@ -333,13 +335,18 @@ mod tests {
         }
         let twice = "wifis: {wlan0: {access-points: {\"\\xc3\\xbc\": {}}}}\nversion: 2\n";
         assert_eq!(found(twice).len(), 1);
-        assert_eq!(lint(&TextFile::new("/n", twice), true), [], "weaver.toml has the radio");
+        let config = |text: &str| crate::weaver_toml::parse(text.as_bytes()).unwrap().config;
+        let wifi = config("[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"hunter2hunter2\"\n");
+        assert_eq!(lint(&TextFile::new("/n", twice), &wifi), [], "weaver.toml has the radio");
+        let alone = "version: 2\nethernets: {eth0: {addresses: [10.0.0.2/24]}}\n";
+        let wired = config("[network]\naddress = \"10.0.0.2/24\"\ngateway = \"10.0.0.1\"\n");
+        assert_eq!(lint(&TextFile::new("/n", alone), &wired), [], "weaver.toml has the wired port");
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*|(ethernets:|  end0:|    addresses: |\\[10.0.0.2\\]|wifis:|\n){0,20}") {
-            let _ = lint(&TextFile::new("/n", text), false);
+            let _ = lint(&TextFile::new("/n", text), &Config::default());
         }
     }
 }

@@ -68,7 +68,7 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
     let finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), ours)
         .saw(place.clone(), theirs)
-        .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));
+        .remedy(Remedy::new(format!("remove {RADIO} from {}, or [wifi] from {file}", place.file)));
     Some(finding)
 }
 

@@ -38,7 +38,7 @@ pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
         has the card: {names}{and_more}"
     );
     let mut finding = Finding::new(Code::TokenLeftOnCard, message);
-    let mut remedy = Remedy::new("delete them, on another computer or here");
+    let mut remedy = Remedy::new("delete these copies of weaver.toml, on another computer or here");
     for path in first {
         finding =
             finding.saw(Place::file(cut(&at(path), 2 * LONGEST)), "a copy, by its name; it was not read");

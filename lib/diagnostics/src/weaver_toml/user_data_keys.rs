@@ -152,6 +152,47 @@ pub(super) fn of_user<'n>(name: &str, user: &'n YamlNode) -> Vec<KeyFault<'n>> {
     found
 }
 
+/// Keys that give a user a way to log in, or may do so.
+const WAYS_IN: [&str; 9] = [
+    "ssh_authorized_keys",
+    "ssh_import_id",
+    "ssh_redirect_user",
+    "passwd",
+    "hashed_passwd",
+    "plain_text_passwd",
+    "snapuser",
+    "system",
+    "no_create_home",
+];
+/// Keys at the top that may do so later, or that make more users.
+const OTHER_WAYS_IN: [&str; 9] = [
+    "chpasswd",
+    "runcmd",
+    "bootcmd",
+    "write_files",
+    "ssh_import_id",
+    "snap",
+    "ansible",
+    "merge_how",
+    "merge_type",
+];
+
+/// Users of whom none has a key or a password. Only where nothing else of the file may give them one.
+pub(super) fn without_login<'n>(root: &'n YamlNode, users: &[(&str, &'n YamlNode)]) -> Option<KeyFault<'n>> {
+    let (name, user) = users.first()?;
+    let has_way = |user: &YamlNode| {
+        let keys = user.entries().iter().filter_map(|(key, _)| key.as_str());
+        keys.map(|key| key.replace('-', "_")).any(|key| WAYS_IN.contains(&key.as_str()))
+    };
+    if OTHER_WAYS_IN.iter().any(|key| root.get(key).is_some()) || users.iter().any(|(_, user)| has_way(user))
+    {
+        return None;
+    }
+    let what = format!("`{}` has neither an ssh key nor a password, so no one can log in", cut(name, 40));
+    let remedy = "write `ssh_authorized_keys` below it, or `keys` below [ssh] in weaver.toml";
+    Some(fault(user, what, remedy))
+}
+
 /// Whether one is the other in other letters, in the plural, or with one letter wrong.
 fn is_near(given: &str, known: &str) -> bool {
     // Of a short word another letter makes another word.

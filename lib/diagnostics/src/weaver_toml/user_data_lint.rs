@@ -48,9 +48,10 @@ const MISNAMED: [&str; 7] = [
 /// The file that configures cloud-init on the card to have no default user.
 pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 
-/// What is wrong with it; nothing where it is of a kind that is not judged.
+/// What is wrong with it; nothing where it is of a kind that is not judged. `has_keys`: `weaver.toml` has ssh keys,
+/// which are for the first user.
 #[must_use]
-pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
+pub fn lint(file: &TextFile, of_card: bool, has_keys: bool) -> Vec<Finding> {
     let mut found = UserDataLint { file, of_card, findings: Vec::new() };
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
     let begin = text.trim_start().to_ascii_lowercase();
@@ -94,6 +95,13 @@ pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
         for fault in user_data_keys::of_user(name, user) {
             found.fault(found.at(fault.at), &fault.what, &fault.remedy);
         }
+    }
+    if found.findings.is_empty()
+        && !has_keys
+        && !has_default(&root, of_card)
+        && let Some(fault) = user_data_keys::without_login(&root, &users(&root))
+    {
+        found.fault(found.at(fault.at), &fault.what, &fault.remedy);
     }
     found.findings
 }
@@ -243,7 +251,7 @@ mod tests {
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
 
     fn found(text: &str) -> Vec<String> {
-        let findings = lint(&TextFile::new("/u", text), false);
+        let findings = lint(&TextFile::new("/u", text), false, false);
         assert!(!format!("{findings:?}").contains("AAAAC3") && !format!("{findings:?}").contains("hunter2"));
         findings.into_iter().map(|finding| finding.message).collect()
     }
@@ -265,6 +273,11 @@ mod tests {
             format!("#cloud-config\nusers:\n- name: ada\n  ssh-authorized-keys: {KEY}\n  system: false\n"),
             format!("#cloud-config\nusers:\n- {{groups: sudo}}\nssh_authorized_keys: [{KEY}]\n"),
             "#cloud-config\nusers:\n- name: daemon\n  system: true\n".to_owned(),
+            "#cloud-config\nusers: [{name: ada}, {name: bob, ssh-import-id: [gh:bob]}]\n".to_owned(),
+            "#cloud-config\nusers: [default, {name: ada}]\n".to_owned(),
+            "#cloud-config\nusers: [{name: ada}]\nchpasswd: {expire: false, users: [{name: ada}]}\n"
+                .to_owned(),
+            "#cloud-config\nusers: [{name: ada}]\nruncmd: [x]\n".to_owned(),
             format!("## template: jinja\n#cloud-config\nusers: []\nssh_authorized_keys: [{KEY}]\n"),
             "#include\nhttps://example.com/user-data\n".to_owned(),
             "#!/bin/sh\nhostname: x\n".to_owned(),
@@ -322,6 +335,10 @@ mod tests {
                     .to_owned(),
                 "/u:6:5: this is a private key",
             ),
+            (
+                "#cloud-config\nusers:\n- name: ada\n  groups: sudo\n".to_owned(),
+                "/u:3:3: `ada` has neither an ssh key nor a password, so no one can log in",
+            ),
             ("# cloud-config\nhostname: pi\n".to_owned(), "/u:1: the first line is not `#cloud-config`"),
             ("hostname: pi\nusers: []\n".to_owned(), "/u:1: the first line is not `#cloud-config`"),
             ("---\n#cloud-config\nruncmd: []\n".to_owned(), "/u:1: the first line is not"),
@@ -330,6 +347,12 @@ mod tests {
             let found = found(&text);
             assert!(found.len() == 1 && found[0].starts_with(want), "{text}: {found:?}");
         }
+    }
+
+    #[test]
+    fn keys_of_weaver_toml_are_a_way_in() {
+        let file = TextFile::new("/u", "#cloud-config\nusers: [{name: ada}]\n");
+        assert_eq!((lint(&file, true, true).len(), lint(&file, true, false).len()), (0, 1));
     }
 
     #[test]
@@ -343,15 +366,15 @@ mod tests {
             ("users: [ada]\n", false, 1),
         ] {
             let file = TextFile::new("/u", format!("{keys}{more}"));
-            assert_eq!(lint(&file, of_card).len(), want, "{more} {of_card}");
+            assert_eq!(lint(&file, of_card, false).len(), want, "{more} {of_card}");
         }
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*|(#cloud-config\n|users|user|default|ssh_authorized_keys|name|: |- |\\[|\\]|\\{|\\}|a|\n| ){0,20}") {
-            let _ = lint(&TextFile::new("/u", text.clone()), true);
-            let _ = lint(&TextFile::new("/u", format!("#cloud-config\n{text}")), false);
+            let _ = lint(&TextFile::new("/u", text.clone()), true, false);
+            let _ = lint(&TextFile::new("/u", format!("#cloud-config\n{text}")), false, false);
         }
     }
 }

@@ -119,10 +119,11 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
     let (wifi, other) = (config.wifi.as_ref()?, other?);
     let message = format!("{} and {file} both set a Wi-Fi network: {file} wins", other.file);
+    let remedy = format!("remove the Wi-Fi network from {}, or [wifi] from {file}", other.file);
     let finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), "the network that is joined")
         .saw(other.clone(), "a network that is not")
-        .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));
+        .remedy(Remedy::new(remedy));
     Some(finding)
 }
 
@@ -131,12 +132,10 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
 #[must_use]
 pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
     config.wifi.as_ref()?;
-    let message =
-        format!("{} could not be read: whether it also sets a Wi-Fi network is unknown", unknown.place.file);
-    let finding = Finding::new(Code::UserDataClash, message)
-        .saw(unknown.place, unknown.why)
-        .remedy(Remedy::new("correct it, or remove it"));
-    Some(finding)
+    let file = &unknown.place.file;
+    let message = format!("{file} could not be read: whether it also sets a Wi-Fi network is unknown");
+    let remedy = Remedy::new(format!("correct {file}, or remove it"));
+    Some(Finding::new(Code::UserDataClash, message).saw(unknown.place, unknown.why).remedy(remedy))
 }
 
 /// The password shall be the one that was imported, and none was.
@@ -203,7 +202,7 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
 #[must_use]
 pub fn secret_saved(file: &str, why: &str) -> Finding {
     let message = format!("{file} holds a secret that was imported, and could not be removed");
-    let remedy = Remedy::new("remove it").command(format!("sudo rm {}", quoted(file)));
+    let remedy = Remedy::new(format!("remove {file}")).command(format!("sudo rm {}", quoted(file)));
     Finding::new(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(remedy)
 }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bollard::models::{ContainerSummary, PortSummary};
 use bollard::query_parameters::ListContainersOptions;
-use weaver_diagnostics::k3d::cluster::Published;
+use weaver_diagnostics::k3d::cluster::PublishedPort;
 use weaver_diagnostics::k3d::registry::{PORT, RegistryContainer};
 
 use super::{Engine, EngineError, label, name};
@@ -56,10 +56,10 @@ fn is_registry(image: &str) -> bool {
     last.split([':', '@']).next() == Some("registry")
 }
 
-fn published(port: &PortSummary) -> Option<Published> {
+fn published(port: &PortSummary) -> Option<PublishedPort> {
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let ip = port.ip.as_deref().filter(|ip| !ip.is_empty()).map_or(Some(any), |ip| ip.parse().ok())?;
-    Some(Published { inside: port.private_port, at: (ip, port.public_port?).into() })
+    Some(PublishedPort { inside: port.private_port, at: (ip, port.public_port?).into() })
 }
 
 #[cfg(test)]

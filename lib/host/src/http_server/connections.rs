@@ -13,8 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::eviction::{Admission, ConnectionState, admission, first_to_go};
-use super::limits::Limits;
+use super::eviction::{ConnectionAdmission, ConnectionState, admission, first_to_go};
+use super::limits::ConnectionLimits;
 
 #[derive(Debug, Default)]
 pub struct Connections {
@@ -44,7 +44,7 @@ struct Turn {
 
 /// The slot of a connection; free again when dropped.
 #[derive(Debug)]
-pub struct Slot {
+pub struct ConnectionSlot {
     key: u64,
     all: Arc<Connections>,
     pub connection: Arc<Connection>,
@@ -52,12 +52,17 @@ pub struct Slot {
 
 impl Connections {
     /// A slot for a new client, if there is one; the connection that is evicted for it is told to close.
-    pub fn admit(self: &Arc<Self>, key: u64, peer: IpAddr, limits: &Limits) -> Result<Slot, Admission<u64>> {
+    pub fn admit(
+        self: &Arc<Self>,
+        key: u64,
+        peer: IpAddr,
+        limits: &ConnectionLimits,
+    ) -> Result<ConnectionSlot, ConnectionAdmission<u64>> {
         let mut open = self.open.lock();
         match admission(&seen(&open), peer, limits) {
-            Admission::Admit => {}
-            Admission::Replace(oldest) => leave(&mut open, oldest),
-            verdict @ (Admission::Refuse | Admission::Wait) => return Err(verdict),
+            ConnectionAdmission::Admit => {}
+            ConnectionAdmission::Replace(oldest) => leave(&mut open, oldest),
+            verdict @ (ConnectionAdmission::Refuse | ConnectionAdmission::Wait) => return Err(verdict),
         }
         let turn = Turn { at_work: 0, waiting_since: Instant::now(), known: false };
         let connection = Arc::new(Connection {
@@ -68,7 +73,7 @@ impl Connections {
             begun: watch::channel(false).0,
         });
         open.insert(key, Arc::clone(&connection));
-        Ok(Slot { key, all: Arc::clone(self), connection })
+        Ok(ConnectionSlot { key, all: Arc::clone(self), connection })
     }
 
     /// Ends the connection that would be the first to go.
@@ -95,7 +100,7 @@ fn leave(open: &mut HashMap<u64, Arc<Connection>>, key: u64) {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.all.open.lock().remove(&self.key);
         self.all.changed.notify_one();

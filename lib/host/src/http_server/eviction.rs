@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use tokio::time::Instant;
 
-use super::limits::Limits;
+use super::limits::ConnectionLimits;
 
 /// What counts about one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +20,7 @@ pub struct ConnectionState {
 
 /// What becomes of a new connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Admission<K> {
+pub enum ConnectionAdmission<K> {
     /// There is a free slot.
     Admit,
     /// It gets the slot of this one, which ends.
@@ -35,19 +35,23 @@ pub enum Admission<K> {
 ///
 /// The limit per address is for a network. On the loopback interface all clients have one address, and only the order
 /// of eviction distinguishes them.
-pub fn admission<K: Copy>(others: &[(K, ConnectionState)], peer: IpAddr, limits: &Limits) -> Admission<K> {
+pub fn admission<K: Copy>(
+    others: &[(K, ConnectionState)],
+    peer: IpAddr,
+    limits: &ConnectionLimits,
+) -> ConnectionAdmission<K> {
     let peer = peer.to_canonical();
     if !peer.is_loopback() {
         let same: Vec<_> =
             others.iter().filter(|(_, seen)| seen.peer.to_canonical() == peer).copied().collect();
         if same.len() >= limits.per_address {
-            return first_to_go(&same).map_or(Admission::Refuse, Admission::Replace);
+            return first_to_go(&same).map_or(ConnectionAdmission::Refuse, ConnectionAdmission::Replace);
         }
     }
     if others.len() < limits.connections {
-        return Admission::Admit;
+        return ConnectionAdmission::Admit;
     }
-    first_to_go(others).map_or(Admission::Wait, Admission::Replace)
+    first_to_go(others).map_or(ConnectionAdmission::Wait, ConnectionAdmission::Replace)
 }
 
 /// The connection whose client has been silent longest, unknown clients first; never one that is being
@@ -68,14 +72,15 @@ mod tests {
     use super::*;
 
     const LOCAL: &str = "127.0.0.1";
-    const LIMITS: Limits = Limits { connections: 3, per_address: 2, ..Limits::PAGES };
+    const LIMITS: ConnectionLimits =
+        ConnectionLimits { connections: 3, per_address: 2, ..ConnectionLimits::PAGES };
 
     /// `(peer, known, seconds of silence)`; without seconds it is being answered.
-    type Row = (&'static str, bool, Option<u64>);
+    type PeerRow = (&'static str, bool, Option<u64>);
 
-    fn decide(rows: &[Row], newcomer: &str) -> Admission<usize> {
+    fn decide(rows: &[PeerRow], newcomer: &str) -> ConnectionAdmission<usize> {
         let now = Instant::now() + Duration::from_hours(1);
-        let seen = |&(peer, known, silent): &Row| ConnectionState {
+        let seen = |&(peer, known, silent): &PeerRow| ConnectionState {
             peer: peer.parse().unwrap(),
             known,
             waiting_since: silent.map(|seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap()),
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_longest_silence_goes_unknown_clients_first_and_never_one_that_is_being_answered() {
-        use Admission::{Admit, Refuse, Replace, Wait};
+        use ConnectionAdmission::{Admit, Refuse, Replace, Wait};
         let (a, b, c, mapped) = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "::ffff:10.0.0.1");
         for (rows, newcomer, expected) in [
             (vec![], LOCAL, Admit),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What clients may have.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     pub connections: usize,
     /// Of these, from one address that is not of the loopback interface.
     pub per_address: usize,
@@ -20,7 +20,7 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// For pages about a program, which a probe, a scraper and a user read.
     pub const PAGES: Self = Self {
         connections: 32,

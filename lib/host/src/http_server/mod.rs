@@ -43,9 +43,9 @@ use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 pub use self::connections::Caller;
-use self::connections::{Arriving, Connection, Connections, Exchange, Slot};
-use self::eviction::Admission;
-pub use self::limits::Limits;
+use self::connections::{Arriving, Connection, ConnectionSlot, Connections, Exchange};
+use self::eviction::ConnectionAdmission;
+pub use self::limits::ConnectionLimits;
 use crate::log_code;
 
 /// For a client that is asked to go while none of its requests is under way.
@@ -61,14 +61,14 @@ const WINDOW: u32 = 256 << 10;
 /// Most of a head, in bytes, and of what is read ahead over HTTP/1.1.
 const BUFFER: usize = 64 << 10;
 
-/// Serves `router` until `stop`, then returns when the last connection has ended, or after [`Limits::drain`].
+/// Serves `router` until `stop`, then returns when the last connection has ended, or after [`ConnectionLimits::drain`].
 ///
 /// Without `tls` it speaks HTTP/1.1 only.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: &'static Limits,
+    limits: &'static ConnectionLimits,
     stop: CancellationToken,
 ) {
     serve_at(listener, |_| true, tls, router, limits, stop).await;
@@ -80,7 +80,7 @@ pub async fn serve_at(
     is_served: impl Fn(IpAddr) -> bool,
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: &'static Limits,
+    limits: &'static ConnectionLimits,
     stop: CancellationToken,
 ) {
     let open = Arc::new(Connections::default());
@@ -117,7 +117,9 @@ pub async fn serve_at(
                 // at once is answered, however many others connect and send nothing.
                 yield_now().await;
             }
-            Err(Admission::Refuse) => debug!(%peer, "too many connections of one address are being answered"),
+            Err(ConnectionAdmission::Refuse) => {
+                debug!(%peer, "too many connections of one address are being answered");
+            }
             Err(_) => newcomer = Some((stream, peer)),
         }
     }
@@ -150,10 +152,10 @@ pub fn inherited(stdin: impl AsFd) -> io::Result<(TcpListener, SocketAddr)> {
 
 async fn connection(
     stream: TcpStream,
-    slot: Slot,
+    slot: ConnectionSlot,
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: &Limits,
+    limits: &ConnectionLimits,
     stop: CancellationToken,
 ) {
     // Answers are small, and someone waits for each.
@@ -184,7 +186,7 @@ async fn talk<S>(
     is_http2: bool,
     held: &Arc<Connection>,
     router: Router,
-    limits: &Limits,
+    limits: &ConnectionLimits,
     stop: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-const LIMITS: Limits = Limits::PAGES;
+const LIMITS: ConnectionLimits = ConnectionLimits::PAGES;
 const IDLE: Duration = LIMITS.idle;
 
 fn pages() -> Router {
@@ -129,7 +129,7 @@ struct Port {
 }
 
 impl Port {
-    async fn open(router: Router, limits: &'static Limits) -> Self {
+    async fn open(router: Router, limits: &'static ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = serve(listener, None, router, limits, CancellationToken::new());
@@ -158,7 +158,7 @@ async fn rest(mut stream: TcpStream) -> String {
 }
 
 const HEALTH: &str = "GET /healthz HTTP/1.0\r\n\r\n";
-static FOUR: Limits = Limits { connections: 4, ..Limits::PAGES };
+static FOUR: ConnectionLimits = ConnectionLimits { connections: 4, ..ConnectionLimits::PAGES };
 
 #[tokio::test]
 async fn whatever_the_others_began_a_new_client_is_answered() {

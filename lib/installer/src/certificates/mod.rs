@@ -34,7 +34,7 @@ use weaver_host::durable_file::{WriteError, WriteOptions, replace, replace_as};
 use weaver_host::key_pair::{Pair, PairFault};
 use weaver_host::platform;
 
-pub use self::verdict::Reason;
+pub use self::verdict::RenewalReason;
 
 /// The file with the CA and its key.
 pub const CA: &str = "ca.pem";
@@ -136,7 +136,7 @@ pub enum CertificateError {
         "a new certificate for {} would be refused ({reason}): the CA in {} is not one that we make; remove it \
          (`rm {}`) and run the installation again", leaf.display(), authority.display(), authority.display()
     )]
-    Refused { leaf: PathBuf, authority: PathBuf, reason: Reason },
+    Refused { leaf: PathBuf, authority: PathBuf, reason: RenewalReason },
 }
 
 impl CertificateError {
@@ -182,7 +182,9 @@ pub fn ensure(
                 .map_err(|source| CertificateError::Make { path: path.clone(), source })?;
             let made = judge(Pair::parse(text.as_bytes()), &authority);
             if let CertificateVerdict::Renew(
-                reason @ (Reason::Untrusted | Reason::Unreadable(_) | Reason::NameMissing(_)),
+                reason @ (RenewalReason::Untrusted
+                | RenewalReason::Unreadable(_)
+                | RenewalReason::NameMissing(_)),
             ) = verdict(&made, now, &wanted, options.lifetime)
             {
                 return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });

@@ -44,12 +44,12 @@ impl FoundCertificate {
 pub enum CertificateVerdict {
     Keep,
     /// Make a new one.
-    Renew(Reason),
+    Renew(RenewalReason),
 }
 
 /// Why a new certificate is made; [`fmt::Display`] is a clause that follows "because".
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Reason {
+pub enum RenewalReason {
     Missing,
     /// What is there cannot be used.
     Unreadable(PairFault),
@@ -63,7 +63,7 @@ pub enum Reason {
     Ageing,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RenewalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("there was none"),
@@ -85,17 +85,19 @@ pub fn verdict(
     lifetime: Duration,
 ) -> CertificateVerdict {
     let (trusted, names, expires) = match found {
-        FoundCertificate::Missing => return CertificateVerdict::Renew(Reason::Missing),
-        FoundCertificate::Unreadable(fault) => return CertificateVerdict::Renew(Reason::Unreadable(*fault)),
+        FoundCertificate::Missing => return CertificateVerdict::Renew(RenewalReason::Missing),
+        FoundCertificate::Unreadable(fault) => {
+            return CertificateVerdict::Renew(RenewalReason::Unreadable(*fault));
+        }
         FoundCertificate::Leaf { trusted, names, expires } => (*trusted, names, *expires),
     };
     // Negative, and thus no `Duration`, where it has expired.
     let left = Duration::try_from(expires.duration_since(now)).ok().filter(|left| !left.is_zero());
     let reason = match (trusted, wanted.difference(names).next(), left) {
-        (false, ..) => Reason::Untrusted,
-        (_, Some(name), _) => Reason::NameMissing(name.clone()),
-        (.., None) => Reason::Expired,
-        (.., Some(left)) if left <= lifetime / 3 => Reason::Ageing,
+        (false, ..) => RenewalReason::Untrusted,
+        (_, Some(name), _) => RenewalReason::NameMissing(name.clone()),
+        (.., None) => RenewalReason::Expired,
+        (.., Some(left)) if left <= lifetime / 3 => RenewalReason::Ageing,
         _ => return CertificateVerdict::Keep,
     };
     CertificateVerdict::Renew(reason)
@@ -129,12 +131,12 @@ mod tests {
         let wanted = ["127.0.0.1", "weaver.local"];
         // Made on day 1,000; judged on the day given.
         for (name, found, day, expected) in [
-            ("missing", FoundCertificate::Missing, 1_000, Some(Reason::Missing)),
+            ("missing", FoundCertificate::Missing, 1_000, Some(RenewalReason::Missing)),
             (
                 "garbage",
                 FoundCertificate::Unreadable(PairFault::NotPem),
                 1_000,
-                Some(Reason::Unreadable(PairFault::NotPem)),
+                Some(RenewalReason::Unreadable(PairFault::NotPem)),
             ),
             ("new", leaf(true, &wanted, at(1_090)), 1_000, None),
             (
@@ -143,23 +145,28 @@ mod tests {
                 1_000,
                 None,
             ),
-            ("of another CA", leaf(false, &wanted, at(1_090)), 1_000, Some(Reason::Untrusted)),
+            ("of another CA", leaf(false, &wanted, at(1_090)), 1_000, Some(RenewalReason::Untrusted)),
             (
                 "a name was added",
                 leaf(true, &["127.0.0.1"], at(1_090)),
                 1_000,
-                Some(Reason::NameMissing("weaver.local".into())),
+                Some(RenewalReason::NameMissing("weaver.local".into())),
             ),
             ("a day before two thirds", leaf(true, &wanted, at(1_090)), 1_059, None),
-            ("two thirds", leaf(true, &wanted, at(1_090)), 1_060, Some(Reason::Ageing)),
-            ("last day", leaf(true, &wanted, at(1_090)), 1_089, Some(Reason::Ageing)),
-            ("the end", leaf(true, &wanted, at(1_090)), 1_090, Some(Reason::Expired)),
-            ("long after", leaf(true, &wanted, at(1_090)), 20_000, Some(Reason::Expired)),
+            ("two thirds", leaf(true, &wanted, at(1_090)), 1_060, Some(RenewalReason::Ageing)),
+            ("last day", leaf(true, &wanted, at(1_090)), 1_089, Some(RenewalReason::Ageing)),
+            ("the end", leaf(true, &wanted, at(1_090)), 1_090, Some(RenewalReason::Expired)),
+            ("long after", leaf(true, &wanted, at(1_090)), 20_000, Some(RenewalReason::Expired)),
             ("clock set back by a day", leaf(true, &wanted, at(1_090)), 999, None),
             ("clock set back by two", leaf(true, &wanted, at(1_090)), 998, None),
             ("clock back in 1970", leaf(true, &wanted, at(20_000)), 0, None),
             ("made in 1970", leaf(true, &wanted, at(90)), 0, None),
-            ("made in 1970, then time came", leaf(true, &wanted, at(90)), 20_000, Some(Reason::Expired)),
+            (
+                "made in 1970, then time came",
+                leaf(true, &wanted, at(90)),
+                20_000,
+                Some(RenewalReason::Expired),
+            ),
         ] {
             let expected = expected.map_or(CertificateVerdict::Keep, CertificateVerdict::Renew);
             assert_eq!(verdict(&found, at(day), &names(&wanted), LIFETIME), expected, "{name}");
@@ -173,7 +180,7 @@ mod tests {
         assert_eq!(when, at(1_060));
         let judged = |now| verdict(&found, now, &names(&[]), LIFETIME);
         assert_eq!(judged(when.checked_sub(DAY / 86_400).unwrap()), CertificateVerdict::Keep);
-        assert_eq!(judged(when), CertificateVerdict::Renew(Reason::Ageing));
+        assert_eq!(judged(when), CertificateVerdict::Renew(RenewalReason::Ageing));
     }
 
     #[test]
@@ -182,7 +189,7 @@ mod tests {
         assert_eq!(verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME), CertificateVerdict::Keep);
         assert_eq!(
             verdict(&found, Timestamp::MIN, &names(&[]), Duration::MAX),
-            CertificateVerdict::Renew(Reason::Ageing)
+            CertificateVerdict::Renew(RenewalReason::Ageing)
         );
         assert_eq!(renew_at(Timestamp::MIN, Duration::MAX), Timestamp::MIN);
     }

@@ -5,15 +5,15 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use weaver_client::call::{CallError, lookup};
 
 use super::*;
-use crate::token::Minted;
+use crate::token::FreshToken;
 
 /// Mints `token-1`, `token-2`, …
 struct Counting(AtomicUsize);
 
 impl Mint for Counting {
-    async fn mint(&self, _: &Account) -> Result<Minted, MintError> {
+    async fn mint(&self, _: &Account) -> Result<FreshToken, MintError> {
         let number = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-        Ok(Minted {
+        Ok(FreshToken {
             uid: format!("uid-{number}"),
             secret: format!("token-{number}").into(),
             lifetime: Duration::from_mins(10),

@@ -87,7 +87,7 @@ impl Attempts {
     }
 }
 
-struct Run<S> {
+struct WatchRun<S> {
     events: Pin<Box<S>>,
     backoff: WatchBackoff,
     attempts: Attempts,
@@ -105,7 +105,7 @@ where
     S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,
 {
     let attempts = Attempts { failures: 0, since: Instant::now() };
-    let run = Run { events: Box::pin(events), backoff, attempts, pause: None, list: None };
+    let run = WatchRun { events: Box::pin(events), backoff, attempts, pause: None, list: None };
     stream::unfold(run, |mut run| async move {
         if let Some(pause) = run.pause.take() {
             rest(pause, &run.backoff.again).await;

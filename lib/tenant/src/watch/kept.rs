@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 /// Namespace and name of an object; of a kind without namespaces, the first is empty.
-pub type ObjectKey = (String, String);
+pub type NamespacedName = (String, String);
 
 /// What the watches of the accounts of one namespace may use together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
+pub struct WatchLimits {
     /// How many watches. Those that are refused count as well: each is tried again and again.
     pub watches: usize,
     /// What all of them may keep, in bytes.
@@ -24,15 +24,15 @@ pub struct Limits {
 }
 
 /// A thousand watches of 40 KiB each, 16 MiB kept by all and 10 by one, four lists.
-impl Default for Limits {
+impl Default for WatchLimits {
     fn default() -> Self {
         Self { watches: 1_024, bytes: 16 << 20, bytes_each: 10 << 20, lists: 4 }
     }
 }
 
-/// What is used of the [`Limits`].
+/// What is used of the [`WatchLimits`].
 pub struct Share {
-    pub limits: Limits,
+    pub limits: WatchLimits,
     bytes: AtomicUsize,
     /// How many watches there are.
     pub watches: AtomicUsize,
@@ -41,7 +41,7 @@ pub struct Share {
 }
 
 impl Share {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: WatchLimits) -> Self {
         Self {
             limits,
             bytes: AtomicUsize::new(0),
@@ -62,14 +62,14 @@ impl Share {
 pub struct TooMuch;
 
 /// The objects of one watch. What they use of the share is given back when they go.
-pub struct Objects<T> {
+pub struct WatchedObjects<T> {
     share: Arc<Share>,
     bytes: usize,
     /// With the bytes of each.
-    kept: BTreeMap<ObjectKey, (T, usize)>,
+    kept: BTreeMap<NamespacedName, (T, usize)>,
 }
 
-impl<T> Objects<T> {
+impl<T> WatchedObjects<T> {
     pub fn new(share: Arc<Share>) -> Self {
         Self { share, bytes: 0, kept: BTreeMap::new() }
     }
@@ -80,7 +80,7 @@ impl<T> Objects<T> {
     /// If the share is used up, or the watch's part of it. What the objects use that these `replace` does not count.
     pub fn put(
         &mut self,
-        key: ObjectKey,
+        key: NamespacedName,
         object: T,
         bytes: usize,
         replace: usize,
@@ -94,7 +94,7 @@ impl<T> Objects<T> {
         if fits { Ok(before) } else { Err(TooMuch) }
     }
 
-    pub fn remove(&mut self, key: &ObjectKey) -> Option<T> {
+    pub fn remove(&mut self, key: &NamespacedName) -> Option<T> {
         let (before, bytes) = self.kept.remove(key)?;
         self.give_back(bytes);
         Some(before)
@@ -105,11 +105,11 @@ impl<T> Objects<T> {
         self.bytes
     }
 
-    pub fn get(&self, key: &ObjectKey) -> Option<&T> {
+    pub fn get(&self, key: &NamespacedName) -> Option<&T> {
         self.kept.get(key).map(|(object, _)| object)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&NamespacedName, &T)> {
         self.kept.iter().map(|(key, (object, _))| (key, object))
     }
 
@@ -124,7 +124,7 @@ impl<T> Objects<T> {
     }
 }
 
-impl<T> Drop for Objects<T> {
+impl<T> Drop for WatchedObjects<T> {
     fn drop(&mut self) {
         self.clear();
     }
@@ -137,17 +137,17 @@ mod tests {
     const EACH: usize = 100;
 
     fn share() -> Arc<Share> {
-        Arc::new(Share::new(Limits { watches: 3, bytes: 100 * EACH, bytes_each: 60 * EACH, lists: 1 }))
+        Arc::new(Share::new(WatchLimits { watches: 3, bytes: 100 * EACH, bytes_each: 60 * EACH, lists: 1 }))
     }
 
-    fn key(number: usize) -> ObjectKey {
+    fn key(number: usize) -> NamespacedName {
         ("foo".into(), number.to_string())
     }
 
     #[test]
     fn the_watches_of_one_tenant_share_what_they_may_keep_and_give_it_back() {
         let share = share();
-        let (mut one, mut two) = (Objects::new(share.clone()), Objects::new(share.clone()));
+        let (mut one, mut two) = (WatchedObjects::new(share.clone()), WatchedObjects::new(share.clone()));
         for number in 0..100 {
             let objects = if number % 2 == 0 { &mut one } else { &mut two };
             assert_eq!(objects.put(key(number), (), EACH, 0), Ok(None));
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(two.put(key(100), (), EACH, 0), Err(TooMuch));
         drop(two);
         // A list of all objects does not count twice.
-        let mut listed = Objects::new(share.clone());
+        let mut listed = WatchedObjects::new(share.clone());
         for number in 0..60 {
             assert_eq!(listed.put(key(number), (), EACH, one.bytes()), Ok(None), "{number}");
         }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn one_watch_leaves_the_others_of_its_tenant_what_they_need() {
         let share = share();
-        let (mut filled, mut other) = (Objects::new(share.clone()), Objects::new(share));
+        let (mut filled, mut other) = (WatchedObjects::new(share.clone()), WatchedObjects::new(share));
         let fits = (0..1_000).take_while(|number| filled.put(key(*number), (), EACH, 0).is_ok()).count();
         assert_eq!(fits, 60);
         filled.clear();

@@ -4,7 +4,7 @@ use crate::account::Account;
 
 /// Which objects of a kind are watched.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Selector {
+pub enum WatchSelector {
     /// All objects of the kind.
     All,
     /// Those that a label selector selects, in the words of the API.
@@ -25,7 +25,7 @@ pub struct WatchKey<D> {
     /// Where; `None`: in all namespaces, or of a kind that has none.
     pub namespace: Option<String>,
     /// On which of them.
-    pub selector: Selector,
+    pub selector: WatchSelector,
 }
 
 /// How a watch is doing.

@@ -17,7 +17,7 @@ mod triggers;
 
 pub use backoff::{WatchBackoff, is_refused, with_backoff};
 pub use consumer::{Concerned, Consumer, KindOf};
-pub use kept::{Limits, ObjectKey};
-pub use key::{Selector, Sight, WatchKey, WatchState};
+pub use kept::{NamespacedName, WatchLimits};
+pub use key::{Sight, WatchKey, WatchSelector, WatchState};
 pub use set::{Interest, SETTLE, WatchSet};
 pub use triggers::Triggers;

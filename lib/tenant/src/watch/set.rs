@@ -5,8 +5,8 @@
 //! read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users when it works at
 //! last; a user waits for it no longer than [`SETTLE`].
 //!
-//! Bounded for each namespace of accounts: how many watches there are, and what they keep ([`Limits`]). What is not
-//! watched for that reason must be compared from time to time.
+//! Bounded for each namespace of accounts: how many watches there are, and what they keep ([`WatchLimits`]). What is
+//! not watched for that reason must be compared from time to time.
 //!
 //! kube's `reflector::Store` would keep every object; here the consumer says what is kept of one, which users a change
 //! concerns, and nothing is shown of a watch that is not [`WatchState::Up`].
@@ -28,8 +28,8 @@ use weaver_client::call::is_too_large;
 
 use super::backoff::{LONGEST_DENIED, WatchBackoff, is_refused, with_backoff};
 use super::consumer::{Concerned, Consumer, KindOf};
-use super::kept::{Limits, ObjectKey, Objects, Share, TooMuch};
-use super::key::{Selector, Sight, WatchKey, WatchState};
+use super::kept::{NamespacedName, Share, TooMuch, WatchLimits, WatchedObjects};
+use super::key::{Sight, WatchKey, WatchSelector, WatchState};
 use crate::client::TenantClient;
 
 /// How long [`Interest::settled`] waits.
@@ -59,11 +59,11 @@ struct Inner<C: Consumer> {
     state: watch::Sender<WatchState>,
     /// Users that wait for the first answer, and so need not be woken by it.
     awaited_by: AtomicUsize,
-    objects: Mutex<Objects<C::Kept>>,
+    objects: Mutex<WatchedObjects<C::Kept>>,
     share: Arc<Share>,
     backoff: WatchBackoff,
     /// With the objects that each waits for.
-    users: Mutex<BTreeMap<User<C>, BTreeSet<ObjectKey>>>,
+    users: Mutex<BTreeMap<User<C>, BTreeSet<NamespacedName>>>,
     consumer: Arc<C>,
 }
 
@@ -82,7 +82,7 @@ pub struct WatchSet<C: Consumer> {
     /// How many interests there were.
     joined: AtomicU64,
     consumer: Arc<C>,
-    limits: Limits,
+    limits: WatchLimits,
     length: Duration,
     longest_pause: Duration,
 }
@@ -91,7 +91,7 @@ impl<C: Consumer> WatchSet<C> {
     /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails; after a
     /// refusal it may be five minutes. `limits`: for the accounts of each namespace.
     #[must_use]
-    pub fn new(consumer: C, length: Duration, longest_pause: Duration, limits: Limits) -> Self {
+    pub fn new(consumer: C, length: Duration, longest_pause: Duration, limits: WatchLimits) -> Self {
         Self {
             open: Mutex::new(Open { watches: HashMap::new(), prune_at: 0 }),
             shares: Mutex::default(),
@@ -151,9 +151,9 @@ impl<C: Consumer> WatchSet<C> {
         let config =
             watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
         let config = match &key.selector {
-            Selector::All => config,
-            Selector::Labels(selector) => config.labels(selector),
-            Selector::Name(name) => config.fields(&format!("metadata.name={name}")),
+            WatchSelector::All => config,
+            WatchSelector::Labels(selector) => config.labels(selector),
+            WatchSelector::Name(name) => config.fields(&format!("metadata.name={name}")),
         };
         let objects: Api<PartialObjectMeta<C::Object>> = match &key.namespace {
             Some(namespace) => tenant.namespaced(&key.kind, namespace),
@@ -226,7 +226,7 @@ impl<C: Consumer> Interest<C> {
 
     /// The objects that are `wanted`, as last seen.
     #[must_use]
-    pub fn those(&self, wanted: impl Fn(&C::Kept) -> bool) -> Vec<(ObjectKey, C::Kept)> {
+    pub fn those(&self, wanted: impl Fn(&C::Kept) -> bool) -> Vec<(NamespacedName, C::Kept)> {
         let objects = self.watched.inner.objects();
         let those = objects.iter().filter(|(_, kept)| wanted(kept));
         those.map(|(key, kept)| (key.clone(), kept.clone())).collect()
@@ -242,7 +242,7 @@ impl<C: Consumer> Interest<C> {
 
     /// Has the user woken too when something happens to these objects, whomever else they concern. Replaces what was
     /// said before.
-    pub fn wait_for(&self, objects: BTreeSet<ObjectKey>) {
+    pub fn wait_for(&self, objects: BTreeSet<NamespacedName>) {
         self.watched.inner.users().insert(self.user.clone(), objects);
     }
 }
@@ -273,7 +273,7 @@ impl<C: Consumer> Inner<C> {
             key,
             state: watch::Sender::new(WatchState::Listing),
             awaited_by: AtomicUsize::new(0),
-            objects: Mutex::new(Objects::new(share.clone())),
+            objects: Mutex::new(WatchedObjects::new(share.clone())),
             share,
             backoff,
             users: Mutex::default(),
@@ -284,7 +284,7 @@ impl<C: Consumer> Inner<C> {
     /// Follows `events` until there is more to keep than there may be.
     async fn follow(&self, events: impl Stream<Item = Item<C>> + Send) {
         let mut events = std::pin::pin!(events);
-        let mut listed = Objects::new(self.share.clone());
+        let mut listed = WatchedObjects::new(self.share.clone());
         while let Some(event) = events.next().await {
             if self.take(event, &mut listed) == Err(TooMuch) {
                 debug!(watch = ?self.key, "the watches of these accounts are over their memory limit");
@@ -295,7 +295,7 @@ impl<C: Consumer> Inner<C> {
         }
     }
 
-    fn take(&self, event: Item<C>, listed: &mut Objects<C::Kept>) -> Result<(), TooMuch> {
+    fn take(&self, event: Item<C>, listed: &mut WatchedObjects<C::Kept>) -> Result<(), TooMuch> {
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
@@ -306,7 +306,7 @@ impl<C: Consumer> Inner<C> {
                 }
             }
             Ok(Event::InitDone) => {
-                *self.objects() = std::mem::replace(listed, Objects::new(self.share.clone()));
+                *self.objects() = std::mem::replace(listed, WatchedObjects::new(self.share.clone()));
                 // A list after the first may have changes whatever the state was.
                 if self.turn(WatchState::Up) == WatchState::Up {
                     self.wake_all();
@@ -341,7 +341,7 @@ impl<C: Consumer> Inner<C> {
         Ok(())
     }
 
-    fn keep(&self, object: PartialObjectMeta<C::Object>) -> Option<(ObjectKey, C::Kept)> {
+    fn keep(&self, object: PartialObjectMeta<C::Object>) -> Option<(NamespacedName, C::Kept)> {
         let meta = object.metadata;
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone()?);
         Some((key, self.consumer.keep(&self.key, meta)))
@@ -358,7 +358,7 @@ impl<C: Consumer> Inner<C> {
     }
 
     /// Wakes the users whom the object concerns or concerned, and those that wait for it.
-    fn wake(&self, key: &ObjectKey, states: &[Option<C::Kept>; 2]) {
+    fn wake(&self, key: &NamespacedName, states: &[Option<C::Kept>; 2]) {
         let mut concerned = Vec::new();
         for kept in states.iter().flatten() {
             match self.consumer.concerned(&self.key, kept) {
@@ -379,11 +379,11 @@ impl<C: Consumer> Inner<C> {
         }
     }
 
-    fn objects(&self) -> MutexGuard<'_, Objects<C::Kept>> {
+    fn objects(&self) -> MutexGuard<'_, WatchedObjects<C::Kept>> {
         lock(&self.objects)
     }
 
-    fn users(&self) -> MutexGuard<'_, BTreeMap<User<C>, BTreeSet<ObjectKey>>> {
+    fn users(&self) -> MutexGuard<'_, BTreeMap<User<C>, BTreeSet<NamespacedName>>> {
         lock(&self.users)
     }
 }

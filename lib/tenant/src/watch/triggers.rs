@@ -1,4 +1,4 @@
-//! What something has happened to.
+//! [`Triggers`]: the objects that are due to be reconciled.
 //!
 //! A set, not a queue: a thousand events on one object are one reconciliation, so a burst cannot fill memory
 //! and nothing is ever dropped.

@@ -66,7 +66,7 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     );
     // No secret on the boot partition, under no name.
     assert_eq!(card.names("/boot/firmware"), ["weaver.toml"]);
-    assert!(finding::<Record>(&card.request(Path::new("/")).host.root).is_none());
+    assert!(finding::<RestoreRecord>(&card.request(Path::new("/")).host.root).is_none());
     assert_eq!(card.run(&["restore", "--resume"]).await.unwrap(), exit_code::FINE, "nothing is left to do");
 }
 
@@ -184,14 +184,14 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         let mut record = laid.record(&manifest);
         laid.stage(&backup, &DecryptionArgs::default(), &record).unwrap();
         has_state_of(&card, "raspi", 2);
-        note(&card.at(STATE_DIR), &mut record, Phase::Swap).unwrap();
+        note(&card.at(STATE_DIR), &mut record, RestorePhase::Swap).unwrap();
         let mut step = 0;
         let mut cut = || {
             step += 1;
             if step == 4 { Err(io::Error::other("power")) } else { Ok(()) }
         };
         swap::all(&host.root, &record, &mut cut).unwrap_err();
-        let said = finding::<Record>(&host.root).unwrap();
+        let said = finding::<RestoreRecord>(&host.root).unwrap();
         assert_eq!((said.code.id(), said.severity()), ("F-19", weaver_diagnostics::finding::Severity::Fail));
         let words = ["restore", backup.to_str().unwrap()];
         assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "another one has to wait");
@@ -200,7 +200,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         assert!(error.contains("the state is incomplete"), "{error}");
         // In this boot k3s may run.
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
-        assert!(finding::<Record>(&host.root).is_some());
+        assert!(finding::<RestoreRecord>(&host.root).is_some());
         if by_boot {
             card.write("/proc/sys/kernel/random/boot_id", "another");
             card.run(&["boot-config"]).await.unwrap();
@@ -210,7 +210,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
             assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
         }
         has_state_of(&card, "raspi", 40);
-        assert!(finding::<Record>(&host.root).is_none());
+        assert!(finding::<RestoreRecord>(&host.root).is_none());
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
     }
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::{REPORT, WEAVER_TOML};
 
 /// Every file: inode, time of the last change, content.
-type State = BTreeMap<PathBuf, (u64, (i64, i64), Vec<u8>)>;
+type FileStates = BTreeMap<PathBuf, (u64, (i64, i64), Vec<u8>)>;
 
 /// A test's replacement for netplan's own.
 pub const GENERATE: &str = "/usr/libexec/netplan/generate";
 
-pub struct Host(tempfile::TempDir);
+pub struct CardHost(tempfile::TempDir);
 
 pub struct Said {
     pub code: i32,
@@ -22,7 +22,7 @@ pub struct Said {
     pub report: Value,
 }
 
-impl Host {
+impl CardHost {
     /// The card as flashed, with its boot partition mounted.
     pub fn new() -> Self {
         let host = Self(tempfile::tempdir().unwrap());
@@ -69,8 +69,8 @@ impl Host {
         self.run()
     }
 
-    pub fn state(&self) -> State {
-        let mut state = State::new();
+    pub fn state(&self) -> FileStates {
+        let mut state = FileStates::new();
         let mut open = vec![self.0.path().to_owned()];
         while let Some(directory) = open.pop() {
             for entry in fs::read_dir(directory).unwrap() {
@@ -87,7 +87,7 @@ impl Host {
     }
 
     /// The state but for the report, which a fault changes.
-    pub fn state_but_report(&self) -> State {
+    pub fn state_but_report(&self) -> FileStates {
         let mut state = self.state();
         state.remove(&self.path(REPORT));
         state

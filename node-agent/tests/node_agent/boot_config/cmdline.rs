@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{WEAVER_TOML, card::Host};
+use super::{WEAVER_TOML, card::CardHost};
 
 const CMDLINE: &str = "/boot/firmware/cmdline.txt";
 const EXTRA: &str = "/etc/default/raspi-extra-cmdline";
@@ -11,8 +11,8 @@ const GENERATED: &str =
     "console=ttyS1,115200 console=tty0 root=LABEL=weaver-root rw fsck.repair=yes net.ifnames=0  rootwait ";
 const IMAGERS: &str = "cfg80211.ieee80211_regdom=DE ds=nocloud;i=rpi-imager-1763700000000";
 
-fn host(appended: &str) -> Host {
-    let host = Host::new();
+fn host(appended: &str) -> CardHost {
+    let host = CardHost::new();
     host.write(CMDLINE, format!("{GENERATED}{appended}\n"));
     host
 }

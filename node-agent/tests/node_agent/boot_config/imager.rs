@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use super::{WEAVER_TOML, card::Host};
+use super::{WEAVER_TOML, card::CardHost};
 
 const CARDS: [&str; 5] = ["key-only", "password", "wifi", "hidden-wifi", "no-host-name"];
 /// Parts of the password's hash and of the networks' keys.
@@ -20,8 +20,8 @@ fn file(card: &str, name: &str) -> Option<String> {
 }
 
 /// The card as Imager leaves it.
-fn prepared(card: &str) -> Host {
-    let host = Host::new();
+fn prepared(card: &str) -> CardHost {
+    let host = CardHost::new();
     for name in ["user-data", "meta-data", "network-config"] {
         if let Some(text) = file(card, name) {
             host.write(&format!("/boot/firmware/{name}"), text);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::card::Host;
+use super::card::CardHost;
 
 const CARD: &str = "/boot/firmware/manifests";
 const K3S: &str = "/var/lib/rancher/k3s/server/manifests/weaver-card";
@@ -11,7 +11,7 @@ const APP: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: app}\nstringDa
 
 #[test]
 fn files_are_applied_changed_and_emptied_and_a_start_without_a_change_writes_nothing() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(&format!("{CARD}/app.yaml"), APP);
     host.write(&format!("{CARD}/broken.yaml"), "password: hunter2 [\n- x");
     let owners = "/var/lib/rancher/k3s/server/manifests/app.yaml";
@@ -40,7 +40,7 @@ fn files_are_applied_changed_and_emptied_and_a_start_without_a_change_writes_not
 
 #[test]
 fn without_the_directory_or_with_a_fault_in_weaver_toml_nothing_is_deleted() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(&format!("{CARD}/app.yaml"), APP);
     host.configure("").exits(0);
     let of_k3s = || host.read(&format!("{K3S}/weaver-card-app.yaml"));
@@ -55,7 +55,7 @@ fn without_the_directory_or_with_a_fault_in_weaver_toml_nothing_is_deleted() {
 
 #[test]
 fn a_card_that_joins_has_no_use_for_them_and_says_so() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(&format!("{CARD}/app.yaml"), APP);
     let joins = "hostname = \"worker\"
 [k3s]
@@ -69,7 +69,7 @@ token = \"hunter2\"
 
 #[test]
 fn k3s_data_directory_is_where_k3s_has_it() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/etc/rancher/k3s/config.yaml", "data-dir: /mnt/ssd/k3s\n");
     host.write(&format!("{CARD}/app.yaml"), APP);
     host.configure("").exits(0);
@@ -78,7 +78,7 @@ fn k3s_data_directory_is_where_k3s_has_it() {
 
 #[test]
 fn of_a_directory_full_of_files_none_is_looked_at() {
-    let host = Host::new();
+    let host = CardHost::new();
     for number in 0..201 {
         host.write(&format!("{CARD}/app-{number}.yaml"), APP);
     }

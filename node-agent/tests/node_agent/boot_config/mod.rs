@@ -10,7 +10,7 @@ mod wifi;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use card::Host;
+use card::CardHost;
 
 const WEAVER_TOML: &str = "/boot/firmware/weaver.toml";
 const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
@@ -54,7 +54,7 @@ const MADE: &[(&str, u32)] = &[
 
 #[test]
 fn everything_asked_is_made() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host.configure(ALL).exits(0);
     assert!(said.finds("B-00", "ok")["message"].as_str().unwrap().contains("host name raspi, 2 API names"));
     for (path, mode) in MADE {
@@ -78,7 +78,7 @@ fn everything_asked_is_made() {
 
 #[test]
 fn the_token_is_imported_and_is_then_nowhere_else() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host.configure(ALL).exits(0);
     assert_eq!(host.read(TOKEN), format!("{SECRET}\n"));
     assert_eq!(host.read(WEAVER_TOML), ALL.replace(SECRET, ""), "every other byte stays");
@@ -92,7 +92,7 @@ fn the_token_is_imported_and_is_then_nowhere_else() {
 
 #[test]
 fn a_second_start_writes_nothing() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     let before = host.state();
     host.run().exits(0);
@@ -105,7 +105,7 @@ fn the_source_of_updates_outlives_its_key_and_not_its_section() {
         ["/etc/apt/sources.list.d/config-weaver.sources", "/etc/apt/keyrings/config-weaver.asc"];
     let key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDME\n-----END PGP PUBLIC KEY BLOCK-----\n";
     let asked = "[update]\nsource = \"file:/media/usb/apt\"\nkey = \"config-weaver.asc\"\n";
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/config-weaver.asc", key);
     let said = host.configure(asked).exits(0);
     assert!(
@@ -125,7 +125,7 @@ fn the_source_of_updates_outlives_its_key_and_not_its_section() {
 #[test]
 fn no_file_and_an_empty_one_ask_for_nothing_and_remove_what_was_made() {
     for empty in [None, Some(""), Some("# nothing\n")] {
-        let host = Host::new();
+        let host = CardHost::new();
         host.configure(ALL).exits(0);
         fs::remove_file(host.path(WEAVER_TOML)).unwrap();
         if let Some(empty) = empty {
@@ -143,7 +143,7 @@ fn no_file_and_an_empty_one_ask_for_nothing_and_remove_what_was_made() {
 
 #[test]
 fn a_host_on_which_nothing_was_ever_asked_stays_as_it_is() {
-    let host = Host::new();
+    let host = CardHost::new();
     let before = host.state();
     host.run().exits(0);
     assert_eq!(host.state_but_report(), before);
@@ -151,7 +151,7 @@ fn a_host_on_which_nothing_was_ever_asked_stays_as_it_is() {
 
 #[test]
 fn a_fault_anywhere_keeps_the_last_good_state_byte_for_byte() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     for bad in [
         "hostname = \"Other\"\n",
@@ -172,7 +172,7 @@ fn a_fault_anywhere_keeps_the_last_good_state_byte_for_byte() {
 
 #[test]
 fn every_key_wrong_is_reported_at_once_with_lines_and_without_secrets() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host
         .configure(
             "hostname = \"My Pi\"\n[api]\nnames = [\"*.lan\", \"a b\", \"raspi.lan.\"]\n[ssh]\n\
@@ -198,7 +198,7 @@ fn every_key_wrong_is_reported_at_once_with_lines_and_without_secrets() {
 
 #[test]
 fn a_huge_file_is_one_fault() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     host.write(WEAVER_TOML, "");
     fs::File::options().write(true).open(host.path(WEAVER_TOML)).unwrap().set_len(10 * 1024 * 1024).unwrap();
@@ -211,7 +211,7 @@ fn a_huge_file_is_one_fault() {
 
 #[test]
 fn what_cannot_be_read_keeps_the_last_good_state() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     fs::remove_file(host.path(WEAVER_TOML)).unwrap();
     fs::create_dir(host.path(WEAVER_TOML)).unwrap();
@@ -222,7 +222,7 @@ fn what_cannot_be_read_keeps_the_last_good_state() {
 
 #[test]
 fn a_boot_partition_that_is_not_there_asks_for_nothing_to_be_removed() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     fs::remove_dir_all(host.path("/boot/firmware")).unwrap();
     fs::create_dir(host.path("/boot/firmware")).unwrap();
@@ -234,7 +234,7 @@ fn a_boot_partition_that_is_not_there_asks_for_nothing_to_be_removed() {
 
 #[test]
 fn stray_files_below_the_mount_point_are_not_the_boot_partition() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     host.write("/proc/self/mountinfo", "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n");
     for stray in [None, Some("hostname = \"stray\"\n")] {
@@ -254,7 +254,7 @@ fn stray_files_below_the_mount_point_are_not_the_boot_partition() {
 /// Seen with the power cut between the new name of the blanked file and the release of the old one's clusters.
 #[test]
 fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothing_else_is() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     // Spelled otherwise, and with the rest of its cluster.
     let escaped = ALL.replace("K10hunter2", "K10hunte\\u0072\\u0032") + &"\0".repeat(100);
@@ -275,7 +275,7 @@ fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothi
 
 #[test]
 fn a_card_that_cannot_be_written_keeps_the_token_and_the_import_counts() {
-    let host = Host::new();
+    let host = CardHost::new();
     // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/boot/firmware/weaver.toml.new/inner", "");
     let said = host.configure(ALL).exits(0);
@@ -291,7 +291,7 @@ fn a_card_that_cannot_be_written_keeps_the_token_and_the_import_counts() {
 
 #[test]
 fn a_token_that_cannot_be_stored_stays_in_the_file() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/var/lib/weaver/k3s.token/inner", "");
     let said = host.configure(ALL).exits(1);
     assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], TOKEN);
@@ -305,7 +305,7 @@ fn a_token_that_cannot_be_stored_stays_in_the_file() {
 
 #[test]
 fn a_new_token_that_cannot_be_stored_leaves_the_old_one_in_force() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/var/lib/weaver/k3s.token.new/inner", "");
@@ -316,7 +316,7 @@ fn a_new_token_that_cannot_be_stored_leaves_the_old_one_in_force() {
 
 #[test]
 fn a_node_name_that_cannot_be_remembered_leaves_the_hosts_name() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/etc/rancher/node/password", "x");
     host.write(&format!("{PIN}/inner"), "");
     let said = host.configure("hostname = \"raspi\"\n").exits(1);
@@ -331,7 +331,7 @@ fn a_node_name_that_cannot_be_remembered_leaves_the_hosts_name() {
 
 #[test]
 fn a_k3s_file_that_cannot_be_written_leaves_the_hosts_name() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/etc/rancher/k3s", "a file in the place of a directory");
     host.configure("hostname = \"raspi\"\n").exits(1).finds("B-05", "warn");
     assert_eq!(host.read("/etc/hostname"), "weaver\n");
@@ -339,7 +339,7 @@ fn a_k3s_file_that_cannot_be_written_leaves_the_hosts_name() {
 
 #[test]
 fn what_cannot_be_written_is_reported_and_the_rest_is_made() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/etc/netplan", "a file in the place of a directory");
     let said = host.configure(ALL).exits(1);
     assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], "/etc/netplan/90-weaver.yaml");
@@ -351,7 +351,7 @@ fn what_cannot_be_written_is_reported_and_the_rest_is_made() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_an_error() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/var/lib/weaver/boot-config", "a file in the place of a directory");
     let said = host.configure("hostname = \"pi\"\n").exits(1);
     assert!(said.stderr.contains("B-05") && said.stderr.contains(REPORT), "{}", said.stderr);
@@ -360,7 +360,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn the_node_keeps_its_name_once_k3s_has_run() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure("hostname = \"first\"\n").exits(0);
     host.configure("hostname = \"second\"\n").exits(0);
     assert!(host.read(K3S).contains("node-name: second\n"), "k3s has not started yet");
@@ -376,7 +376,7 @@ fn the_node_keeps_its_name_once_k3s_has_run() {
 
 #[test]
 fn a_name_that_was_asked_for_and_dropped_before_k3s_ran_is_forgotten() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure("hostname = \"first\"\n").exits(0);
     host.configure("").exits(0);
     assert!(!host.exists(PIN));
@@ -388,7 +388,7 @@ fn a_name_that_was_asked_for_and_dropped_before_k3s_ran_is_forgotten() {
 
 #[test]
 fn a_node_registered_under_the_old_host_name_keeps_it() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/etc/rancher/node/password", "x");
     host.configure("hostname = \"raspi\"\n").exits(0);
     assert!(host.read(K3S).contains("node-name: weaver\n"));
@@ -398,7 +398,7 @@ fn a_node_registered_under_the_old_host_name_keeps_it() {
 
 #[test]
 fn keys_follow_the_user_of_user_data() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     host.write("/etc/ssh/weaver_keys/own", "ssh-ed25519 of someone else\n");
     host.write("/boot/firmware/user-data", "#cloud-config\nhostname: raspi\nusers:\n- name: ada\n");
@@ -410,7 +410,7 @@ fn keys_follow_the_user_of_user_data() {
 
 #[test]
 fn a_clash_with_user_data_names_both_lines_and_weaver_toml_wins() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/user-data", "#cloud-config\n\nhostname: other\nmanage_etc_hosts: true\n");
     let said = host.configure("# mine\nhostname = \"raspi\"\n").exits(0);
     let evidence = said.finds("B-03", "warn")["evidence"].clone();
@@ -436,7 +436,7 @@ fn cloud_init_of_the_card_leaves_etc_hosts_alone_whatever_user_data_says() {
 
 #[test]
 fn a_name_that_cannot_be_forgotten_is_reported_and_keeps_nothing_back() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(&format!("{PIN}/inner"), "");
     let said = host.configure("[api]\nnames = [\"raspi.lan\"]\n").exits(1);
     assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], PIN);

@@ -4,25 +4,25 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::card::{GENERATE, Host};
+use super::card::{CardHost, GENERATE};
 
 const WIRED: &str = "[network]\naddress = \"192.168.1.20/24\"\ngateway = \"192.168.1.1\"\n";
 const LOG: &str = "/generated";
 
 /// A generator that notes that it was called, then ends so.
-fn generator(host: &Host, ends: &str) {
+fn generator(host: &CardHost, ends: &str) {
     let log = host.path(LOG);
     host.write(GENERATE, format!("#!/bin/sh\necho called >> {}\necho hunter2 >&2\n{ends}\n", log.display()));
     fs::set_permissions(host.path(GENERATE), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn calls(host: &Host) -> usize {
+fn calls(host: &CardHost) -> usize {
     if host.exists(LOG) { host.read(LOG).lines().count() } else { 0 }
 }
 
 #[test]
 fn networks_are_generated_where_their_file_has_changed() {
-    let host = Host::new();
+    let host = CardHost::new();
     generator(&host, "exit 0");
     for (weaver_toml, want) in [
         ("hostname = \"raspi\"\n", 0),
@@ -40,7 +40,7 @@ fn networks_are_generated_where_their_file_has_changed() {
 
 #[test]
 fn networks_that_netplan_refuses_are_reported_without_its_words() {
-    let host = Host::new();
+    let host = CardHost::new();
     generator(&host, "exit 3");
     let said = host.configure(WIRED).exits(1);
     let finding = said.finds("B-05", "warn");

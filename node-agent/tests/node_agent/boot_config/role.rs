@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::card::Host;
+use super::card::CardHost;
 use super::{ALL, K3S, LAST_GOOD, TOKEN, WEAVER_TOML};
 
 /// The token of another cluster, next to that of the card's own.
@@ -25,7 +25,7 @@ fn whole() -> String {
 
 #[test]
 fn an_agent_gets_its_server_its_token_and_its_role() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host.configure(&agent(&whole())).exits(0);
     let message = said.finds("B-00", "ok")["message"].as_str().unwrap();
     assert!(message.contains("agent of https://raspi.lan:6443, a token"), "{message}");
@@ -48,7 +48,7 @@ fn an_agent_gets_its_server_its_token_and_its_role() {
 
 #[test]
 fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
-    let host = Host::new();
+    let host = CardHost::new();
     for _ in 0..2 {
         host.configure(&agent(&whole())).exits(0);
         assert!(host.exists(ROLE) && host.read(K3S).contains("server: "));
@@ -65,7 +65,7 @@ fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
 /// The remedy of J-04.
 #[test]
 fn an_agent_whose_name_was_turned_down_gets_another_and_keeps_the_one_that_is_taken() {
-    let host = Host::new();
+    let host = CardHost::new();
     let called = |name: &str| agent(&whole()).replace("worker", name);
     host.configure(&called("raspi")).exits(0);
     for path in ASKED {
@@ -86,7 +86,7 @@ fn an_agent_whose_name_was_turned_down_gets_another_and_keeps_the_one_that_is_ta
 fn a_server_that_becomes_an_agent_gets_a_new_name_and_finds_the_old_one_again() {
     // Its name was given by weaver.toml, or was the host's and nothing asked for another.
     for (server, name) in [(SERVER, "raspi"), ("", "weaver")] {
-        let host = Host::new();
+        let host = CardHost::new();
         host.configure(server).exits(0);
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::default();
@@ -108,7 +108,7 @@ fn a_server_that_becomes_an_agent_gets_a_new_name_and_finds_the_old_one_again() 
 
 #[test]
 fn a_short_token_is_a_warning_at_every_start() {
-    let host = Host::new();
+    let host = CardHost::new();
     let first = host.configure(&agent("hunter2")).exits(0);
     let first = first.finds("B-07", "warn").clone();
     let second = host.run().exits(0);
@@ -118,7 +118,7 @@ fn a_short_token_is_a_warning_at_every_start() {
 
 #[test]
 fn an_agent_whose_token_was_never_imported_is_reported() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host.configure(&agent("")).exits(0);
     let message = said.finds("B-05", "warn")["message"].as_str().unwrap();
     assert!(message.contains("cannot join https://raspi.lan:6443"), "{message}");
@@ -127,7 +127,7 @@ fn an_agent_whose_token_was_never_imported_is_reported() {
 
 #[test]
 fn a_token_is_kept_for_the_role_that_it_was_imported_for_and_for_no_other() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(SERVER).exits(0);
     let said = host.configure(&agent("")).exits(0);
     assert!(said.finds("B-05", "warn")["message"].as_str().unwrap().contains("it has no token"));
@@ -144,7 +144,7 @@ fn a_token_is_kept_for_the_role_that_it_was_imported_for_and_for_no_other() {
 
 #[test]
 fn a_role_waits_for_the_file_that_k3s_reads() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(SERVER).exits(0);
     // Blocks the path of the new file: it can neither be removed nor made.
     let blocks = format!("{K3S}.new/inner");
@@ -165,7 +165,7 @@ fn a_role_waits_for_the_file_that_k3s_reads() {
 
 #[test]
 fn a_fault_of_the_role_changes_nothing() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(ALL).exits(0);
     let last_good = host.read(LAST_GOOD);
     for bad in [

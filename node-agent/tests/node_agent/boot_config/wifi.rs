@@ -4,7 +4,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::{LAST_GOOD, SECRET, TOKEN, WEAVER_TOML, card::Host};
+use super::{LAST_GOOD, SECRET, TOKEN, WEAVER_TOML, card::CardHost};
 
 const PASSWORD_FILE: &str = "/var/lib/weaver/wifi.password";
 const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
@@ -24,7 +24,7 @@ const THEIRS: [&str; 2] = ["Corner House", "100482164f8afdd4"];
 
 #[test]
 fn the_network_is_set_up_and_the_password_is_shown_to_no_one() {
-    let host = Host::new();
+    let host = CardHost::new();
     let said = host.configure(WIFI).exits(0);
     assert!(said.finds("B-00", "ok")["message"].as_str().unwrap().contains("a Wi-Fi in DE"));
     assert_eq!(host.read(PASSWORD_FILE), format!("{PASSWORD}\n"));
@@ -48,7 +48,7 @@ fn the_network_is_set_up_and_the_password_is_shown_to_no_one() {
 
 #[test]
 fn a_second_start_keeps_the_password_and_writes_nothing() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(WIFI).exits(0);
     let before = host.state();
     host.run().exits(0).finds("B-00", "ok");
@@ -57,7 +57,7 @@ fn a_second_start_keeps_the_password_and_writes_nothing() {
 
 #[test]
 fn another_name_or_country_keeps_the_password_and_a_new_password_replaces_it() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(WIFI).exits(0);
     let kept = WIFI.replace(PASSWORD, "");
     host.configure(&kept.replace("attic", "cellar").replace("DE", "AT")).exits(0);
@@ -73,7 +73,7 @@ fn another_name_or_country_keeps_the_password_and_a_new_password_replaces_it() {
 #[test]
 fn without_the_section_everything_of_it_is_removed() {
     for without in [None, Some(""), Some("[network]\ndns = [\"9.9.9.9\"]\n")] {
-        let host = Host::new();
+        let host = CardHost::new();
         host.write("/boot/firmware/network-config", IMAGERS);
         host.configure(WIFI).exits(0);
         assert!(host.exists(IN_ITS_PLACE));
@@ -91,7 +91,7 @@ fn without_the_section_everything_of_it_is_removed() {
 
 #[test]
 fn a_fault_leaves_the_network_as_it_was() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.configure(WIFI).exits(0);
     for (line, wrong, says) in [
         ("country = \"DE\"\n", "", "`ssid` without a `country`"),
@@ -114,7 +114,7 @@ fn a_fault_leaves_the_network_as_it_was() {
 
 #[test]
 fn an_empty_password_on_a_new_card_is_reported_and_imagers_network_stays() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/network-config", IMAGERS);
     let said = host.configure(&WIFI.replace(PASSWORD, "")).exits(0);
     let finding = said.finds("B-05", "warn");
@@ -128,7 +128,7 @@ fn an_empty_password_on_a_new_card_is_reported_and_imagers_network_stays() {
 
 #[test]
 fn imagers_network_makes_room_and_both_lines_are_named() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/network-config", IMAGERS);
     let said = host.configure(WIFI).exits(0);
     let evidence = said.finds("B-03", "warn")["evidence"].clone();
@@ -145,7 +145,7 @@ fn imagers_network_makes_room_and_both_lines_are_named() {
 
 #[test]
 fn what_cloud_init_set_up_at_an_earlier_start_makes_room_too() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(CLOUD_INITS, IMAGERS);
     let before = host.read(CLOUD_INITS);
     let said = host.configure(WIFI).exits(0);
@@ -156,7 +156,7 @@ fn what_cloud_init_set_up_at_an_earlier_start_makes_room_too() {
 
 #[test]
 fn room_is_made_at_each_boot_while_the_last_good_state_is_kept() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(CLOUD_INITS, IMAGERS);
     host.configure(WIFI).exits(0);
     let room = host.read(IN_ITS_PLACE);
@@ -173,7 +173,7 @@ fn room_is_made_at_each_boot_while_the_last_good_state_is_kept() {
 
 #[test]
 fn a_wifi_of_imagers_alone_is_nothing_to_tell() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/network-config", IMAGERS);
     let said = host.configure("[network]\ndns = [\"9.9.9.9\"]\n").exits(0);
     assert!(!said.stderr.contains("B-03"), "{}", said.stderr);
@@ -182,7 +182,7 @@ fn a_wifi_of_imagers_alone_is_nothing_to_tell() {
 
 #[test]
 fn a_network_config_that_is_no_yaml_is_reported_without_its_text() {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write("/boot/firmware/network-config", "network:\n  wifis: {wlan0: {password: \"theirs99\n");
     let said = host.configure(WIFI).exits(0);
     assert_eq!(said.finds("B-03", "warn")["evidence"][0]["file"], "/boot/firmware/network-config");
@@ -192,7 +192,7 @@ fn a_network_config_that_is_no_yaml_is_reported_without_its_text() {
 
 /// What is reported of `[wifi]` next to a file of the owner's, and whether it is set up.
 fn next_to_the_owners(path: &str, content: &str) -> (String, bool) {
-    let host = Host::new();
+    let host = CardHost::new();
     host.write(path, content);
     let said = host.configure(&format!("{WIFI}[network]\ndns = [\"9.9.9.9\"]\n")).exits(0);
     let reported = format!("{}{}", said.stderr, said.report);
@@ -229,7 +229,7 @@ fn a_file_of_the_owners_that_names_the_radio_is_reported_and_costs_no_network() 
 fn no_secret_leaves_the_file_before_both_are_stored() {
     let text = format!("{WIFI}[k3s]\ntoken = \"{SECRET}\"\n");
     for (blocked, stored) in [(PASSWORD_FILE, TOKEN), (TOKEN, PASSWORD_FILE)] {
-        let host = Host::new();
+        let host = CardHost::new();
         host.write(&format!("{blocked}/inner"), "");
         let said = host.configure(&text).exits(1);
         assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], blocked);
@@ -243,7 +243,7 @@ fn no_secret_leaves_the_file_before_both_are_stored() {
 
 #[test]
 fn a_card_that_cannot_be_written_keeps_the_password_and_the_report_names_its_key() {
-    let host = Host::new();
+    let host = CardHost::new();
     // Blocks the path of the new file: it can neither be removed nor made.
     host.write("/boot/firmware/weaver.toml.new/inner", "");
     let said = host.configure(WIFI).exits(0);

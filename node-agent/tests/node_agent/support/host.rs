@@ -24,9 +24,9 @@ pub fn enough_memory() -> String {
     SMALL.replacen("440844", "8000000", 1)
 }
 
-pub struct Host(tempfile::TempDir);
+pub struct TestHost(tempfile::TempDir);
 
-impl Host {
+impl TestHost {
     /// Debian's kernel, the memory controller there, nothing configured.
     pub fn debian() -> Self {
         Self(tempfile::tempdir().unwrap())

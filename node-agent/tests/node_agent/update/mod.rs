@@ -11,11 +11,11 @@ use tempfile::TempDir;
 const FAKE: &str = include_str!("fake.sh");
 const PACKAGES: [&str; 2] = ["config-weaver", "weaver"];
 
-struct Host {
+struct UpdateTestHost {
     dir: TempDir,
 }
 
-impl Host {
+impl UpdateTestHost {
     /// Two packages at 0.1, units that run, and a source that has 0.2.
     fn new() -> Self {
         let host = Self { dir: tempfile::tempdir().unwrap() };
@@ -88,7 +88,7 @@ const NEW: [&str; 2] = ["0.2 ii"; 2];
 
 #[test]
 fn what_is_new_is_shown_and_installed_only_when_asked() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     for (flags, ends) in [(&[][..], "pass --yes to install.\n"), (&["--dry-run"], "Nothing was changed.\n")] {
         let (code, said) = host.update(flags);
         assert_eq!(code, Some(0), "{said}");
@@ -128,7 +128,7 @@ fn what_is_new_is_shown_and_installed_only_when_asked() {
 
 #[test]
 fn the_source_of_the_card_is_the_only_one_that_is_asked() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("root/etc/apt/sources.list.d/config-weaver.sources", "URIs: file:/srv/apt\n");
     fs::copy(host.path("policy"), host.path("policy-of-own")).unwrap();
     // By a third party that gives its package the same name.
@@ -149,7 +149,7 @@ fn the_source_of_the_card_is_the_only_one_that_is_asked() {
 
 #[test]
 fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.offers("0.2bad");
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
@@ -187,7 +187,7 @@ fn a_version_that_is_not_proven_goes_back_and_one_by_hand() {
 #[test]
 fn the_state_of_k3s_is_saved_first_and_nothing_changes_where_it_cannot_be() {
     const DATASTORE: &str = "root/var/lib/rancher/k3s/server/db/state.db";
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("root/usr/local/bin/k3s", "#!/bin/sh\necho k3s version v1.36.4+k3s1\n");
     fs::set_permissions(host.path("root/usr/local/bin/k3s"), fs::Permissions::from_mode(0o755)).unwrap();
     host.write("root/proc/sys/kernel/hostname", "raspi\n");
@@ -243,7 +243,7 @@ fn what_apt_fails_with_is_explained_and_ends_in_what_was() {
         ),
         ("dpkg-deb --build", "", 1, ""),
     ] {
-        let host = Host::new();
+        let host = UpdateTestHost::new();
         host.write("fail", call);
         host.write("words", words);
         if call == "dpkg-deb --build" {
@@ -255,7 +255,7 @@ fn what_apt_fails_with_is_explained_and_ends_in_what_was() {
         assert!(code != 10 || said.ends_with("Nothing was changed.\n"), "{call}: {said}");
         assert!(!host.path("root/var/lib/weaver/packages/new").exists() || code == 1, "{call}");
     }
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("locked", "yes");
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(10), OLD.map(str::to_owned).into()), "{said}");
@@ -275,7 +275,7 @@ fn a_release_whose_objects_the_installed_one_cannot_read_is_one_way() {
             .collect();
         format!("metadata:\n  name: syncs.example\nspec:\n  versions:\n{}", listed.concat())
     };
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("root/usr/share/weaver/crds/syncs.yaml", &definition("v1alpha1", "v1alpha1"));
     host.write("definitions/usr/share/weaver/crds/syncs.yaml", &definition("v1 v1alpha1", "v1"));
     let (code, said) = host.update(&["--yes"]);
@@ -304,7 +304,7 @@ fn a_release_whose_objects_the_installed_one_cannot_read_is_one_way() {
 fn cut_off_anywhere_the_next_run_ends_in_the_new_or_the_old() {
     let cut = |offered: &'static str, at: String, code, want: [&'static str; 2]| {
         std::thread::spawn(move || {
-            let host = Host::new();
+            let host = UpdateTestHost::new();
             host.offers(offered);
             host.write("kill", &at);
             let (killed, said) = host.update(&["--yes"]);
@@ -351,7 +351,7 @@ fn cut_off_anywhere_the_next_run_ends_in_the_new_or_the_old() {
 
 #[test]
 fn the_timer_leaves_out_what_was_not_proven_and_a_boot_completes_what_was_cut_off() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     let noted = || fs::read_to_string(host.path("root/var/lib/weaver/update-timer.json")).unwrap_or_default();
     // The next night.
     let later = || {
@@ -402,7 +402,7 @@ fn the_timer_leaves_out_what_was_not_proven_and_a_boot_completes_what_was_cut_of
 
 #[test]
 fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.offers("0.2bad");
     host.write("fail", "dpkg install");
     host.write("words", "dpkg: error: no");
@@ -413,7 +413,7 @@ fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     assert!(said.contains(&format!("  sudo dpkg --install --recursive {}\n", old.display())), "{said}");
 
     // As docs/how-to/update.md describes it, after a power cut and with dpkg alone.
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("kill", "after apt-get install");
     assert_eq!(host.update(&["--yes"]).0, None);
     for name in PACKAGES {
@@ -426,7 +426,7 @@ fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
 
 #[test]
 fn an_update_that_changed_nothing_leaves_what_an_earlier_one_kept() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     assert_eq!(host.update(&["--yes"]).0, Some(0));
     for (what, offered, code) in [("locked", "0.3", 10), ("not proven", "0.3bad", 12)] {
         host.offers(offered);
@@ -442,7 +442,7 @@ fn an_update_that_changed_nothing_leaves_what_an_earlier_one_kept() {
 #[test]
 fn packages_that_a_cut_has_lost_are_fetched_again_or_it_goes_back() {
     for (source, code, want) in [("is there", 0, NEW), ("is gone", 12, OLD)] {
-        let host = Host::new();
+        let host = UpdateTestHost::new();
         host.write("kill", "within apt-get install");
         assert_eq!(host.update(&["--yes"]).0, None);
         fs::remove_file(host.path("root/var/lib/weaver/packages/new/weaver_0.2_amd64.deb")).unwrap();
@@ -461,7 +461,7 @@ fn packages_that_a_cut_has_lost_are_fetched_again_or_it_goes_back() {
 
 #[test]
 fn a_dpkg_that_cannot_say_what_is_installed_ends_no_record() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("kill", "within apt-get install");
     assert_eq!(host.update(&["--yes"]).0, None);
     host.write("fail", "dpkg-query --show");
@@ -480,7 +480,7 @@ fn a_dpkg_that_cannot_say_what_is_installed_ends_no_record() {
 
 #[test]
 fn what_someone_else_has_installed_meanwhile_is_left_alone() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("kill", "within apt-get install");
     assert_eq!(host.update(&["--yes"]).0, None);
     for name in PACKAGES {
@@ -497,7 +497,7 @@ fn what_someone_else_has_installed_meanwhile_is_left_alone() {
 
 #[test]
 fn a_card_whose_boot_partition_is_not_mounted_is_not_updated() {
-    let host = Host::new();
+    let host = UpdateTestHost::new();
     host.write("state/config-weaver-card", "0.1 ii\n");
     host.write("root/proc/self/mountinfo", "");
     host.write("root/boot/firmware/x", "");

@@ -22,7 +22,7 @@ pub enum Protocol {
 }
 
 #[derive(Clone)]
-pub struct Trust {
+pub struct ClientTrust {
     ca: Arc<RootCertStore>,
     pub address: SocketAddr,
 }
@@ -35,7 +35,7 @@ pub enum Connection {
 /// Status, and the body as text.
 pub type Answer = (u16, String);
 
-impl Trust {
+impl ClientTrust {
     pub fn new(address: SocketAddr, ca_bundle: &str) -> Self {
         let mut ca = RootCertStore::empty();
         ca.add(CertificateDer::from_pem_slice(ca_bundle.as_bytes()).unwrap()).unwrap();

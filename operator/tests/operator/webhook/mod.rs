@@ -20,7 +20,7 @@ use weaver_host::durable_file::replace;
 use weaver_installer::certificates::ensure;
 use weaver_installer::conversion::converts;
 
-use self::client::{Protocol, Trust, is_converted, review};
+use self::client::{ClientTrust, Protocol, is_converted, review};
 use self::process::{LIMIT, Webhook, eventually, log, options, program};
 
 const BOTH: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
@@ -28,7 +28,7 @@ const BOTH: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 #[tokio::test]
 async fn it_converts_for_a_client_that_trusts_the_ca_and_no_one_else() {
     let (webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     for protocol in BOTH {
         let mut connection = trust.connect(protocol).await.unwrap();
         for _ in 0..3 {
@@ -37,7 +37,7 @@ async fn it_converts_for_a_client_that_trusts_the_ca_and_no_one_else() {
     }
     let elsewhere = tempfile::tempdir().unwrap();
     let other = ensure(elsewhere.path(), &options(), Timestamp::now()).unwrap();
-    let error = Trust::new(webhook.address, &other.ca_bundle).tls(Protocol::Http1).await.unwrap_err();
+    let error = ClientTrust::new(webhook.address, &other.ca_bundle).tls(Protocol::Http1).await.unwrap_err();
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
 }
 
@@ -52,7 +52,7 @@ async fn the_installer_finds_that_it_converts() {
 #[tokio::test]
 async fn bad_requests_are_refused_and_the_next_one_is_answered() {
     let (webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     for protocol in BOTH {
         for (body, code, words) in [
             (vec![b' '; 10 << 20], 413, "larger than 8 MiB"),
@@ -71,7 +71,7 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_under_load_costs_no_request() {
     let (webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;
     let stop = Arc::new(AtomicBool::new(false));
     let answered: Vec<Arc<AtomicUsize>> = (0..6).map(|_| Arc::default()).collect();
@@ -134,7 +134,7 @@ async fn a_renewed_certificate_is_logged_with_its_end_and_its_fingerprint() {
 #[tokio::test]
 async fn a_bad_certificate_is_reported_and_the_old_one_continues_serving() {
     let (webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;
     let leaf = webhook.dir.path().join(LEAF);
     let text = fs::read_to_string(&leaf).unwrap();
@@ -169,11 +169,11 @@ async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
     // A client is not left hanging.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = ensure(elsewhere.path(), &options(), Timestamp::now()).unwrap();
-    Trust::new(webhook.address, &other.ca_bundle).tls(Protocol::Http1).await.unwrap_err();
+    ClientTrust::new(webhook.address, &other.ca_bundle).tls(Protocol::Http1).await.unwrap_err();
     assert_eq!(webhook.notice(), None);
     let certificates = ensure(webhook.dir.path(), &options(), Timestamp::now()).unwrap();
     webhook.ready().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let mut connection = trust.connect(Protocol::Http2).await.unwrap();
     assert!(is_converted(&connection.post(review()).await.unwrap()));
     assert_eq!(webhook.log().matches("waiting for").count(), 1);
@@ -182,7 +182,7 @@ async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
 #[tokio::test]
 async fn silent_clients_hold_no_one_up() {
     let (webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let mut silent = Vec::new();
     let mut greeted = Vec::new();
     for _ in 0..20 {
@@ -199,7 +199,7 @@ async fn silent_clients_hold_no_one_up() {
 #[tokio::test]
 async fn at_sigterm_requests_under_way_are_finished_and_no_more_accepted() {
     let (mut webhook, certificates) = Webhook::start().await;
-    let trust = Trust::new(webhook.address, &certificates.ca_bundle);
+    let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let idle = trust.tls(Protocol::Http1).await.unwrap();
     let mut under_way = Vec::new();
     for protocol in BOTH {

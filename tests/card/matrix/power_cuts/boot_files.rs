@@ -26,7 +26,7 @@ pub struct BootFiles {
 
 /// What one state showed.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ObservedBoot {
     pub wrong: Vec<String>,
     /// What fsck said, harmless or not.
     pub fsck: Vec<String>,
@@ -58,8 +58,8 @@ impl BootFiles {
     }
 
     /// Looks at one state of the partition; `fat` is not changed.
-    pub fn look(&self, fat: &Path) -> Seen {
-        let mut seen = Seen { fsck: fsck("-n", fat).1, ..Seen::default() };
+    pub fn look(&self, fat: &Path) -> ObservedBoot {
+        let mut seen = ObservedBoot { fsck: fsck("-n", fat).1, ..ObservedBoot::default() };
         self.judge(fat, "", &mut seen);
         let dir = tempfile::tempdir_in(fat.parent().unwrap()).unwrap();
         let mended = dir.path().join("fat");
@@ -76,7 +76,7 @@ impl BootFiles {
         seen
     }
 
-    fn judge(&self, fat: &Path, when: &str, seen: &mut Seen) {
+    fn judge(&self, fat: &Path, when: &str, seen: &mut ObservedBoot) {
         let (now, saved, dir) = extracted(fat);
         seen.saved.extend(saved);
         let text = |name: &str| fs::read_to_string(dir.path().join("all").join(name)).unwrap_or_default();

@@ -14,7 +14,7 @@ use weaver_image::boot::programs;
 
 use rebuilt::Rebuilt;
 use recording::{FAULT, Recording, TOKEN};
-use states::State;
+use states::CutState;
 
 #[test]
 #[ignore = "needs the image: make image-matrix"]
@@ -30,7 +30,7 @@ fn all_writes_replayed_are_the_card_that_the_machine_left() {
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_first_boot_that_is_cut_off_leaves_whole_files_and_the_token_in_one_of_its_two_places() {
-    let figures = states::look("first-boot", &["weaver.toml"], |state: &State| {
+    let figures = states::look("first-boot", &["weaver.toml"], |state: &CutState| {
         let Some(boot) = &state.boot else { return Vec::new() };
         let kept = state.root.as_ref().and_then(|root| root.read(root_files::TOKEN_FILE).ok().flatten());
         let imported = kept.is_some_and(|content| content == format!("{TOKEN}\n").into_bytes());
@@ -60,17 +60,18 @@ fn after_an_import_the_token_is_nowhere_on_the_boot_partition_not_even_in_what_i
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_repair_that_is_cut_off_leaves_the_line_with_the_fault_or_the_line_without() {
-    let figures = states::look("repair", &["cmdline.txt", "cmdline.txt.weaver-before"], |state: &State| {
-        let Some(boot) = &state.boot else { return Vec::new() };
-        let mut wrong = Vec::new();
-        if boot.cmdline.lines().count() != 1 {
-            wrong.push(format!("cmdline.txt is {:?}", boot.cmdline));
-        }
-        if !boot.cmdline.contains(FAULT) && !boot.cmdline_before.contains(FAULT) {
-            wrong.push("the line is mended, and what it was is not kept".to_owned());
-        }
-        wrong
-    });
+    let figures =
+        states::look("repair", &["cmdline.txt", "cmdline.txt.weaver-before"], |state: &CutState| {
+            let Some(boot) = &state.boot else { return Vec::new() };
+            let mut wrong = Vec::new();
+            if boot.cmdline.lines().count() != 1 {
+                wrong.push(format!("cmdline.txt is {:?}", boot.cmdline));
+            }
+            if !boot.cmdline.contains(FAULT) && !boot.cmdline_before.contains(FAULT) {
+                wrong.push("the line is mended, and what it was is not kept".to_owned());
+            }
+            wrong
+        });
     assert!(figures.choices > 0, "{figures:#?}");
 }
 
@@ -78,7 +79,7 @@ fn a_repair_that_is_cut_off_leaves_the_line_with_the_fault_or_the_line_without()
 #[ignore = "needs the image: make image-matrix"]
 fn an_upgrade_that_is_cut_off_leaves_a_whole_k3s_and_says_which_was_under_way() {
     let end = std::cell::OnceCell::new();
-    states::look("upgrade", &[], |state: &State| {
+    states::look("upgrade", &[], |state: &CutState| {
         let Some(root) = &state.root else { return Vec::new() };
         let looked = upgrade(root);
         let Ok(seen) = looked else { return vec![looked.unwrap_err()] };
@@ -104,13 +105,13 @@ fn holds_token(bytes: &[u8]) -> bool {
 
 /// SHA-256 of the programs, and of the two that the journal names: from which, to which.
 #[derive(Debug)]
-struct Programs {
+struct ProgramHashes {
     installed: String,
     previous: Option<String>,
     noted: Option<(String, String)>,
 }
 
-fn upgrade(root: &root_files::Root) -> Result<Programs, String> {
+fn upgrade(root: &root_files::Root) -> Result<ProgramHashes, String> {
     let installed = root.hash(root_files::K3S)?.ok_or("there is no k3s")?;
     let previous = root.hash(&format!("{}.previous", root_files::K3S))?;
     let journal = root.read(root_files::UPGRADE)?;
@@ -119,5 +120,5 @@ fn upgrade(root: &root_files::Root) -> Result<Programs, String> {
         journal.map_err(|error| format!("the journal is damaged: {error}"))?;
     let hash = |of: &serde_json::Value| of["sha256"].as_str().unwrap_or_default().to_owned();
     let noted = journal.map(|record| (hash(&record["from"]), hash(&record["to"])));
-    Ok(Programs { installed, previous, noted })
+    Ok(ProgramHashes { installed, previous, noted })
 }

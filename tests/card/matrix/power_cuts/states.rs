@@ -21,10 +21,10 @@ const FEW: usize = 5;
 const WHOLE: usize = 40;
 
 /// A state, as far as it was looked at.
-pub struct State {
+pub struct CutState {
     /// Entries that are on the card, and `, n-th loss` where some of the next are not.
     pub name: String,
-    pub boot: Option<boot_files::Seen>,
+    pub boot: Option<boot_files::ObservedBoot>,
     pub root: Option<Root>,
 }
 
@@ -50,7 +50,7 @@ struct Ends {
 
 /// Looks at each state of the part, which changes these files of the boot partition, with `also` what is
 /// particular to it; panics with what is wrong.
-pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) -> Figures {
+pub fn look(part: &str, changed: &[&str], also: impl Fn(&CutState) -> Vec<String>) -> Figures {
     let recording = Recording::of(part);
     let ends = ends(&recording);
     assert_eq!(ends.boot.changed(), changed, "{part}");
@@ -165,10 +165,10 @@ struct Looker<'a, A> {
     also: A,
 }
 
-impl<A: Fn(&State) -> Vec<String>> Looker<'_, A> {
+impl<A: Fn(&CutState) -> Vec<String>> Looker<'_, A> {
     fn look(&mut self, name: String, rebuilt: &Rebuilt<'_>, [boot, root]: [bool; 2]) {
         let mut wrong = Vec::new();
-        let mut state = State { name, boot: None, root: None };
+        let mut state = CutState { name, boot: None, root: None };
         let begun = Instant::now();
         if boot {
             self.figures.boot += 1;

@@ -141,7 +141,7 @@ fn as_many_operators_run_as_are_asked_for() {
     let fakes = Fakes::new();
     fakes
         .run(&["up", "--replicas", "3"], &[])
-        .expect(0, &["another operator", "the fake weaver says who leads"]);
+        .expect(0, &["another operator", "the fake weaver shows the leader"]);
     let three = fakes.all();
     fakes.run(&["status"], &[]).expect(0, &["candidate-1  running", "candidate-2  running"]);
     fakes.run(&["up", "--replicas", "3"], &[]).expect(0, &[]);

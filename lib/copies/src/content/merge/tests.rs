@@ -13,7 +13,7 @@ fn of<T: serde::de::DeserializeOwned>(value: &Value) -> T {
 fn merged(merge: &Value, kind: ObjectKind, sources: &[Value]) -> Result<Value, String> {
     let merge: Merge = of(merge);
     let names: Vec<String> = (0..sources.len()).map(|number| format!("s{number}")).collect();
-    let mut merging = Merging::new(&merge, kind);
+    let mut merging = ContentMerger::new(&merge, kind);
     for (place, name) in reading_order(&merge, &names) {
         let mut source = sources[place].clone();
         source["apiVersion"] = json!("v1");

@@ -11,7 +11,6 @@
 
 mod reading;
 mod record;
-mod slots;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -21,10 +20,10 @@ use std::collections::BTreeMap;
 
 use aho_corasick::BuildError;
 
-use self::{reading::OutOfMemory, record::Record, slots::Slots, trouble::Trouble};
+use self::{reading::OutOfMemory, record::KernelRecord, trouble::KernelProblem};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::finding_text;
-use crate::recognise::{LogContext, Recogniser};
+use crate::recognise::{LogContext, RESETS, Recogniser};
 
 /// Where the kernel's log is read.
 pub const KMSG: &str = "/dev/kmsg";
@@ -33,8 +32,6 @@ pub const KMSG: &str = "/dev/kmsg";
 const MOST: usize = 24;
 /// Characters of a record that are shown.
 const SHOWN: usize = 200;
-/// Resets of a disk that are no fault yet: some are reset once when they are found.
-const RESETS: u64 = 3;
 
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3600 * SECOND;
@@ -58,7 +55,7 @@ struct Occurrences {
 
 /// A trouble that a record reports.
 struct TroubleRecord {
-    trouble: Trouble,
+    trouble: KernelProblem,
     subject: String,
     code: Code,
     remedy: Option<Remedy>,
@@ -68,7 +65,7 @@ struct TroubleRecord {
 /// Something that the kernel said just now, in the terms of node-problem-detector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelEvent {
-    /// A reason of its rules for the kernel.
+    /// A reason of its rules for the kernel, or one in their style.
     pub reason: &'static str,
     pub note: String,
 }
@@ -76,11 +73,10 @@ pub struct KernelEvent {
 pub struct KernelLog {
     recogniser: Recogniser,
     context: LogContext,
-    slots: Slots,
     memory: OutOfMemory,
     /// The number of the last record.
     last: Option<u64>,
-    seen: BTreeMap<(Trouble, String), Occurrences>,
+    seen: BTreeMap<(KernelProblem, String), Occurrences>,
 }
 
 impl KernelLog {
@@ -92,7 +88,6 @@ impl KernelLog {
         Ok(Self {
             recogniser: Recogniser::new()?,
             context: LogContext::default(),
-            slots: Slots::default(),
             memory: OutOfMemory::default(),
             last: None,
             seen: BTreeMap::new(),
@@ -102,15 +97,14 @@ impl KernelLog {
     /// Takes in one line of the log; what is no record of the kernel's, or was taken before, changes nothing. Returns
     /// what is worth an event: each trouble once in an hour.
     pub fn take(&mut self, line: &str) -> Option<KernelEvent> {
-        let record = Record::read(line)?;
+        let record = KernelRecord::read(line)?;
         if self.last.is_some_and(|last| record.sequence <= last) {
             return None;
         }
         self.last = Some(record.sequence);
-        let Record { at, text, .. } = record;
-        self.slots.learn(text);
+        let KernelRecord { at, text, .. } = record;
         if let Some(device) = reading::mounted(text)
-            && let Some(seen) = self.seen.get_mut(&(Trouble::ReadOnly, device.to_owned()))
+            && let Some(seen) = self.seen.get_mut(&(KernelProblem::ReadOnly, device.to_owned()))
         {
             seen.is_mended = true;
         }
@@ -121,10 +115,10 @@ impl KernelLog {
 
     fn judge(&mut self, text: &str) -> Option<TroubleRecord> {
         let found = self.recogniser.judge_in(&mut self.context, text.as_bytes(), || Place::file(KMSG));
-        if let Some(port) = reading::reset_port(text, self.context.disks()) {
+        if let Some(port) = self.context.disks().reset_port(text) {
             let code = Code::UsbDiskFails;
             return Some(TroubleRecord {
-                trouble: Trouble::DiskReset,
+                trouble: KernelProblem::DiskReset,
                 subject: format!("at port {port}"),
                 code,
                 remedy: Some(code.row().remedy()),
@@ -135,7 +129,7 @@ impl KernelLog {
         let (trouble, subject) = if code == Code::OutOfMemory {
             self.memory.read(text)?
         } else {
-            reading::trouble(code, text, &self.slots, self.context.disks())?
+            reading::trouble(code, text, self.context.slots(), self.context.disks())?
         };
         let shown = finding_text::cut(evidence.first().map_or(text, |evidence| &evidence.saw), SHOWN);
         Some(TroubleRecord { trouble, subject, code, remedy, shown })
@@ -171,7 +165,7 @@ impl KernelLog {
         if is_round(seen.count) || at.saturating_sub(seen.shown.1) >= HOUR {
             seen.shown = (seen.count, at, text);
         }
-        if trouble == Trouble::DiskReset && seen.count < RESETS {
+        if trouble == KernelProblem::DiskReset && seen.count < u64::from(RESETS) {
             return None;
         }
         let reason = trouble
@@ -190,10 +184,10 @@ impl KernelLog {
 }
 
 impl Occurrences {
-    fn is_current(&self, trouble: Trouble, now: u64) -> bool {
-        let is_lasting = trouble == Trouble::ReadOnly && !self.is_mended;
+    fn is_current(&self, trouble: KernelProblem, now: u64) -> bool {
+        let is_lasting = trouble == KernelProblem::ReadOnly && !self.is_mended;
         let is_fresh = now.saturating_sub(self.last) <= trouble.lasts();
-        let is_enough = trouble != Trouble::DiskReset || self.count >= RESETS;
+        let is_enough = trouble != KernelProblem::DiskReset || self.count >= u64::from(RESETS);
         (is_lasting || is_fresh) && is_enough
     }
 

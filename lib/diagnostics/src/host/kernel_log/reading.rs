@@ -1,41 +1,48 @@
 //! Which trouble a recognised line reports, and of which device or process. Lines that mean no fault of this node, such
 //! as a pod that hit its own memory limit, are ignored.
 
-use super::{slots::Slots, trouble::Trouble};
+use super::trouble::KernelProblem;
 use crate::finding::Code;
-use crate::recognise::{Disks, blocked_task, device, is_number, whole};
+use crate::recognise::{
+    Disks, Slots, blocked_task, device, is_below_one_pod, is_below_pods, is_number, whole,
+};
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.
-pub(super) fn trouble(code: Code, text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
+pub(super) fn trouble(
+    code: Code,
+    text: &str,
+    slots: &Slots,
+    disks: &Disks,
+) -> Option<(KernelProblem, String)> {
     match code {
         Code::UnderVoltage => {
             let lower = text.to_ascii_lowercase();
             let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
             let trouble = match text {
-                _ if has(&["throttled", "temperature"]) => Trouble::Heat,
-                _ if has(&["over-current"]) => Trouble::OverCurrent,
-                _ => Trouble::UnderVoltage,
+                _ if has(&["throttled", "temperature"]) => KernelProblem::Heat,
+                _ if has(&["over-current"]) => KernelProblem::OverCurrent,
+                _ => KernelProblem::UnderVoltage,
             };
             Some((trouble, String::new()))
         }
-        Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
+        Code::CardSlow => stuck(text).map(|process| (KernelProblem::Stuck, process)),
         Code::CardFailing | Code::UsbDiskFails => storage(text, slots, disks),
         _ => None,
     }
 }
 
-fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)> {
+fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(KernelProblem, String)> {
     if let Some(host) = text.strip_prefix("scsi host") {
         let (host, _) = host.split_once(": uas_eh_device_reset_handler start")?;
         let disk = disks.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
-        return is_number(host).then_some((Trouble::DiskReset, disk));
+        return is_number(host).then_some((KernelProblem::DiskReset, disk));
     }
     if text.contains("assume dead") || text.contains("HC died") {
-        return Some((Trouble::UsbStopped, String::new()));
+        return Some((KernelProblem::UsbStopped, String::new()));
     }
     // The controller of an NVMe disk, which is no disk by its name.
     if let Some((disk, _)) = text.strip_prefix("nvme ").and_then(|rest| rest.split_once(": ")) {
-        return Some((Trouble::Io, process(disk)));
+        return Some((KernelProblem::Io, process(disk)));
     }
     // The kernel gave a disk up, and names its address only.
     if let Some((address, _)) = text.strip_prefix("sd ").and_then(|rest| rest.split_once(": Device offlined"))
@@ -43,7 +50,7 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
         let host = address.split(':').next().unwrap_or(address);
         let disk =
             disks.disk_of(host).map_or_else(|| format!("the disk at {}", process(address)), str::to_owned);
-        return Some((Trouble::Io, disk));
+        return Some((KernelProblem::Io, disk));
     }
     // Each reset is logged once for the disk, and by a line for each request that waited.
     if text.contains("uas_eh_abort_handler") {
@@ -56,33 +63,37 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(Trouble, String)
     }
     let lower = text.to_ascii_lowercase();
     let (trouble, device) = if lower.contains("cqe recovery") {
-        (Trouble::CardQueue, slots.card(device))
+        (KernelProblem::CardQueue, slots.card(device))
     } else if lower.contains("remounting filesystem read-only") {
-        (Trouble::ReadOnly, device)
-    } else if ["ext4-fs error", "btrfs error", "error loading journal", "unexpected inconsistency"]
-        .iter()
-        .any(|words| lower.contains(words))
-    {
-        (Trouble::FileSystem, device)
+        (KernelProblem::ReadOnly, device)
+    } else if OF_A_FILE_SYSTEM.iter().any(|words| lower.contains(words)) {
+        (KernelProblem::FileSystem, device)
     } else if device.starts_with("mmc") && !is_of_data(&lower) {
-        (Trouble::CardSilent, slots.card(whole(device)))
+        (KernelProblem::CardSilent, slots.card(whole(device)))
     } else {
-        (Trouble::Io, whole(device))
+        (KernelProblem::Io, whole(device))
     };
     Some((trouble, device.to_owned()))
 }
+
+/// A file system that found its data wrong, now or before this start.
+const OF_A_FILE_SYSTEM: &[&str] = &[
+    "ext4-fs error",
+    "btrfs error",
+    "btrfs: error",
+    "error loading journal",
+    "unexpected inconsistency",
+    "mounting fs with errors",
+    "error count",
+    ": initial error at ",
+    ": last error at ",
+];
 
 /// Data that a program or the file system did not get from the disk or onto it.
 fn is_of_data(lower: &str) -> bool {
     ["i/o error", "io errors", "delayed block allocation failed", "potential data loss"]
         .iter()
         .any(|words| lower.contains(words))
-}
-
-/// A USB port with a disk that was reset. The kernel says so of every device, so this is no wording of the recogniser.
-pub(super) fn reset_port<'a>(text: &'a str, disks: &Disks) -> Option<&'a str> {
-    let (port, rest) = text.strip_prefix("usb ")?.split_once(": reset ")?;
-    (rest.contains(" USB device number ") && disks.is_at_port(port)).then_some(port)
 }
 
 /// A file system that takes writes again.
@@ -116,7 +127,7 @@ pub(super) struct OutOfMemory {
 
 impl OutOfMemory {
     /// Whose memory ran out, once for both lines; nothing where a container hit its own limit.
-    pub(super) fn read(&mut self, text: &str) -> Option<(Trouble, String)> {
+    pub(super) fn read(&mut self, text: &str) -> Option<(KernelProblem, String)> {
         if text.starts_with("oom-kill:constraint=") {
             // The first of each: what comes later may be in the name of a cgroup or of a process.
             let (before, rest) = text.split_once(",task_memcg=")?;
@@ -125,10 +136,10 @@ impl OutOfMemory {
             self.ended = rest.split(',').next().map(str::to_owned);
             let name = process(name);
             if !text.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG") {
-                return Some((Trouble::Memory, victim(cgroup, &name)));
+                return Some((KernelProblem::Memory, victim(cgroup, &name)));
             }
             let (_, limit) = before.split_once(",oom_memcg=")?;
-            return limited(limit).map(|whose| (Trouble::MemoryLimit, whose));
+            return limited(limit).map(|whose| (KernelProblem::MemoryLimit, whose));
         }
         let (_, rest) = text.split_once("Killed process ")?;
         let (pid, rest) = rest.split_once(" (")?;
@@ -137,16 +148,12 @@ impl OutOfMemory {
             return None;
         }
         let name = rest.split_once(')').map_or(rest, |(name, _)| name);
-        Some((Trouble::Memory, format!("process {}", process(name))))
+        Some((KernelProblem::Memory, format!("process {}", process(name))))
     }
 }
 
 fn segments(cgroup: &str) -> impl Iterator<Item = &str> {
     cgroup.split('/').filter(|segment| !segment.is_empty())
-}
-
-fn is_kubepods(segment: &str) -> bool {
-    segment == "kubepods" || segment.starts_with("kubepods.") || segment.starts_with("kubepods-")
 }
 
 /// k3s or ours, by the unit: the first that is one, for what is below it belongs to it.
@@ -164,7 +171,7 @@ fn is_plain(segment: &str) -> bool {
 
 /// Who was ended when the memory of the board ran out.
 fn victim(cgroup: &str, name: &str) -> String {
-    if segments(cgroup).any(is_kubepods) {
+    if is_below_pods(cgroup) {
         return format!("process {name} of a pod");
     }
     match unit(cgroup) {
@@ -175,10 +182,9 @@ fn victim(cgroup: &str, name: &str) -> String {
 
 /// Whose limit this is, where it is a matter of the node.
 fn limited(cgroup: &str) -> Option<String> {
-    if segments(cgroup).any(is_kubepods) {
-        let is_pods = segments(cgroup).any(|segment| segment.starts_with("pod") || segment.contains("-pod"));
+    if is_below_pods(cgroup) {
         // What the kubelet leaves to all pods together.
-        return (!is_pods).then(|| "the pods together".to_owned());
+        return (!is_below_one_pod(cgroup)).then(|| "the pods together".to_owned());
     }
     unit(cgroup).map(str::to_owned)
 }

@@ -7,7 +7,7 @@ const USER: u64 = 1;
 
 /// A record that can be the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct KernelRecord<'a> {
     /// Its number, counted since the start.
     pub(super) sequence: u64,
     /// Microseconds since the start.
@@ -15,7 +15,7 @@ pub(super) struct Record<'a> {
     pub(super) text: &'a str,
 }
 
-impl<'a> Record<'a> {
+impl<'a> KernelRecord<'a> {
     /// Reads a line. The lines after a record's first begin with a blank: they name its device, and are no record.
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let (head, text) = line.split_once(';')?;
@@ -67,7 +67,7 @@ mod tests {
             ("3,99999999999999999999999,2,-;text", None),
             ("no record at all", None),
         ] {
-            let read = Record::read(line).map(|record| (record.sequence, record.at, record.text));
+            let read = KernelRecord::read(line).map(|record| (record.sequence, record.at, record.text));
             assert_eq!(read, want, "{line}");
         }
     }

@@ -325,11 +325,30 @@ fn events_have_the_reasons_of_node_problem_detector_once_an_hour() {
         "INFO: task k3s-server:812 blocked for more than 120 seconds.",
         "Out of memory: Killed process 9 (java) total-vm:1kB",
         "hwmon hwmon1: Undervoltage detected!",
+        "thermal thermal_zone0: cpu-thermal: critical temperature reached, shutting down",
+        "xhci_hcd 0000:01:00.0: xHCI host controller not responding, assume dead",
     ];
-    let want = ["IOError", "Ext4Error", "FilesystemIsReadOnly", "TaskHung", "OOMKilling"];
+    let want = [
+        "IOError",
+        "Ext4Error",
+        "FilesystemIsReadOnly",
+        "TaskHung",
+        "OOMKilling",
+        "UndervoltageDetected",
+        "CPUOverheated",
+        "USBControllerStopped",
+    ];
     assert_eq!(reasons(take(&mut log, 100, &texts)), want);
     assert_eq!(reasons(take(&mut log, 200, &texts)), Vec::<&str>::new());
     assert_eq!(reasons(take(&mut log, 3900, &texts)), want);
+    // What means nothing once is no event once.
+    let (reset, over) = (
+        "usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd",
+        "usb usb2-port1: over-current change",
+    );
+    let mut log = read(HEALTHY);
+    assert_eq!(reasons(take(&mut log, 100, &[reset, over, over])), Vec::<&str>::new());
+    assert_eq!(reasons(take(&mut log, 200, &[reset, over])), ["USBDiskReset", "USBOverCurrent"]);
     let mut log = read(HEALTHY);
     let event = take(&mut log, 100, &texts[..1]).remove(0);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 /// A trouble of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(super) enum KernelProblem {
     /// The card did not answer in time.
     CardSilent,
     /// The card lost commands that were queued.

@@ -1,9 +1,9 @@
 //! How each trouble is reported: its code, its severity, its words, and how long it stays.
 
-use super::{DAY, KMSG, Occurrences, trouble::Trouble};
+use super::{DAY, KMSG, Occurrences, trouble::KernelProblem};
 use crate::finding::{Finding, Place, Severity};
 
-impl Trouble {
+impl KernelProblem {
     /// How long after the last record it is a finding. A card announces its end by single errors, days apart.
     pub(super) const fn lasts(self) -> u64 {
         match self {
@@ -12,7 +12,7 @@ impl Trouble {
         }
     }
 
-    /// The reason under which node-problem-detector reports it, if it does.
+    /// The reason under which node-problem-detector reports it; of what it does not know, one in its style.
     pub(super) const fn reason(self) -> Option<&'static str> {
         match self {
             Self::CardSilent | Self::Io => Some("IOError"),
@@ -20,12 +20,13 @@ impl Trouble {
             Self::ReadOnly => Some("FilesystemIsReadOnly"),
             Self::Stuck => Some("TaskHung"),
             Self::Memory | Self::MemoryLimit => Some("OOMKilling"),
-            Self::CardQueue
-            | Self::DiskReset
-            | Self::UsbStopped
-            | Self::UnderVoltage
-            | Self::OverCurrent
-            | Self::Heat => None,
+            Self::DiskReset => Some("USBDiskReset"),
+            Self::UsbStopped => Some("USBControllerStopped"),
+            Self::UnderVoltage => Some("UndervoltageDetected"),
+            Self::OverCurrent => Some("USBOverCurrent"),
+            Self::Heat => Some("CPUOverheated"),
+            // The kernel handles it by itself.
+            Self::CardQueue => None,
         }
     }
 

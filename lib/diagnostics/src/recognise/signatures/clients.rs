@@ -1,7 +1,7 @@
 //! What clients print: of webhooks, of what a user types, of rights, of TLS; and of servers that do not answer.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{
     answers, datastore, helm, images, join, kubeconfig, rights, servers, services, tls, webhooks,
 };
@@ -21,6 +21,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         &[
             judged("creating storage endpoint: ", datastore::external),
             judged("building kine: ", datastore::external),
+            tells("failed to parse datastore dsn url", datastore::not_a_url),
             judged("failed to ping connection: ", datastore::ping),
             judged("failed to ping database connection: ", datastore::ping),
             judged("remaining connection slots are reserved", datastore::external_of_kine),
@@ -103,6 +104,10 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("exec plugin: invalid apiversion ", kubeconfig::old_plugin),
             tells("auth plugin has been removed", kubeconfig::old_plugin),
             tells("no auth provider found for name ", kubeconfig::old_plugin),
+            tells("exec plugin is configured to use api version ", kubeconfig::old_plugin),
+            tells("getting credentials: decoding stdout: ", kubeconfig::plugin_answer),
+            judged("error: stat ", kubeconfig::not_there),
+            judged("config not found: ", kubeconfig::skipped),
             judged("error: cluster \"", kubeconfig::cluster_gone),
             judged("auth info \"", kubeconfig::user_gone),
             says("error: current-context is not set"),
@@ -212,6 +217,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("certificate's owner does not match hostname ", tls::mismatch),
             judged("no certificate subject alternative name matches", tls::mismatch),
             judged("num=62:", tls::mismatch),
+            judged("verify return code: 62 (", tls::mismatch),
             judged("the name in the certificate does not match the expected", tls::mismatch),
             judged("certificate relies on legacy common name field", tls::without_names),
         ],
@@ -275,6 +281,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             judged(":53: ", services::unreachable),
             judged("communications error to 10.43.0.10#53: ", services::unreachable),
             judged("communications error to 10.96.0.10#53: ", services::unreachable),
+            repeated("plugin/errors: 2 ", 5, services::forward),
         ],
     ),
     (
@@ -284,8 +291,8 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
     (
         Code::NameNotFound,
         &[
-            tells("no such host", servers::not_found),
-            tells("server misbehaving", servers::not_found),
+            judged("no such host", servers::no_such_host),
+            judged("server misbehaving", servers::no_such_host),
             judged(": try again", servers::resolver_gives_up),
             tells("could not resolve host", servers::not_found),
             judged("could not resolve '", servers::apt_not_found),
@@ -367,6 +374,7 @@ pub(super) const LAST: &[(Code, &[Wording])] = &[(
         judged("client.timeout exceeded while awaiting headers", servers::silent),
         judged("connected party did not properly respond", servers::silent),
         judged("to the server: eof", servers::silent),
+        judged("to the server: unexpected eof", servers::silent),
         judged("\": eof", servers::silent),
         judged("proxyconnect tcp: ", servers::silent),
         judged("http2: client connection lost", servers::silent),

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
-use crate::recognise::{datastore, join, pods, slow, start};
+use crate::recognise::{bolt, datastore, join, pods, registries, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -90,11 +90,21 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         ],
     ),
     (
+        Code::RegistriesWithoutEffect,
+        &[
+            tells("ignoring invalid endpoint url ", registries::invalid_endpoint),
+            tells("skipping duplicate endpoint url ", registries::same_endpoint),
+            tells("failed to generate config for registry ", registries::not_generated),
+            tells("but not present in the rendered containerd config", registries::without_auth),
+            tells("failed to decode hosts.toml", registries::hosts_file),
+        ],
+    ),
+    (
         Code::KubeletConfigFault,
         &[
             judged("failed to load kubelet config file", start::kubelet_file),
             says("failed to load kubelet dropin file"),
-            says("failed to validate kubelet configuration"),
+            judged("failed to validate kubelet configuration", start::kubelet_refuses_configuration),
             tells("[invalid kernel flag: ", start::kernel_parameter),
         ],
     ),
@@ -127,8 +137,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("wal: file not found", start::of_etcd),
             judged("snap: snapshot file doesn't exist", start::of_etcd),
             says("failed to recover v3 backend from snapshot"),
-            says("freepages: failed to get all reachable pages"),
-            says("page expected to be: "),
+            judged("freepages: failed to get all reachable pages", bolt::of_etcd),
+            judged("page expected to be: ", bolt::of_etcd),
+            judged("panic: invalid page type: ", bolt::of_etcd),
             says("was the raft log corrupted, truncated, or lost"),
             judged("io: load closed segment ", start::of_dqlite),
         ],
@@ -160,6 +171,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("didn't find available persistent volumes to bind", pods::other_node),
             tells("didn't match persistentvolume's node affinity", pods::other_node),
             tells("had volume node affinity conflict", pods::other_node),
+            judged("you might need a /sbin/mount.", pods::without_mount_helper),
+            judged("mount.nfs: ", pods::nfs_fails),
+            tells("multi-attach error for volume ", pods::attached_elsewhere),
         ],
     ),
     (

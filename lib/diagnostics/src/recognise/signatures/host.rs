@@ -1,8 +1,8 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
-use crate::recognise::{card, host, tls, wear};
+use crate::recognise::wording::{Wording, judged, known, known_repeated, repeated, says, tells};
+use crate::recognise::{card, host, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // The kernel names a process first, which may be called as an error is.
@@ -183,17 +183,18 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged(": error -", card::error_number),
             judged(": unknown error -", card::error_number),
             judged(": timed out sending ", card::no_response),
-            judged(" transfer error - hsts ", card::timeout),
-            judged("timeout waiting for hardware ", card::timeout),
-            judged("card stuck being busy", card::timeout),
-            judged("card never left busy state", card::timeout),
-            judged("cache flush error", card::timeout),
-            judged("whilst initialising ", card::initialising),
+            judged(": response crc error", card::garbled),
+            known(" transfer error - hsts ", card::timeout),
+            known("timeout waiting for hardware ", card::timeout),
+            known("card stuck being busy", card::timeout),
+            known("card never left busy state", card::timeout),
+            known("cache flush error", card::timeout),
+            known("whilst initialising ", card::initialising),
             says("final write to sd card still running"),
-            judged(": tried to reset card", card::timeout),
-            judged(": tried to hw reset card", card::timeout),
-            judged(": reset 0x", card::reset_unfinished),
-            repeated(": running cqe recovery", 2, card::queueing),
+            known(": tried to reset card", card::timeout),
+            known(": tried to hw reset card", card::timeout),
+            known(": reset 0x", card::reset_unfinished),
+            known_repeated(": running cqe recovery", 2, card::queueing),
             known(": r/w command failed, status", card::of_a_card),
             known(": recovery failed!", card::of_a_card),
             known("aborting journal on device ", card::of_a_card),
@@ -210,6 +211,12 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             known(" extents -- potential data loss!", card::data_lost),
             known("): error loading journal", card::of_a_card),
             known("btrfs error (device ", card::of_btrfs),
+            known("btrfs: error (device ", card::btrfs_ends),
+            known("mounting fs with errors", card::recorded),
+            tells("vfs: cannot open root device", card::no_root),
+            tells("vfs: unable to mount root fs on ", card::no_root),
+            tells(" does not exist.  dropping to a shell!", card::no_root),
+            tells("gave up waiting for root file system device", card::no_root),
             judged("unexpected inconsistency; run fsck manually", card::unrepaired),
             known("ext4-fs warning (device ", card::end_io),
             known("error count since last fsck", card::recorded),
@@ -235,6 +242,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("uas_eh_device_reset_handler failed"),
             says("uas_zap_pending"),
             judged("data cmplt err -", card::of_uas),
+            known(" usb device number ", card::usb_reset),
             known("i/o error, dev ", card::of_a_usb_disk),
             known("critical target error, dev ", card::of_a_usb_disk),
             known("ext4-fs error (device ", card::of_a_usb_disk),
@@ -248,8 +256,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     (
         Code::DiskPressure,
         &[
-            judged("no space left on device", host::full),
-            says("database or disk is full"),
+            judged("no space left on device", space::full),
+            tells("database or disk is full", space::database),
             judged("node.kubernetes.io/disk-pressure", host::tainted),
             judged("resourcename=\"ephemeral-storage\"", host::evicting),
             says("you don't have enough free space in /"),

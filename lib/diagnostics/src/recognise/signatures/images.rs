@@ -19,6 +19,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("ld-linux-x86-64.so.2", images::emulated),
             judged("code=dumped, signal=ill", images::k3s_of_another),
             judged("code=dumped, status=4/ill", images::k3s_of_another),
+            judged("illegal instruction", images::instruction),
         ],
     ),
     (
@@ -42,8 +43,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::RegistryAccessDenied,
         &[
-            says("pull access denied"),
-            says("no basic auth credentials"),
+            tells("pull access denied", images::refused),
+            tells("no basic auth credentials", images::refused),
             says("requested access to the resource is denied"),
             says("access to the requested resource is not authorized"),
             says("unable to retrieve auth token: invalid username/password"),
@@ -90,6 +91,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("errimagepull", images::waiting),
             judged("errimageneverpull", images::waiting),
             judged("invalidimagename", images::waiting),
+            tells("is not present with pull policy of never", images::never_pulled),
+            tells("error: errimageneverpull", images::never_pulled),
             says("back-off pulling image \""),
             judged("failed to pull image \"", images::late),
         ],

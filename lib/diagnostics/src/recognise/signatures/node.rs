@@ -1,8 +1,8 @@
 //! What the kubelet and the cluster say of a node.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, repeated, says, tells};
-use crate::recognise::{host, node};
+use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
+use crate::recognise::{bolt, host, kubelets, memory, node, pods};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -66,6 +66,10 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             repeated("from runtime service failed", 2, node::runtime_late),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
+            repeated(node::RUNTIME, 3, node::runtime_gone_for_kubelet),
+            judged("freepages: failed to get all reachable pages", bolt::of_containerd),
+            judged("page expected to be: ", bolt::of_containerd),
+            judged("panic: invalid page type: ", bolt::of_containerd),
         ],
     ),
     (
@@ -89,6 +93,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("kubelet never posted node status"),
             judged("node.kubernetes.io/unreachable", host::tainted),
             judged(" notready", node::listed),
+            judged("error dialing backend: ", kubelets::unreachable),
+            judged(":10250/containerlogs/", kubelets::unreachable),
         ],
     ),
     (
@@ -129,24 +135,24 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("exceeds the total limit of containers", node::own_limit),
             tells("exceeded its local ephemeral storage limit", node::own_limit),
             tells("usage of emptydir volume ", node::own_limit),
+            judged(" evicted ", pods::evicted),
         ],
     ),
     (
         Code::OutOfMemory,
         &[
-            tells("out of memory: killed process ", host::out_of_memory),
-            tells("out of memory: kill process ", host::out_of_memory),
-            tells("oom-kill:constraint=", host::out_of_memory),
-            tells("invoked oom-killer: ", host::out_of_memory),
-            tells("system oom encountered, victim process", host::out_of_memory),
-            tells("has been killed by the oom killer", host::unit_out_of_memory),
-            tells("failed with result 'oom-kill'", host::unit_out_of_memory),
-            judged("oomkilled", host::container_out_of_memory),
-            tells("oom_reaper: reaped process ", host::reaped),
-            tells("systemd-oomd killed ", host::unit_out_of_memory),
-            judged(" due to memory pressure for ", host::ended_by_oomd),
-            judged(" due to memory used (", host::ended_by_oomd),
-            judged("sending sig", host::ended_by_earlyoom),
+            known("out of memory: killed process ", memory::killed),
+            known("out of memory: kill process ", memory::killed),
+            judged("oom-kill:constraint=", memory::constraint),
+            tells("system oom encountered, victim process", memory::victim),
+            tells("has been killed by the oom killer", memory::of_a_unit),
+            tells("failed with result 'oom-kill'", memory::of_a_unit),
+            judged("oomkilled", memory::of_a_container),
+            known("oom_reaper: reaped process ", memory::reaped),
+            tells("systemd-oomd killed ", memory::of_a_unit),
+            judged(" due to memory pressure for ", memory::ended_by_oomd),
+            judged(" due to memory used (", memory::ended_by_oomd),
+            judged("sending sig", memory::ended_by_earlyoom),
         ],
     ),
 ];

@@ -27,7 +27,6 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("F-04", "clients of a k3s that hangs say K-05 or K-10"),
     ("F-05", "k3s does not know which versions Config Weaver supports"),
     ("F-08", "only `weaver node upgrade` keeps the record of an upgrade"),
-    ("F-11", "k3s ignores such a part in silence, and pulls fail in the words of R codes"),
     ("F-17", "only `weaver node update` keeps the record of an update"),
     ("F-19", "only `weaver node restore` keeps the record of a restore"),
     ("F-23", "only the timer of `weaver node update` keeps the record of one"),

@@ -64,10 +64,10 @@ fn what_a_tag_leads_to() {
         {"platform":{"os":"linux","architecture":"amd64"}},
         {"platform":{"os":"linux","architecture":"arm","variant":"v7"}},
         {"platform":{"os":"unknown","architecture":"unknown"}}, {"digest":"x"}]}"#;
-    let Ok(Manifest::Index(builds)) = manifest(index.as_bytes()) else { panic!() };
+    let Ok(ImageManifest::Index(builds)) = manifest(index.as_bytes()) else { panic!() };
     assert_eq!(builds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["linux/amd64", "linux/arm/v7"]);
     let one = format!(r#"{{"schemaVersion":2,"config":{{"digest":"{DIGEST}"}}}}"#);
-    assert_eq!(manifest(one.as_bytes()), Ok(Manifest::Image { config: DIGEST.to_owned() }));
+    assert_eq!(manifest(one.as_bytes()), Ok(ImageManifest::Image { config: DIGEST.to_owned() }));
     for (bad, why) in [
         (r#"{"schemaVersion":1,"architecture":"amd64"}"#, "schema 1"),
         (r#"{"config":{"digest":"../../x"}}"#, "not an image manifest"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Build, Https, RegistryFacts, Reply};
+use super::{Https, ImageAvailability, RegistryFacts, Reply};
 use crate::k3d::registry::RegistryContainer;
 use crate::serving::HandshakeOutcome;
 
@@ -51,11 +51,11 @@ fn reply(reply: &Result<Reply, String>) -> Value {
     }
 }
 
-fn build(found: &Build) -> Value {
+fn build(found: &ImageAvailability) -> Value {
     match found {
-        Build::For(platforms) => json!({"platforms": platforms}),
-        Build::Missing => json!({"error": "not found"}),
-        Build::Denied => json!({"error": "access denied"}),
-        Build::Unusable(why) | Build::Unknown(why) => json!({"error": why}),
+        ImageAvailability::For(platforms) => json!({"platforms": platforms}),
+        ImageAvailability::Missing => json!({"error": "not found"}),
+        ImageAvailability::Denied => json!({"error": "access denied"}),
+        ImageAvailability::Unusable(why) | ImageAvailability::Unknown(why) => json!({"error": why}),
     }
 }

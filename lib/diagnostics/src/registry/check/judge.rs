@@ -1,6 +1,6 @@
 //! What keeps k3s from pulling, by what was seen of a registry.
 
-use super::{Build, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
+use super::{ImageAvailability, LONGEST, RegistryFacts, Reply, Sent, WantedImage, quoted_or};
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::finding_text::quoted;
 use crate::k3d::registry::ReachedFrom;
@@ -294,7 +294,7 @@ fn access(facts: &RegistryFacts, scheme: &str, reply: &Reply) -> Option<Finding>
 fn image(facts: &RegistryFacts, WantedImage { image, platform, found }: &WantedImage) -> Option<Finding> {
     let name = format!("{}/{image}", facts.registry);
     match found {
-        Build::Missing => {
+        ImageAvailability::Missing => {
             let message = format!("{} has no image `{image}`", facts.registry);
             let look = Remedy::new(
                 "compare the tag with the tags that exist; the output of the push shows the name that was used",
@@ -302,18 +302,18 @@ fn image(facts: &RegistryFacts, WantedImage { image, platform, found }: &WantedI
             .command(format!("weaver registry check {} --repository {}", facts.registry, image.repository));
             Some(Finding::new(Code::ImageNotFound, message).remedy(look))
         }
-        Build::Denied => {
+        ImageAvailability::Denied => {
             let message = format!("{} refuses access to `{image}`", facts.registry);
             Some(Finding::new(Code::RegistryAccessDenied, message))
         }
-        Build::Unusable(why) => {
+        ImageAvailability::Unusable(why) => {
             let message = format!("{name} cannot be pulled: {why}");
             let remedy = Remedy::new("push the image again, with a current program")
                 .command(format!("skopeo copy docker-daemon:{image} docker://{name}"));
             Some(Finding::new(Code::ImageNotFound, message).remedy(remedy))
         }
-        Build::Unknown(_) => None,
-        Build::For(builds) => {
+        ImageAvailability::Unknown(_) => None,
+        ImageAvailability::For(builds) => {
             let names: Vec<_> = builds.iter().map(|build| quoted_or(&build.to_string())).collect();
             let names = if names.is_empty() { "no platform".to_owned() } else { names.join(", ") };
             let remedy = Remedy::new(format!(

@@ -1,6 +1,6 @@
 use super::*;
 use crate::finding::{Code, Finding, Severity};
-use crate::k3d::cluster::Published;
+use crate::k3d::cluster::PublishedPort;
 use crate::registry::api;
 use crate::serving::Silence;
 use Code::{
@@ -55,7 +55,7 @@ fn container() -> RegistryContainer {
         is_running: true,
         is_of_k3d: true,
         inside: 5000,
-        published: vec![Published { inside: 5000, at: ([0, 0, 0, 0], 5111).into() }],
+        published: vec![PublishedPort { inside: 5000, at: ([0, 0, 0, 0], 5111).into() }],
         networks: vec!["k3d-demo".to_owned()],
     }
 }
@@ -210,16 +210,18 @@ fn what_is_to_be_written_for_plain_http() {
 
 #[test]
 fn an_image_is_there_for_the_machine() {
-    let all = |names: &[&str]| Build::For(names.iter().map(|name| api::platform(name).unwrap()).collect());
+    let all = |names: &[&str]| {
+        ImageAvailability::For(names.iter().map(|name| api::platform(name).unwrap()).collect())
+    };
     for (found, want) in [
         (all(&["linux/amd64", "linux/arm64"]), None),
         (all(&["linux/amd64"]), Some((ImageForOtherProcessor, Fail))),
         (all(&["linux/amd64", "linux/arm/v7"]), Some((ImageForOtherProcessor, Warn))),
         (all(&[]), Some((ImageForOtherProcessor, Fail))),
-        (Build::Missing, Some((ImageNotFound, Fail))),
-        (Build::Denied, Some((RegistryAccessDenied, Fail))),
-        (Build::Unusable("schema 1".to_owned()), Some((ImageNotFound, Fail))),
-        (Build::Unknown("no answer".to_owned()), None),
+        (ImageAvailability::Missing, Some((ImageNotFound, Fail))),
+        (ImageAvailability::Denied, Some((RegistryAccessDenied, Fail))),
+        (ImageAvailability::Unusable("schema 1".to_owned()), Some((ImageNotFound, Fail))),
+        (ImageAvailability::Unknown("no answer".to_owned()), None),
     ] {
         let wanted = WantedImage {
             image: api::image("app:1", "reg.lan:5000").unwrap(),

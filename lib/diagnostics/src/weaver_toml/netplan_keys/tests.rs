@@ -81,9 +81,76 @@ fn what_netplan_refuses_or_takes_otherwise() {
             "ethernets: {e: {addresses: [\"fd00::2/64\"], routes: [{to: default, via: \"fd01::1\"}]}}",
             "1:72: the gateway is in no network",
         ),
+        (
+            "ethernets: {e: {addresses: [10.0.0.1/24], gateway4: 10.0.0.1}}",
+            "1:53: the gateway is the address of this interface itself",
+        ),
     ] {
         let found = found(text);
         assert!(found.len() == 1 && found[0].starts_with(want), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn keys_below_an_interface_and_kinds_that_netplan_refuses() {
+    let wifi = |point: &str| format!("wifis: {{w: {{access-points: {{a: {{{point}}}}}}}}}");
+    let route = |key: &str| format!("ethernets: {{e: {{routes: [{{to: default, {key}: 10.0.0.1}}]}}}}");
+    let servers = |key: &str| format!("ethernets: {{e: {{nameservers: {{{key}: [1.1.1.1]}}}}}}");
+    for (text, want) in [
+        (
+            wifi("pasword: hunter2222"),
+            "netplan has no `pasword` in a Wi-Fi network, and refuses the file | write `password`",
+        ),
+        (
+            wifi("psk: hunter2222"),
+            "netplan has no `psk` in a Wi-Fi network, and refuses the file | write `password: P",
+        ),
+        (wifi("key: hunter2222"), "netplan has no `key` in a Wi-Fi network"),
+        (
+            wifi("Password: hunter2222"),
+            "netplan has no `Password` in a Wi-Fi network, and refuses the file | write `password`",
+        ),
+        (
+            wifi("ssid: b"),
+            "netplan has no `ssid` in a Wi-Fi network, and refuses the file | write the name in quotes",
+        ),
+        (
+            wifi("auth: {key_management: psk}"),
+            "netplan has no `key_management` in `auth`, and refuses the file | write `key-management`",
+        ),
+        (wifi("dhcp4: true"), "this is a key of the interface"),
+        (wifi("regulatory-domain: DE"), "this is a key of the interface"),
+        ("wifis: {w: {access-points: {a: hunter2222}}}".to_owned(), "a Wi-Fi network is a mapping"),
+        ("wifis: {w: {hidden: true, access-points: {a: {}}}}".to_owned(), "this is a key of a Wi-Fi network"),
+        (
+            route("gateway"),
+            "netplan has no `gateway` in a route, and refuses the file | write `via: ADDRESS`",
+        ),
+        (route("vai"), "netplan has no `vai` in a route, and refuses the file | write `via`"),
+        (route("on_link"), "netplan has no `on_link` in a route, and refuses the file | write `on-link`"),
+        (
+            servers("address"),
+            "netplan has no `address` in `nameservers`, and refuses the file | write `addresses: [ADDRESS]`",
+        ),
+        (servers("adresses"), "netplan has no `adresses` in `nameservers`"),
+        (
+            servers("domains"),
+            "netplan has no `domains` in `nameservers`, and refuses the file | write `search: [DOMAIN]`",
+        ),
+        (
+            "{version: 2, ethernet: {e: {dhcp4: true}}}".to_owned(),
+            "netplan has no `ethernet`, and refuses the file | write `ethernets`",
+        ),
+        (
+            "{version: 2, wifi: {w: {access-points: {a: {}}}}}".to_owned(),
+            "netplan has no `wifi`, and refuses the file | write `wifis`",
+        ),
+        ("{version: 2, Ethernets: {e: {dhcp4: true}}}".to_owned(), "netplan has no `Ethernets`"),
+    ] {
+        let found = found(&text);
+        let has_it =
+            found.len() == 1 && found[0].split_once(": ").is_some_and(|(_, said)| said.starts_with(want));
+        assert!(has_it && !found[0].contains("hunter2"), "{text}: {found:?}");
     }
 }
 
@@ -100,6 +167,10 @@ fn what_is_fine_is_left_alone() {
         "ethernets: {e: {nameservers: {addresses: [1.1.1.1, \"2606:4700::1111\"], search: [lan]}}}",
         "ethernets: {e: {nameservers: {addresses:}, routes: [{to: 10.9.0.0/16, scope: link}]}}",
         "{version: 1, config: [{type: physical}]}",
+        "{version: 2, vrfs: {}, modems: {}, virtual-ethernets: {}, nm-devices: {}, openvswitch: {}, later: {}}",
+        "ethernets: {e: {routes: [{to: 0.0.0.0/0, via: 10.0.0.1, metric: 9, table: 7, mtu: 1400, on-link: true, later: 1}]}}",
+        "ethernets: {e: {nameservers: {addresses: [1.1.1.1], search: [lan], later: x}}}",
+        "wifis: {w: {auth: {}, access-points: {a: {band: 5GHz, bssid: x, hidden: true, channel: 36, mode: ap, later: 1}}}}",
         "config: disabled",
         "ethernets:",
     ] {

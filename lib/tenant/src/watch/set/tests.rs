@@ -26,7 +26,7 @@ impl Consumer for Owned {
 
     fn concerned(&self, watch: &WatchKey<ApiResource>, owner: &String) -> Concerned<String> {
         match watch.selector {
-            Selector::Name(_) => Concerned::All,
+            WatchSelector::Name(_) => Concerned::All,
             _ => Concerned::These(vec![owner.clone()]),
         }
     }
@@ -36,9 +36,9 @@ impl Consumer for Owned {
     }
 }
 
-const LIMITS: Limits = Limits { watches: 8, bytes: 1_000, bytes_each: 1_000, lists: 1 };
+const LIMITS: WatchLimits = WatchLimits { watches: 8, bytes: 1_000, bytes_each: 1_000, lists: 1 };
 
-fn inner(selector: Selector, users: &[&str]) -> (Inner<Owned>, Triggers<String>) {
+fn inner(selector: WatchSelector, users: &[&str]) -> (Inner<Owned>, Triggers<String>) {
     let triggers = Triggers::default();
     let key = WatchKey {
         account: Account { namespace: "team-a".into(), name: "robot".into() },
@@ -71,7 +71,7 @@ fn woken(triggers: &Triggers<String>) -> Vec<String> {
 
 #[test]
 fn only_the_owner_of_an_object_is_woken_and_only_by_a_change() {
-    let (inner, triggers) = inner(Selector::All, &["one", "two"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     assert_eq!(woken(&triggers), ["two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
@@ -82,7 +82,7 @@ fn only_the_owner_of_an_object_is_woken_and_only_by_a_change() {
 
 #[test]
 fn an_object_that_lost_its_owner_wakes_the_one_it_had() {
-    let (inner, triggers) = inner(Selector::All, &["one", "two"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     woken(&triggers);
     take(&inner, Ok(Event::Delete(object("settings", None))));
@@ -91,21 +91,21 @@ fn an_object_that_lost_its_owner_wakes_the_one_it_had() {
 
 #[test]
 fn an_object_that_concerns_all_wakes_all() {
-    let (inner, triggers) = inner(Selector::Name("settings".into()), &["one", "two"]);
+    let (inner, triggers) = inner(WatchSelector::Name("settings".into()), &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("one")))));
     assert_eq!(woken(&triggers), ["one", "two"]);
 }
 
 #[test]
 fn who_does_not_use_the_watch_is_not_woken_by_it() {
-    let (inner, triggers) = inner(Selector::All, &["one"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("stranger")))));
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
 #[test]
 fn an_object_of_another_wakes_who_waits_for_it() {
-    let (inner, triggers) = inner(Selector::All, &["one", "two", "three"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one", "two", "three"]);
     let key = |name: &str| ("foo".to_owned(), name.to_owned());
     inner.users().insert(("one".into(), 0), [key("settings")].into());
     inner.users().insert(("two".into(), 0), [key("other")].into());
@@ -114,11 +114,11 @@ fn an_object_of_another_wakes_who_waits_for_it() {
 }
 
 fn take(inner: &Inner<Owned>, event: Item<Owned>) {
-    inner.take(event, &mut Objects::new(inner.share.clone())).unwrap();
+    inner.take(event, &mut WatchedObjects::new(inner.share.clone())).unwrap();
 }
 
 fn list(inner: &Inner<Owned>, names: &[&str]) {
-    let mut listed = Objects::new(inner.share.clone());
+    let mut listed = WatchedObjects::new(inner.share.clone());
     inner.take(Ok(Event::Init), &mut listed).unwrap();
     for name in names {
         inner.take(Ok(Event::InitApply(object(name, None))), &mut listed).unwrap();
@@ -128,7 +128,7 @@ fn list(inner: &Inner<Owned>, names: &[&str]) {
 
 #[test]
 fn the_first_list_wakes_no_one_who_awaits_it_and_a_relist_everybody() {
-    let (inner, triggers) = inner(Selector::All, &["one"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
     inner.awaited_by.store(1, Ordering::SeqCst);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), Vec::<String>::new());
@@ -140,14 +140,14 @@ fn the_first_list_wakes_no_one_who_awaits_it_and_a_relist_everybody() {
 
 #[test]
 fn a_first_list_that_no_one_awaits_any_more_wakes_its_users() {
-    let (inner, triggers) = inner(Selector::All, &["one"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), ["one"]);
 }
 
 #[test]
 fn a_watch_that_is_lost_wakes_its_users_once() {
-    let (inner, triggers) = inner(Selector::All, &["one"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
     list(&inner, &[]);
     woken(&triggers);
     let lost = || Err(watcher::Error::NoResourceVersion);
@@ -159,7 +159,7 @@ fn a_watch_that_is_lost_wakes_its_users_once() {
 
 /// A watch with this share, in that state.
 fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched<Owned>> {
-    let (mut inner, _) = inner(Selector::All, &[]);
+    let (mut inner, _) = inner(WatchSelector::All, &[]);
     inner.share = share.clone();
     inner.state.send_replace(state);
     Arc::new(Watched::new(Arc::new(inner), tokio::spawn(async {}).abort_handle()))
@@ -188,7 +188,7 @@ async fn a_tenant_has_so_many_watches_in_whatever_state_and_one_that_ends_makes_
 async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_use() {
     let share = Arc::new(Share::new(LIMITS));
     let mut open = Open { watches: HashMap::new(), prune_at: 0 };
-    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(Selector::All, &[]).0.key };
+    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(WatchSelector::All, &[]).0.key };
     let held: Vec<_> = (0..100).map(|_| watched(&share, WatchState::Up)).collect();
     held.iter().enumerate().for_each(|(number, watched)| open.insert(key(number), watched));
     for number in 100..10_000 {
@@ -200,7 +200,7 @@ async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_us
 
 #[tokio::test]
 async fn a_watch_that_shows_more_than_may_be_kept_keeps_nothing_and_says_so() {
-    let (inner, triggers) = inner(Selector::All, &["one"]);
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
     list(&inner, &["settings"]);
     woken(&triggers);
     let endless = (0..).map(|number: usize| Ok(Event::Apply(object(&number.to_string(), None))));

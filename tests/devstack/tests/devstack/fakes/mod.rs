@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use weaver_devstack::agent::Report;
+use weaver_devstack::agent::AgentReport;
 use weaver_devstack::layout::Layout;
 use weaver_devstack::process::{self, Process};
 
@@ -29,7 +29,7 @@ impl Fakes {
             ("k3s-fake", include_str!("server.sh").to_owned()),
             ("bin/weaver-node-agent", include_str!("agent.sh").to_owned()),
             ("bin/weaver-operator", include_str!("operator.sh").to_owned()),
-            ("bin/weaver", "#!/bin/sh\necho the fake weaver says who leads\n".to_owned()),
+            ("bin/weaver", "#!/bin/sh\necho the fake weaver shows the leader\n".to_owned()),
             ("tests/testbed/build.sh", format!("#!/bin/sh\necho {}\n", server.display())),
             ("tests/devstack/prerequisites.sh", "#!/bin/sh\n".to_owned()),
             ("deploy/samples/configmapsync.yaml", String::new()),
@@ -83,7 +83,7 @@ impl Fakes {
         let layout = self.layout();
         let mut children = None;
         process::poll(PATIENCE, || {
-            let report = Report::read(&layout).unwrap().unwrap();
+            let report = AgentReport::read(&layout).unwrap().unwrap();
             children = report.operator(&layout).zip(report.webhook(&layout));
             children.is_some()
         });

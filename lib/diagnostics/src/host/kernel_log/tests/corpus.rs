@@ -8,9 +8,18 @@ const KNOWN: &str = include_str!("../../../recognise/corpus/known.txt");
 /// What the kernel says of these codes is a trouble of the node.
 const WATCHED: &[&str] = &["H-02", "H-07", "H-10", "H-26"];
 
-/// What programs say, and not the kernel; and a reset of a disk, which counts from the third on.
-const NOT_WATCHED: &[&str] =
-    &["read-only file system", "Read-only file system", "error in txn", "docker: ", "uas_eh_"];
+/// What programs say, and not the kernel; a reset of a disk, which counts from the third on; and a kernel without its
+/// root file system, on which no agent runs.
+const NOT_WATCHED: &[&str] = &[
+    "read-only file system",
+    "Read-only file system",
+    "error in txn",
+    "docker: ",
+    "uas_eh_",
+    "VFS: ",
+    "Dropping to a shell",
+    "Gave up waiting",
+];
 
 /// The record as `/dev/kmsg` has it, without what dmesg, syslog or the journal put in front.
 fn body(line: &str) -> &str {
@@ -50,6 +59,21 @@ fn each_trouble_of_power_and_of_buses_has_its_own_words() {
             ],
             "H-07",
             "the card mmcblk0 lost commands",
+        ),
+        (
+            &["EXT4-fs (mmcblk0p2): warning: mounting fs with errors, running e2fsck is recommended"],
+            "H-07",
+            "errors in the file system on mmcblk0p2",
+        ),
+        (
+            &["EXT4-fs (mmcblk0p2): error count since last fsck: 4"],
+            "H-07",
+            "errors in the file system on mmcblk0p2",
+        ),
+        (
+            &["mmcblk1: mmc1:aaaa SD32G 29.7 GiB", "mmc1: Timeout waiting for hardware interrupt."],
+            "H-07",
+            "the card mmcblk1 did not answer",
         ),
         (&["nvme nvme0: I/O 12 QID 3 timeout, reset controller"], "H-07", "reading or writing nvme0 failed"),
         (

@@ -23,7 +23,7 @@ where
     K: Resource + Clone + Send + 'static,
     S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,
 {
-    let mut merge = Merge::of(parts.len());
+    let mut merge = MergeState::of(parts.len());
     let numbered = parts.into_iter().enumerate();
     stream::select_all(numbered.map(|(part, events)| events.map(move |event| (part, event)).boxed()))
         .map(move |(part, event)| {
@@ -39,7 +39,7 @@ where
         .flatten()
 }
 
-struct Merge<K> {
+struct MergeState<K> {
     /// What each part shows.
     known: Vec<PartObjects<K>>,
     /// A part's list that is under way.
@@ -50,7 +50,7 @@ struct Merge<K> {
     begun: bool,
 }
 
-impl<K: Resource + Clone> Merge<K> {
+impl<K: Resource + Clone> MergeState<K> {
     fn of(parts: usize) -> Self {
         let none = || (0..parts).map(|_| PartObjects::new()).collect();
         Self { known: none(), listing: none(), silent: (0..parts).collect(), begun: false }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_first_list_is_reported_when_each_part_has_had_its_say() {
-        let mut merge = Merge::of(3);
+        let mut merge = MergeState::of(3);
         let mut reported = |part, event| words(merge.take(part, event));
         for (part, event) in [
             (0, Event::Init),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_when_a_part_shows_all_again_is_deleted_and_nothing_else_is() {
-        let mut merge = Merge::of(2);
+        let mut merge = MergeState::of(2);
         for (part, event) in [
             (0, Event::InitApply(map("a"))),
             (0, Event::InitApply(map("b"))),

@@ -2,7 +2,7 @@
 //! 24 hours, over restarts too. A FAT on a card is neither journalled nor made
 //! for many writes.
 //!
-//! Where the ledger cannot be kept on disk (a full disk is one of the faults to
+//! Where the record of writes cannot be kept on disk (a full disk is one of the faults to
 //! show), this process counts on its own.
 
 use std::{fs, path::PathBuf};
@@ -15,16 +15,16 @@ use weaver_host::durable_file;
 pub const A_DAY: usize = 24;
 const DAY: i64 = 86_400;
 
-/// The ledger: seconds since 1970, one write a line.
+/// The writes of the last day: seconds since 1970, one write a line.
 #[derive(Debug)]
-pub struct WriteLedger {
+pub struct WriteBudget {
     path: PathBuf,
     /// The same, for when the file is not available.
     kept: Vec<i64>,
 }
 
-impl WriteLedger {
-    /// A ledger in this file.
+impl WriteBudget {
+    /// A budget with its record in this file.
     #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self { path, kept: Vec::new() }
@@ -111,13 +111,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/card-writes");
         for n in 0..24 {
-            WriteLedger::new(path.clone()).take(at(NOW + n)).unwrap();
+            WriteBudget::new(path.clone()).take(at(NOW + n)).unwrap();
         }
-        assert_eq!(WriteLedger::new(path.clone()).take(at(NOW + 30)), Err(at(NOW + DAY)));
-        WriteLedger::new(path.clone()).take(at(NOW + DAY)).unwrap();
+        assert_eq!(WriteBudget::new(path.clone()).take(at(NOW + 30)), Err(at(NOW + DAY)));
+        WriteBudget::new(path.clone()).take(at(NOW + DAY)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 24);
         fs::write(&path, "garbage\n\n12x\n").unwrap();
-        WriteLedger::new(path.clone()).take(at(NOW + DAY)).unwrap();
+        WriteBudget::new(path.clone()).take(at(NOW + DAY)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", NOW + DAY));
     }
 
@@ -126,10 +126,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // A file at the path of the directory: nothing can be made below it.
         fs::write(dir.path().join("state"), "").unwrap();
-        let mut ledger = WriteLedger::new(dir.path().join("state/card-writes"));
+        let mut budget = WriteBudget::new(dir.path().join("state/card-writes"));
         for n in 0..24 {
-            ledger.take(at(NOW + n)).unwrap();
+            budget.take(at(NOW + n)).unwrap();
         }
-        assert_eq!(ledger.take(at(NOW + 24)), Err(at(NOW + DAY)));
+        assert_eq!(budget.take(at(NOW + 24)), Err(at(NOW + DAY)));
     }
 }

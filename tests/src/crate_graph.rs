@@ -16,7 +16,7 @@ type Module = Vec<String>;
 
 /// What a module says by itself.
 #[derive(Default)]
-struct Scope {
+struct ModuleScope {
     file: PathBuf,
     children: BTreeSet<String>,
     items: BTreeSet<String>,
@@ -27,9 +27,9 @@ struct Scope {
     uses: BTreeSet<Vec<String>>,
 }
 
-struct Crate(BTreeMap<Module, Scope>);
+struct CrateModules(BTreeMap<Module, ModuleScope>);
 
-impl Crate {
+impl CrateModules {
     fn read(root: &Path) -> Self {
         let mut modules = BTreeMap::new();
         read_module(root, root.parent().unwrap(), Vec::new(), &mut modules);
@@ -99,7 +99,7 @@ impl Crate {
     }
 }
 
-fn read_module(file: &Path, folder: &Path, module: Module, into: &mut BTreeMap<Module, Scope>) {
+fn read_module(file: &Path, folder: &Path, module: Module, into: &mut BTreeMap<Module, ModuleScope>) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     read_items(&parsed.items, file, folder, module, into);
@@ -110,9 +110,9 @@ fn read_items(
     file: &Path,
     folder: &Path,
     module: Module,
-    into: &mut BTreeMap<Module, Scope>,
+    into: &mut BTreeMap<Module, ModuleScope>,
 ) {
-    let mut scope = Scope { file: file.to_owned(), ..Scope::default() };
+    let mut scope = ModuleScope { file: file.to_owned(), ..ModuleScope::default() };
     for item in items {
         match item {
             Item::Mod(inner) if !is_test(&inner.attrs) => {
@@ -141,7 +141,7 @@ fn read_items(
     into.insert(module, scope);
 }
 
-fn import(tree: &UseTree, path: &mut Vec<String>, is_offered: bool, scope: &mut Scope) {
+fn import(tree: &UseTree, path: &mut Vec<String>, is_offered: bool, scope: &mut ModuleScope) {
     let mut named = |path: Vec<String>, name: String| {
         // What is handed on is used by those who import it from here.
         if !is_offered {
@@ -363,7 +363,7 @@ fn no_file_imports_in_a_circle() {
         for name in ["src/lib.rs", "src/main.rs"] {
             let file = folder.join(name);
             if file.exists() {
-                found.extend(circles(&Crate::read(&file).arrows()));
+                found.extend(circles(&CrateModules::read(&file).arrows()));
             }
         }
     }

@@ -14,7 +14,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 /// What is in the layer at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Node {
+pub enum LayerEntry {
     /// A file with its content.
     Bytes(Vec<u8>, u32),
     /// A file whose content is copied from this machine.
@@ -26,7 +26,7 @@ pub enum Node {
 
 /// What is put on top of the packages: path below `/`, without a leading one, to what is there. All of it is
 /// root's.
-pub type Layer = BTreeMap<PathBuf, Node>;
+pub type Layer = BTreeMap<PathBuf, LayerEntry>;
 
 /// Writes `base` and `layer` as one tar.
 ///
@@ -58,7 +58,7 @@ fn pass_on(base: impl Read, layer: &Layer, out: &mut Builder<impl Write>) -> Res
         let path = plain(&long_name(&pending).map_or_else(|| entry.path().map(Into::into), Ok)?)?;
         if kind.is_dir() {
             if let Some(node) = layer.get(&path)
-                && !matches!(node, Node::Directory(_))
+                && !matches!(node, LayerEntry::Directory(_))
             {
                 bail!("/{} is a directory of the packages and would become a file", path.display());
             }
@@ -86,10 +86,10 @@ fn put_on_top(
         let parents: Vec<_> = path.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).collect();
         for parent in parents.into_iter().rev() {
             if !layer.contains_key(parent) && directories.insert(parent.to_owned()) {
-                add(out, parent, &Node::Directory(0o755), epoch)?;
+                add(out, parent, &LayerEntry::Directory(0o755), epoch)?;
             }
         }
-        let is_there = matches!(node, Node::Directory(_)) && !directories.insert(path.clone());
+        let is_there = matches!(node, LayerEntry::Directory(_)) && !directories.insert(path.clone());
         if !is_there {
             add(out, path, node, epoch).with_context(|| format!("adding /{}", path.display()))?;
         }
@@ -97,30 +97,30 @@ fn put_on_top(
     Ok(())
 }
 
-fn add(out: &mut Builder<impl Write>, path: &Path, node: &Node, epoch: u64) -> Result<()> {
+fn add(out: &mut Builder<impl Write>, path: &Path, node: &LayerEntry, epoch: u64) -> Result<()> {
     let mut header = Header::new_gnu();
     header.set_mtime(epoch);
     header.set_uid(0);
     header.set_gid(0);
     header.set_size(0);
     match node {
-        Node::Bytes(bytes, mode) => {
+        LayerEntry::Bytes(bytes, mode) => {
             header.set_mode(*mode);
             header.set_size(bytes.len() as u64);
             out.append_data(&mut header, path, &**bytes)?;
         }
-        Node::File(from, mode) => {
+        LayerEntry::File(from, mode) => {
             let file = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
             header.set_mode(*mode);
             header.set_size(file.metadata()?.len());
             out.append_data(&mut header, path, file)?;
         }
-        Node::Link(target) => {
+        LayerEntry::Link(target) => {
             header.set_entry_type(EntryType::Symlink);
             header.set_mode(0o777);
             out.append_link(&mut header, path, target)?;
         }
-        Node::Directory(mode) => {
+        LayerEntry::Directory(mode) => {
             header.set_entry_type(EntryType::Directory);
             header.set_mode(*mode);
             out.append_data(&mut header, path, std::io::empty())?;
@@ -162,21 +162,21 @@ mod tests {
 
     fn base() -> Vec<u8> {
         let mut out = Builder::new(Vec::new());
-        let file = |text: &str| Node::Bytes(text.as_bytes().to_vec(), 0o644);
+        let file = |text: &str| LayerEntry::Bytes(text.as_bytes().to_vec(), 0o644);
         for (path, node) in [
-            ("./", Node::Directory(0o755)),
-            ("./etc/", Node::Directory(0o755)),
+            ("./", LayerEntry::Directory(0o755)),
+            ("./etc/", LayerEntry::Directory(0o755)),
             ("./etc/old", file("old")),
             ("./etc/kept", file("kept")),
-            ("./bin", Node::Link("usr/bin".into())),
+            ("./bin", LayerEntry::Link("usr/bin".into())),
         ] {
             // Paths as mmdebstrap writes them, which `append_data` would tidy up.
             let mut header = Header::new_gnu();
             header.set_mtime(7);
             header.set_size(0);
             let (kind, data) = match &node {
-                Node::Bytes(bytes, _) => (EntryType::Regular, bytes.clone()),
-                Node::Link(_) => (EntryType::Symlink, Vec::new()),
+                LayerEntry::Bytes(bytes, _) => (EntryType::Regular, bytes.clone()),
+                LayerEntry::Link(_) => (EntryType::Symlink, Vec::new()),
                 _ => (EntryType::Directory, Vec::new()),
             };
             header.set_entry_type(kind);
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn the_layer_wins_and_missing_directories_are_made() {
         let layer = Layer::from([
-            ("etc/old".into(), Node::Bytes(b"new".to_vec(), 0o600)),
-            ("usr/lib/weaver/x".into(), Node::Bytes(b"x".to_vec(), 0o755)),
-            ("etc".into(), Node::Directory(0o755)),
+            ("etc/old".into(), LayerEntry::Bytes(b"new".to_vec(), 0o600)),
+            ("usr/lib/weaver/x".into(), LayerEntry::Bytes(b"x".to_vec(), 0o755)),
+            ("etc".into(), LayerEntry::Directory(0o755)),
         ]);
         let tar = merged(&layer).unwrap();
         let all = paths(&tar);
@@ -247,7 +247,7 @@ mod tests {
             entry.pax_extensions().unwrap().unwrap().map(|e| e.unwrap().key().unwrap().to_owned()).collect();
         assert_eq!(attributes, ["path", "SCHILY.xattr.user.a"]);
 
-        let replaced = Layer::from([(long.clone().into(), Node::Bytes(b"ours".to_vec(), 0o644))]);
+        let replaced = Layer::from([(long.clone().into(), LayerEntry::Bytes(b"ours".to_vec(), 0o644))]);
         let all = paths(&merged(&replaced).unwrap());
         let found: Vec<_> = all.iter().filter(|(path, _)| path.contains("xxx")).collect();
         assert_eq!(found, [&(long, "ours".to_owned())]);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_directory_never_becomes_a_file_and_an_empty_base_is_refused() {
-        let layer = Layer::from([("etc".into(), Node::Bytes(Vec::new(), 0o644))]);
+        let layer = Layer::from([("etc".into(), LayerEntry::Bytes(Vec::new(), 0o644))]);
         let error = merged(&layer).unwrap_err().to_string();
         assert!(error.contains("/etc is a directory"), "{error}");
         let error = merge(&[0; 1024][..], &Layer::new(), 0, Vec::new()).unwrap_err().to_string();

@@ -17,7 +17,7 @@ const NAME: &str = "repairs.json";
 const KEPT: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerEntry {
+pub struct RepairEntry {
     /// When it was made, by a clock that may be wrong.
     pub time: Timestamp,
     /// The codes of its causes.
@@ -25,14 +25,14 @@ pub struct LedgerEntry {
     pub changes: Vec<FileChange>,
 }
 
-/// The ledger, locked against other repairs.
-pub struct RepairLedger {
+/// The record, locked against other repairs.
+pub struct UndoRecord {
     path: PathBuf,
     _lock: File,
 }
 
-impl RepairLedger {
-    /// The ledger in `directory`, which is made where it is missing.
+impl UndoRecord {
+    /// The record in `directory`, which is made where it is missing.
     ///
     /// # Errors
     /// It cannot be made, or another repair is under way.
@@ -47,15 +47,15 @@ impl RepairLedger {
     /// The last repair.
     ///
     /// # Errors
-    /// The ledger cannot be read.
-    pub fn last(&self) -> anyhow::Result<Option<LedgerEntry>> {
+    /// The record cannot be read.
+    pub fn last(&self) -> anyhow::Result<Option<RepairEntry>> {
         Ok(self.entries()?.pop())
     }
 
     /// Records a repair.
     ///
     /// # Errors
-    /// The ledger cannot be read or written.
+    /// The record cannot be read or written.
     pub fn note(&self, time: Timestamp, codes: &str, changes: &[&FileChange]) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
         // The record of an interrupted repair is this repair's own.
@@ -63,7 +63,7 @@ impl RepairLedger {
             return Ok(());
         }
         let changes = changes.iter().copied().cloned().collect();
-        entries.push(LedgerEntry { time, codes: codes.to_owned(), changes });
+        entries.push(RepairEntry { time, codes: codes.to_owned(), changes });
         entries.drain(..entries.len().saturating_sub(KEPT));
         self.write(&entries)
     }
@@ -71,14 +71,14 @@ impl RepairLedger {
     /// Forgets the last repair.
     ///
     /// # Errors
-    /// The ledger cannot be read or written.
+    /// The record cannot be read or written.
     pub fn forget_last(&self) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
         entries.pop();
         self.write(&entries)
     }
 
-    fn entries(&self) -> anyhow::Result<Vec<LedgerEntry>> {
+    fn entries(&self) -> anyhow::Result<Vec<RepairEntry>> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
@@ -91,8 +91,9 @@ impl RepairLedger {
         })
     }
 
-    fn write(&self, entries: &[LedgerEntry]) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(entries).context("writing the ledger as JSON")? + "\n";
+    fn write(&self, entries: &[RepairEntry]) -> anyhow::Result<()> {
+        let text =
+            serde_json::to_string_pretty(entries).context("writing the record of repairs as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
     }
 }

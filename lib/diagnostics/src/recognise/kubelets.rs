@@ -1,0 +1,85 @@
+//! What the API server says of a kubelet that it asks for logs, or for a command in a container, and does not reach.
+
+use super::details::{Details, after, is_plain};
+use crate::finding::{K3S_STATUS_ANYWHERE, Remedy};
+
+const PORT: &str = ":10250";
+
+/// metrics-server listens on the kubelet's port too, in a pod; a certificate that is refused is another fault.
+pub(super) fn unreachable(line: &str) -> Option<Details> {
+    if ["metrics.k8s.io", "x509: ", "tls: "].iter().any(|words| line.contains(words)) {
+        return None;
+    }
+    let place = after(line, " while dialing ", &[',', ' '])
+        .or_else(|| after(line, "dial tcp ", &[' ']))
+        .map(|place| place.trim_end_matches(':'))
+        .filter(|place| place.ends_with(PORT))?;
+    let why = if line.contains(" while dialing ") {
+        // The server's own tunnel, whose answer is of HTTP.
+        ["code 500", "code 502", "code 503", "code 504"]
+            .iter()
+            .any(|code| line.contains(code))
+            .then_some("the server has no connection to it")?
+    } else {
+        [
+            "no route to host",
+            "i/o timeout",
+            "connection refused",
+            "network is unreachable",
+            "connection timed out",
+        ]
+        .into_iter()
+        .find(|why| line.contains(why))?
+    };
+    let remedy = Remedy::new(
+        "see which node has this address, and whether it is on, has it still, and lets the servers in on TCP port 10250",
+    )
+    .command("kubectl get nodes -o wide");
+    let remedy = match place.strip_suffix(PORT) {
+        Some(address) if is_plain(address) => remedy.command(format!("nc -vz {address} 10250")),
+        _ => remedy,
+    };
+    let remedy = remedy
+        .command("# on that node:")
+        .command(K3S_STATUS_ANYWHERE)
+        .command("weaver explain --journal k3s-agent");
+    let details = Details::message(format!("the kubelet at {place} is not reached: {why}")).remedy(remedy);
+    // The API server's own log has it while a node starts, too.
+    Some(if line.contains(".go:") { details.hint() } else { details })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_that_is_not_reached_is_named_with_the_cause() {
+        for (line, want) in [
+            (
+                "Error from server: error dialing backend: dial tcp 192.0.2.11:10250: connect: no route to host",
+                Some("the kubelet at 192.0.2.11:10250 is not reached: no route to host"),
+            ),
+            (
+                "error dialing backend: proxy error from 127.0.0.1:6443 while dialing 192.0.2.11:10250, code 502: 502 Bad Gateway",
+                Some("the kubelet at 192.0.2.11:10250 is not reached: the server has no connection to it"),
+            ),
+            ("error dialing backend: x509: certificate is valid for 127.0.0.1, not 192.0.2.11", None),
+            ("error dialing backend: remote error: tls: internal error", None),
+            ("error dialing backend: dial tcp 10.42.0.5:8443: i/o timeout", None),
+            ("error dialing backend: No agent available", None),
+            (
+                r#"Get "https://10.42.0.5:10250/apis/metrics.k8s.io/v1beta1": proxy error from 127.0.0.1:6443 while dialing 10.42.0.5:10250, code 502"#,
+                None,
+            ),
+        ] {
+            let message = unreachable(line).and_then(|details| details.message);
+            assert_eq!(message.as_deref(), want, "{line}");
+        }
+        let commands = |line| unreachable(line).unwrap().remedy.unwrap().commands;
+        let asked = commands("error dialing backend: dial tcp 192.0.2.11:10250: i/o timeout");
+        assert_eq!(asked[1].to_string(), "nc -vz 192.0.2.11 10250");
+        let asked = commands("error dialing backend: dial tcp $(reboot):10250: i/o timeout");
+        assert!(!asked.iter().any(|command| command.contains("reboot")), "{asked:?}");
+        assert!(unreachable("E1105 10:00:00.1 1 status.go:71] err=\"error dialing backend: dial tcp 192.0.2.11:10250: i/o timeout\"").unwrap().is_hint);
+    }
+}
