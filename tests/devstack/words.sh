@@ -28,6 +28,8 @@ for ever|forever
 told apart|distinguished
 spots?|object key, target
 who types|user
+who leads|the leader
+standing|leadership, the leader
 a person|a user
 the person|the user'
 # What others call so: serde and syn (visit_…), the user `nobody`.
