@@ -84,9 +84,15 @@ fn valid_yaml(file: &TextFile, line: Option<u64>) -> Option<String> {
     line.map(|line| format!("correct line {line} of {}, or the lines next to it", file.path))
 }
 
+/// Names of contexts, cut to what a remedy can show.
+pub(crate) fn shown_contexts(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let shown: Vec<_> = names.iter().take(MOST).map(|name| cut(name, 60)).collect();
+    shown.join(", ") + if names.len() > MOST { ", …" } else { "" }
+}
+
 /// What to use where the context in force is not in the file.
 fn other_context(file: &TextFile, root: &YamlNode, context: Option<&str>) -> Option<Remedy> {
-    const MOST: usize = 8;
     let names =
         || root.get("contexts").map_or(&[][..], YamlNode::items).iter().filter_map(|item| item.get("name"));
     let asked = context.or_else(|| root.get("current-context")?.as_str()).unwrap_or_default();
@@ -95,9 +101,7 @@ fn other_context(file: &TextFile, root: &YamlNode, context: Option<&str>) -> Opt
     if usable.is_empty() || names().any(|name| name.as_str() == Some(asked)) {
         return None;
     }
-    let shown: Vec<_> = usable.iter().take(MOST).map(|name| cut(name, 60)).collect();
-    let rest = if usable.len() > MOST { ", …" } else { "" };
-    let shown = shown.join(", ") + rest;
+    let shown = shown_contexts(&usable);
     if context.is_some() {
         return Some(Remedy::new(format!("pass a context that is in it: {shown}")));
     }

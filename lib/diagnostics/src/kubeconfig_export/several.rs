@@ -5,7 +5,7 @@
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     finding_text::cut,
-    kubeconfig::wrong_top,
+    kubeconfig::{shown_contexts, wrong_top},
     shell::quoted,
     text_file::TextFile,
     yaml_node::{self, YamlNode},
@@ -84,15 +84,12 @@ fn entry<'a>(root: &'a YamlNode, list: &str, name: &str) -> Option<&'a YamlNode>
 
 /// With the contexts that are there.
 fn other(finding: Finding, roots: &[(&TextFile, YamlNode)], context: Option<&str>) -> Finding {
-    const MOST: usize = 8;
     let items = roots.iter().flat_map(|(_, root)| root.get("contexts").map_or(&[][..], YamlNode::items));
-    let names: Vec<_> =
-        items.filter_map(|item| item.get("name")?.as_str()).map(|name| cut(name, 60)).collect();
+    let names: Vec<&str> = items.filter_map(|item| item.get("name")?.as_str()).collect();
     if names.is_empty() {
         return finding.remedy(super::lint::on_the_pi());
     }
-    let rest = if names.len() > MOST { ", …" } else { "" };
-    let shown = names[..names.len().min(MOST)].join(", ") + rest;
+    let shown = shown_contexts(&names);
     finding.remedy(if context.is_some() {
         Remedy::new(format!("pass a context that is in them: {shown}"))
     } else {

@@ -6,6 +6,9 @@ use super::details::is_plain;
 pub(super) const NEEDLES: [&str; 4] =
     ["invoked oom-killer: ", "oom-kill:constraint=", "killed process ", "kill process "];
 
+/// What a container's own limit is called.
+pub(super) const OF_CONTAINER: &str = "its container reached its memory limit";
+
 /// What the kernel said of the last process that it killed.
 #[derive(Debug, Default)]
 pub(super) struct LastKill {
@@ -59,7 +62,7 @@ impl<'a> Constraint<'a> {
     }
 }
 
-fn segments(cgroup: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn segments(cgroup: &str) -> impl Iterator<Item = &str> {
     cgroup.split('/').filter(|segment| !segment.is_empty())
 }
 
@@ -79,7 +82,7 @@ pub(crate) fn is_below_one_pod(cgroup: &str) -> bool {
 pub(super) fn limited(cgroup: &str) -> String {
     let is_container = ["docker", "libpod", "containerd", "lxc"].iter().any(|who| cgroup.contains(who));
     if is_below_one_pod(cgroup) || is_container {
-        return "its container reached its memory limit".to_owned();
+        return OF_CONTAINER.to_owned();
     }
     if is_below_pods(cgroup) {
         return "the pods together reached the memory that the kubelet leaves to them".to_owned();

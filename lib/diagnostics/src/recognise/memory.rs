@@ -2,12 +2,16 @@
 
 use super::context::LogContext;
 use super::details::{Details, after, is_plain};
-use super::kill::{Constraint, limited};
+use super::kill::{Constraint, OF_CONTAINER, limited};
 use crate::finding::Remedy;
+
+fn killed_for_memory(who: &str) -> Details {
+    Details::message(format!("the kernel killed {who} because memory ran out"))
+}
 
 fn killed_at_limit(who: &str, limited: &str) -> Details {
     let details = Details::message(format!("the kernel killed {who}: {limited}"));
-    if !limited.starts_with("its container") {
+    if limited != OF_CONTAINER {
         return details;
     }
     details.remedy(
@@ -27,7 +31,7 @@ pub(super) fn constraint(line: &str) -> Option<Details> {
     let who = process.unwrap_or("a process");
     Some(match limit {
         Some(cgroup) => killed_at_limit(who, &limited(cgroup)),
-        None => Details::message(format!("the kernel killed {who} because memory ran out")),
+        None => killed_for_memory(who),
     })
 }
 
@@ -40,17 +44,16 @@ pub(super) fn killed(line: &str, context: &LogContext) -> Option<Details> {
     let who = process.map_or("a process", |(_, name)| name);
     if line.contains("Memory cgroup out of memory") {
         let limited = context.last_kill().limited.as_deref();
-        return Some(killed_at_limit(who, limited.unwrap_or("its container reached its memory limit")));
+        return Some(killed_at_limit(who, limited.unwrap_or(OF_CONTAINER)));
     }
-    Some(Details::message(format!("the kernel killed {who} because memory ran out")))
+    Some(killed_for_memory(who))
 }
 
 /// The kernel's last word on a process that it killed, whatever the reason was.
 pub(super) fn reaped(line: &str, context: &LogContext) -> Option<Details> {
     let name = after(line, "reaped process ", &[')']).and_then(|process| process.split_once('('));
     let who = name.map_or("a process", |(_, name)| name);
-    (!context.last_kill().is_limit)
-        .then(|| Details::message(format!("the kernel killed {who} because memory ran out")))
+    (!context.last_kill().is_limit).then(|| killed_for_memory(who))
 }
 
 /// The kernel's first line of a kill, where it is the last one of a log.
@@ -69,7 +72,7 @@ pub(super) fn asked() -> Details {
 /// The kubelet's message about a node.
 pub(super) fn victim(line: &str) -> Details {
     let victim = after(line, "victim process: ", &[',', '"']).map(str::trim).filter(|name| !name.is_empty());
-    Details::message(format!("the kernel killed {} because memory ran out", victim.unwrap_or("a process")))
+    killed_for_memory(victim.unwrap_or("a process"))
 }
 
 /// systemd's message about a unit.

@@ -54,7 +54,7 @@ use wording::Wording;
 pub use context::LogContext;
 pub(crate) use disks::{Disks, RESETS, device, is_number, whole};
 pub(crate) use host::blocked_task;
-pub(crate) use kill::{is_below_one_pod, is_below_pods};
+pub(crate) use kill::{is_below_one_pod, is_below_pods, segments};
 pub(crate) use slots::Slots;
 pub use tls::NameMismatch;
 

@@ -141,15 +141,10 @@ impl<'n> KeyFaults<'n> {
         for (key, _) in body.entries() {
             let Some(name) = key.as_str() else { continue };
             let hyphened = name.replace('_', "-");
-            if let Some((_, meant)) = MEANT.iter().find(|(wrong, _)| *wrong == hyphened) {
-                let what = format!("netplan has no `{name}`, and refuses the file");
-                self.add(key, what, format!("write `{meant}`"));
-            } else if name != hyphened && HYPHENED.contains(&hyphened.as_str()) {
-                let what = format!("netplan has no `{name}`, and refuses the file");
-                self.add(key, what, format!("write `{hyphened}`"));
-            } else if let Some(meant) = misspelled(name) {
-                let what = format!("netplan has no `{name}`, and refuses the file");
-                self.add(key, what, format!("write `{meant}`"));
+            let mistake = MEANT.iter().find(|(wrong, _)| *wrong == hyphened).map(|(_, meant)| *meant);
+            let with_hyphen = || HYPHENED.into_iter().find(|known| name != hyphened && *known == hyphened);
+            if let Some(meant) = mistake.or_else(with_hyphen).or_else(|| misspelled(name)) {
+                self.unknown(key, "", meant);
             } else if name == "access-points" && kind != "wifis" {
                 let what = format!("`{kind}` have no `access-points`, so netplan refuses the file");
                 self.add(key, what, "write the interface below `wifis`");

@@ -51,7 +51,7 @@ pub struct ConnectionSlot {
 }
 
 impl Connections {
-    /// A slot for a new client, if there is one; the connection that is evicted for it is told to close.
+    /// A slot for a new client, if there is one; the connection that is evicted for it is closed.
     pub fn admit(
         self: &Arc<Self>,
         key: u64,

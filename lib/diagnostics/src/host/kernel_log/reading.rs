@@ -4,7 +4,7 @@
 use super::trouble::KernelProblem;
 use crate::finding::Code;
 use crate::recognise::{
-    Disks, Slots, blocked_task, device, is_below_one_pod, is_below_pods, is_number, whole,
+    Disks, Slots, blocked_task, device, is_below_one_pod, is_below_pods, is_number, segments, whole,
 };
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.
@@ -150,10 +150,6 @@ impl OutOfMemory {
         let name = rest.split_once(')').map_or(rest, |(name, _)| name);
         Some((KernelProblem::Memory, format!("process {}", process(name))))
     }
-}
-
-fn segments(cgroup: &str) -> impl Iterator<Item = &str> {
-    cgroup.split('/').filter(|segment| !segment.is_empty())
 }
 
 /// k3s or ours, by the unit: the first that is one, for what is below it belongs to it.

@@ -136,12 +136,11 @@ impl<'n> KeyFaults<'n> {
     pub(super) fn kinds(&mut self, network: &'n YamlNode) {
         for (key, value) in network.entries() {
             let Some(name) = key.as_str() else { continue };
-            let plain = name.to_ascii_lowercase().replace('_', "-");
             let is_known = KINDS.contains(&name) || TOP.contains(&name);
-            let meant = KINDS_MEANT.iter().find(|(wrong, _)| *wrong == plain).map(|(_, meant)| *meant);
-            let near = || KINDS.into_iter().find(|kind| is_near(&plain, kind));
             let is_map = matches!(value.value, Value::Map(_) | Value::Null);
-            if let Some(meant) = Some(()).filter(|()| !is_known && is_map).and_then(|()| meant.or_else(near))
+            if !is_known
+                && is_map
+                && let Some(meant) = meant(name, &KINDS_MEANT, &KINDS)
             {
                 self.unknown(key, "", meant);
             }
@@ -152,10 +151,7 @@ impl<'n> KeyFaults<'n> {
     pub(super) fn below(&mut self, of: &Mapping, map: &'n YamlNode) {
         for (key, _) in map.entries() {
             let Some(name) = key.as_str().filter(|name| !of.known.contains(name)) else { continue };
-            let plain = name.to_ascii_lowercase().replace('_', "-");
-            let meant = of.meant.iter().find(|(wrong, _)| *wrong == plain).map(|(_, meant)| *meant);
-            let near = || of.known.iter().copied().find(|known| is_near(&plain, known));
-            if let Some(meant) = meant.or_else(near) {
+            if let Some(meant) = meant(name, of.meant, of.known) {
                 self.unknown(key, &format!(" in {}", of.of), meant);
             }
         }
@@ -193,12 +189,13 @@ impl<'n> KeyFaults<'n> {
             }
         }
     }
+}
 
-    fn unknown(&mut self, key: &'n YamlNode, of: &str, meant: &str) {
-        let what = format!("netplan has no `{}`{of}, and refuses the file", key.as_str().unwrap_or_default());
-        let is_text = meant.starts_with("the ");
-        self.add(key, what, if is_text { format!("write {meant}") } else { format!("write `{meant}`") });
-    }
+/// What is meant by a key that is not known: a mistake that people make, else a name that is close.
+fn meant(name: &str, mistakes: &[(&str, &'static str)], known: &[&'static str]) -> Option<&'static str> {
+    let plain = name.to_ascii_lowercase().replace('_', "-");
+    let mistake = mistakes.iter().find(|(wrong, _)| *wrong == plain).map(|(_, meant)| *meant);
+    mistake.or_else(|| known.iter().copied().find(|known| is_near(&plain, known)))
 }
 
 /// A letter too few or too many, or two the wrong way round; or other letters.
