@@ -9,7 +9,7 @@ use weaver_diagnostics::config_txt::{
     cmdline_file::{CmdlineFile, cmdline_file},
 };
 use weaver_diagnostics::kept_cmdline::kept;
-use weaver_diagnostics::kernel_cmdline::{lines, parameters};
+use weaver_diagnostics::kernel_cmdline::{lines, parameters, separated};
 
 const FILE: &str = "/boot/firmware/cmdline.txt";
 
@@ -34,11 +34,11 @@ fuzz_target!(|text: &str| {
             "{:?}",
             change.to
         );
-        // What has nothing to do with it stays, in its order; a byte order mark is taken out.
+        // What has nothing to do with it stays, in its order, with missing spaces put in; a byte order mark is taken out.
         let foreign = |text: &str| -> Vec<String> {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            let parameters =
-                parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
+            let line = separated(lines(text)[0]);
+            let parameters = parameters(&line, 1).into_iter().map(|parameter| parameter.text.to_owned());
             parameters.filter(|parameter| !parameter.contains("cgroup_")).collect()
         };
         assert_eq!(foreign(&change.to)[..foreign(text).len()], foreign(text)[..]);
