@@ -91,7 +91,7 @@ async fn which_namespaces_exist_is_reported_by_no_status_in_any_state_of_the_sou
     }
     let equal = async |when: &str| {
         for (name, pair) in &all {
-            eventually(&format!("{name}: the same is told of both, {when}"), || async {
+            eventually(&format!("{name}: the same is reported of both, {when}"), || async {
                 let there = reported(&world, &team, &format!("{name}-0"), pair).await?;
                 let absent = reported(&world, &team, &format!("{name}-1"), pair).await?;
                 if there == absent { Ok(()) } else { Err(format!("{there}\n{absent}")) }
@@ -287,7 +287,7 @@ async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_names
         .await
         .unwrap()
         .into_iter()
-        .filter(|event| event.reason.as_deref() == Some("CopyLeftBehind"))
+        .filter(|event| event.reason.as_deref() == Some("CopyOrphaned"))
         .filter(|event| event.note.as_deref().unwrap_or_default().contains(&team))
         .collect();
     assert!(reported.is_empty(), "{reported:#?}");
@@ -304,11 +304,11 @@ async fn a_copy_that_is_left_is_reported_in_its_own_namespace() {
     world.delete_sync(&team, "sync").await;
     assert!(begun.elapsed() < PROMPT);
     let events: Api<Event> = Api::namespaced(world.client.clone(), &foo);
-    eventually("the owner of the namespace is told", || async {
+    eventually("the owner of the namespace gets an event", || async {
         let found = events.list(&ListParams::default()).await.unwrap().items;
         let reported = found.iter().any(|event| {
             let about = event.regarding.clone().unwrap_or_default();
-            event.reason.as_deref() == Some("CopyLeftBehind")
+            event.reason.as_deref() == Some("CopyOrphaned")
                 && (about.kind.as_deref(), about.name.as_deref()) == (Some("ConfigMap"), Some("settings"))
         });
         if reported { Ok(()) } else { Err(found) }

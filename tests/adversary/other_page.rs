@@ -145,7 +145,7 @@ async fn what_a_tenant_writes_is_text_on_every_page_of_the_ui() {
     .unwrap();
     let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
     events.create(&PostParams::default(), &event).await.unwrap();
-    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.condition(&team, "sync", "Paused", "True", "PauseRequested").await;
 
     let ui = Ui::entered(&[]).await;
     let path = format!("syncs/{team}/sync");
@@ -154,7 +154,7 @@ async fn what_a_tenant_writes_is_text_on_every_page_of_the_ui() {
     let accounts = ui.page("accounts?q=%3Cimg%20src=x%20onerror=alert(1)%3E").await;
     let page = eventually("pause and event are shown", || async {
         let page = ui.get(&path).await.body;
-        let both = page.contains("ByHand") && page.contains("alert(2)") && page.contains("onerror");
+        let both = page.contains("PauseRequested") && page.contains("alert(2)") && page.contains("onerror");
         if both { Ok(page) } else { Err(page) }
     })
     .await;

@@ -65,7 +65,7 @@ async fn what_tenants_lack_or_fight_over() {
     world.condition(&team, "suspended", "Ready", "False", "Suspended").await;
     observer.is_quiet(reported).await;
 
-    // Several copies of a source that never rests, since each ConfigMapSync is paced by itself.
+    // Several copies of a source that never rests, since each ConfigMapSync has a rate limit of its own.
     for copy in ["b", "c", "d", "e"] {
         let mut spec = world.spec(&team, &[&foo]);
         spec["targets"]["name"] = json!(copy);

@@ -140,7 +140,7 @@ async fn its_agent_opens_no_gate_and_reports_with_the_kubelets_certificate() {
     assert_eq!(owners[0].name, NODE);
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
     let reported = ListParams::default().fields(&format!("involvedObject.name={NODE},reason=JoinNameTaken"));
-    eventually("what its server showed is told as an event of the node", || async {
+    eventually("what its server showed is an event of the node", || async {
         let found = events.list(&reported).await.unwrap().items;
         if found.is_empty() { Err(log_of(&log)) } else { Ok(()) }
     })

@@ -226,7 +226,7 @@ async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_a
     // It knows of its own namespace, and of what befalls a target.
     let mark = |key: &str, value: Value| json!({"annotations": {key: value}});
     world.mark_namespace(NAMESPACE, mark(PAUSED_ANNOTATION, json!("a test"))).await;
-    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.condition(&team, "sync", "Paused", "True", "PauseRequested").await;
     world.mark_namespace(NAMESPACE, mark(PAUSED_ANNOTATION, Value::Null)).await;
     world.condition(&team, "sync", "Paused", "False", "NotPaused").await;
     world.mark_namespace(&foo, mark(ACCEPT_FROM_ANNOTATION, json!("none"))).await;

@@ -69,7 +69,7 @@ async fn sources_that_are_listed_make_one_copy_which_follows_each_of_them() {
 
     // A key of two sources is refused with the names of both, and the copy stays, until the policy says whose counts.
     world.config_map(&src, "extra", &[("ca.crt", "three\n"), ("a", "2"), ("b", "2")]).await;
-    let refused = world.condition(&team, "sync", "TargetsSynced", "Unknown", "KeysClash").await;
+    let refused = world.condition(&team, "sync", "TargetsSynced", "Unknown", "KeyConflict").await;
     assert!(refused.message.contains("a in extra and roots"), "{}", refused.message);
     world.holds(&foo, "bundle", &[("ca.crt", "three\none\n"), ("a", "1"), ("b", "2")]).await;
     let said = done(&["sync", "explain", "sync", "-n", &team]).await;

@@ -21,7 +21,7 @@ async fn work_is_counted_and_no_one_is_named() {
         "{}",
         after.0
     );
-    eventually("the states of this world are told", || async {
+    eventually("the states of this world are in the metrics", || async {
         let now = Metrics::scrape(&log).await;
         let reported = now.value(r#"weaver_targets{state="synced"}"#) > 0
             && now.value(r#"weaver_resources{ready="true"}"#) > 0

@@ -53,7 +53,7 @@ async fn one_that_someone_paused_says_why_and_continues_where_it_was() {
     let params = PatchParams::default();
     let patch = Patch::Merge(pause(json!("moving the database")));
     world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
-    let paused = world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    let paused = world.condition(&team, "sync", "Paused", "True", "PauseRequested").await;
     let words = format!("moving the database; to continue: weaver resume sync/sync -n {team}");
     assert!(paused.message.contains(&words), "{}", paused.message);
     world.condition(&team, "sync", "Ready", "False", "Paused").await;
@@ -69,7 +69,7 @@ async fn one_that_someone_paused_says_why_and_continues_where_it_was() {
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
     // Deleted while it is paused it is released at once, and leaves its copies.
     world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
-    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.condition(&team, "sync", "Paused", "True", "PauseRequested").await;
     world.delete_sync(&team, "sync").await;
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.finish().await;
@@ -85,14 +85,14 @@ async fn a_service_token_that_someone_paused_is_not_minted_for() {
     let params = PatchParams::default();
     let patch = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "an audit"}}});
     world.service_tokens(&team).patch("tokens", &params, &Patch::Merge(patch)).await.unwrap();
-    let paused = world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
+    let paused = world.token_condition(&team, "tokens", "Paused", "True", "PauseRequested").await;
     assert!(
         paused.message.contains("an audit; to continue: weaver resume token/tokens"),
         "{}",
         paused.message
     );
     world.apply_service_token(&team, "tokens", tokens::spec(&[("a", "robot"), ("b", "robot")])).await;
-    world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
+    world.token_condition(&team, "tokens", "Paused", "True", "PauseRequested").await;
     assert_eq!(world.tokens(&team, "tokens").await, before);
     let patch = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: null}}});
     world.service_tokens(&team).patch("tokens", &params, &Patch::Merge(patch)).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
         format!("{baz}: conflict"),
         format!("{foo}/settings: would be removed"),
     ];
-    eventually("the whole plan is told", || async {
+    eventually("the whole plan is in the message", || async {
         // A server that is busy may be asked a second time before it is.
         let reported =
             world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await.message;

@@ -42,7 +42,7 @@ async fn weaver(alone: &OwnOperator, arguments: &[&str]) -> Said {
 }
 
 async fn is_paused(world: &World, team: &str, name: &str) {
-    let paused = world.condition(team, name, "Paused", "True", "ByHand").await;
+    let paused = world.condition(team, name, "Paused", "True", "PauseRequested").await;
     let words = "all resources are paused: a backup; to continue: weaver resume";
     assert!(paused.message.contains(words), "{}", paused.message);
 }
@@ -102,7 +102,7 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     world.condition(&team, "sync", "Paused", "False", "NotPaused").await;
     let said = weaver(&alone, &[&["pause", "--reason", "just this"][..], &one].concat()).await;
     assert!(said.done && said.out.contains("is paused: just this"), "{said:?}");
-    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.condition(&team, "sync", "Paused", "True", "PauseRequested").await;
     let status = weaver(&alone, &["status", "-o", "json"]).await.json();
     assert_eq!((&status["paused"], &status["syncs"]["paused"]), (&Value::Null, &json!(1)), "{status}");
     let said = weaver(&alone, &[&["resume"][..], &one].concat()).await;

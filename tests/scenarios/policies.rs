@@ -90,7 +90,7 @@ async fn what_happens_to_a_resource_is_reported_as_events_of_it() {
     world.config_map(&team, "settings", &[("a", "2")]).await;
     world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
     let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
-    eventually("both turns are told, and each once", || async {
+    eventually("both turns have an event, and each once", || async {
         let found = events.list(&ListParams::default()).await.unwrap().items;
         let reported: Vec<_> = found
             .iter()

@@ -301,7 +301,7 @@ async fn a_token_waits_for_its_time_and_one_that_has_passed_is_minted_at_once() 
     asked["tokens"][0]["notBefore"] = json!("2020-01-01T00:00:00+01:00");
     asked["tokens"][1]["notBefore"] = json!("2099-01-01T00:00:00Z");
     world.apply_service_token(&team, "tokens", asked.clone()).await;
-    let waiting = world.token_condition(&team, "tokens", "Ready", "False", "NotYet").await;
+    let waiting = world.token_condition(&team, "tokens", "Ready", "False", "NotDue").await;
     assert!(waiting.message.contains("b: not minted before"), "{}", waiting.message);
     assert_eq!(world.tokens(&team, "tokens").await.keys().collect::<Vec<_>>(), ["a"]);
     // In a moment that comes.
@@ -327,7 +327,7 @@ async fn upstreams_origin_one_token_at_v1alpha1_fills_the_same_secret() {
         "spec": {"serviceAccount": {"name": weaver_tests::tenant::ACCOUNT}},
     });
     old.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-    let shy = world.token_condition(&team, "tokens", "Ready", "False", "NotAgreed").await;
+    let shy = world.token_condition(&team, "tokens", "Ready", "False", "AccountNotOptedIn").await;
     assert!(shy.message.contains("label serviceaccount sync"), "{}", shy.message);
     let agree = json!({"metadata": {"labels": {"weaver.example.com/allow-tokens": "true"}}});
     let account = weaver_tests::tenant::ACCOUNT;

@@ -99,7 +99,7 @@ async fn keys_that_clash_leave_the_copy_as_it_is_until_the_source_is_mended() {
     world.sync(&team, "sync", spec).await;
     world.holds(&foo, "settings", &[("z", "1")]).await;
     world.config_map(&team, "settings", &[("a", "2"), ("z", "theirs")]).await;
-    let ready = world.condition(&team, "sync", "Ready", "False", "KeysClash").await;
+    let ready = world.condition(&team, "sync", "Ready", "False", "KeyConflict").await;
     assert!(ready.message.contains("gives key a the name z"), "{}", ready.message);
     world.holds(&foo, "settings", &[("z", "1")]).await;
     world.config_map(&team, "settings", &[("a", "3")]).await;

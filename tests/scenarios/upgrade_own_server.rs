@@ -204,7 +204,7 @@ async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
         let ready = odd.data["status"]["conditions"]
             .as_array()
             .and_then(|all| all.iter().find(|c| c["type"] == "Ready").cloned());
-        match ready.filter(|ready| ready["reason"] == "NotUnderstood" && ready["status"] == "False") {
+        match ready.filter(|ready| ready["reason"] == "ParseFailed" && ready["status"] == "False") {
             Some(ready) => Ok(ready["message"].as_str().unwrap_or_default().to_owned()),
             None => Err(odd.data),
         }

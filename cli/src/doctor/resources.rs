@@ -88,7 +88,7 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
     let now = Timestamp::now();
     let judged = list.iter().filter_map(|guard| match &guard.0 {
         Ok(resource) => judge(resource, now),
-        Err(error) => Some(not_understood::<K>(&error.metadata, &error.error)),
+        Err(error) => Some(parse_failed::<K>(&error.metadata, &error.error)),
     });
     let mut bad: Vec<Finding> = judged.collect();
     let more = bad.len().saturating_sub(NAMED);
@@ -103,7 +103,7 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
     bad
 }
 
-fn not_understood<K: TenantKind>(metadata: &ObjectMeta, why: &str) -> Finding {
+fn parse_failed<K: TenantKind>(metadata: &ObjectMeta, why: &str) -> Finding {
     let name =
         [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
     let message = format!("{name} cannot be parsed by this version: {why}");

@@ -222,7 +222,7 @@ impl Comparison<'_> {
             Ok(found) => {
                 let takes = Takes {
                     upstreams: TakeOver::of(self.spec, &self.sync.meta),
-                    unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+                    unlabeled: self.spec.conflict_policy == ConflictPolicy::Adopt,
                     immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
                 };
                 PlannedStep::of(copy, takes, found.as_ref())

@@ -201,7 +201,7 @@ mod tests {
         let theirs = object(ObjectKind::CONFIG_MAP, json!({"metadata": {}, "data": {"b": "2"}}));
         let refused = PlannedStep::of(&copy, Takes::default(), Some(&theirs));
         assert!(matches!(refused, PlannedStep::Refuse(_)) && words(&refused).is_empty(), "{refused:?}");
-        let adopted = PlannedStep::of(&copy, Takes { unmarked: true, ..Takes::default() }, Some(&theirs));
+        let adopted = PlannedStep::of(&copy, Takes { unlabeled: true, ..Takes::default() }, Some(&theirs));
         assert!(matches!(adopted, PlannedStep::Adopt(_)), "{adopted:?}");
         assert_eq!(words(&adopted)[..2], ["+data.a", "-data.b"]);
     }

@@ -164,7 +164,7 @@ pub enum Ownership {
     /// A copy of the asking resource.
     Ours,
     /// No mark of ours: made by a user or another tool.
-    Unmarked,
+    Unlabeled,
     /// A copy of another sync.
     Other {
         /// The other owner, as far as the ownership labels and annotations name it.
@@ -196,7 +196,7 @@ pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
         (None, Some(uid)) => {
             Ownership::Other { holder: format!("the ConfigMapSync with uid {uid}"), uid: uid.clone() }
         }
-        (None, None) => Ownership::Unmarked,
+        (None, None) => Ownership::Unlabeled,
     }
 }
 
@@ -242,16 +242,16 @@ mod tests {
     fn whose_an_object_is() {
         let other = |holder: &str| Ownership::Other { holder: holder.into(), uid: "u2".into() };
         for (label, annotation, expected) in [
-            (None, None, Ownership::Unmarked),
+            (None, None, Ownership::Unlabeled),
             (Some("u1"), None, Ownership::Ours),
             (None, Some("team-a/settings/u1"), Ownership::Ours),
             (Some("u2"), Some("team-a/settings/u1"), Ownership::Ours),
             (Some("u0"), Some("team-a/settings/u0"), Ownership::Ours),
             (Some("u2"), Some("team-b/other/u2"), other("ConfigMapSync team-b/other")),
             (Some("u2"), None, other("the ConfigMapSync with uid u2")),
-            (None, Some("not ours"), Ownership::Unmarked),
-            (None, Some("a/b/"), Ownership::Unmarked),
-            (None, Some("a/b/u1/c"), Ownership::Unmarked),
+            (None, Some("not ours"), Ownership::Unlabeled),
+            (None, Some("a/b/"), Ownership::Unlabeled),
+            (None, Some("a/b/u1/c"), Ownership::Unlabeled),
         ] {
             assert_eq!(
                 ownership(&owner("u1"), &marked(label, annotation)),
@@ -309,7 +309,7 @@ mod tests {
         ] {
             let meta = annotations(name, namespace);
             assert_eq!(made_by_upstream(&owner("u1"), &meta), expected, "{name:?} {namespace:?}");
-            assert_eq!(ownership(&owner("u1"), &meta), Ownership::Unmarked, "they are not ours");
+            assert_eq!(ownership(&owner("u1"), &meta), Ownership::Unlabeled, "they are not ours");
         }
         let labels = [(UPSTREAM_NAME_LABEL, "settings"), (UPSTREAM_NAMESPACE_LABEL, "team-a")];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));

@@ -87,7 +87,7 @@ pub struct Takes<'a> {
     /// Copies that the upstream operator made for this resource.
     pub upstreams: Option<TakeOver<'a>>,
     /// Whatever carries no mark (`conflictPolicy: Adopt`).
-    pub unmarked: bool,
+    pub unlabeled: bool,
     /// A copy of ours that the API server does not let be updated may be deleted and made again.
     pub immutable: bool,
 }
@@ -97,7 +97,7 @@ pub struct Takes<'a> {
 pub enum Foreign {
     /// Made by a user or another tool.
     #[error("an object of this name exists and was not made by this sync")]
-    Unmarked,
+    Unlabeled,
     /// The same, and it could only be deleted and made again, which is never done to what is not ours.
     #[error(
         "an object of this name exists, was not made by this sync, and cannot become its copy: \
@@ -161,7 +161,7 @@ pub enum SeenCopy {
     Object(Arc<ObjectMeta>),
     /// An object with more metadata than the watch keeps: its identity, and its ownership labels and annotations.
     /// Nothing that is written is built from it.
-    Marks(Arc<ObjectMeta>),
+    Metadata(Arc<ObjectMeta>),
 }
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
@@ -170,17 +170,17 @@ pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verifi
     let meta = match seen {
         SeenCopy::Unknown => return CopyStep::Inspect,
         SeenCopy::Nothing => return CopyStep::Create,
-        SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta,
+        SeenCopy::Object(meta) | SeenCopy::Metadata(meta) => meta,
     };
     match whose(&desired.owner, desired.kind, meta) {
         Ok(()) => {}
         // The watch shows objects with our label only; what became of this one is judged by itself.
-        Err(Foreign::Unmarked) => return CopyStep::Inspect,
+        Err(Foreign::Unlabeled) => return CopyStep::Inspect,
         Err(foreign) => return CopyStep::Refuse(foreign),
     }
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => CopyStep::Keep,
-        Some(_) if matches!(seen, SeenCopy::Marks(_)) => CopyStep::Inspect,
+        Some(_) if matches!(seen, SeenCopy::Metadata(_)) => CopyStep::Inspect,
         // Of other kinds a part of what is there has to stay.
         Some(_) if !desired.kind.is_of_config_map_sync() => CopyStep::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
@@ -201,11 +201,11 @@ pub fn by_object(desired: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>
         Ok(()) if desired.equals(found) => CopyStep::Keep,
         Ok(()) if fits => CopyStep::Update(PreviousOwner::Ours, seen()),
         Ok(()) => CopyStep::Replace(seen()),
-        Err(Foreign::Unmarked) if fits && is_upstreams() => {
+        Err(Foreign::Unlabeled) if fits && is_upstreams() => {
             CopyStep::Update(PreviousOwner::Upstreams, seen())
         }
-        Err(Foreign::Unmarked) if fits && takes.unmarked => CopyStep::Update(PreviousOwner::Theirs, seen()),
-        Err(Foreign::Unmarked) if takes.unmarked => CopyStep::Refuse(Foreign::Unfit),
+        Err(Foreign::Unlabeled) if fits && takes.unlabeled => CopyStep::Update(PreviousOwner::Theirs, seen()),
+        Err(Foreign::Unlabeled) if takes.unlabeled => CopyStep::Refuse(Foreign::Unfit),
         Err(foreign) => CopyStep::Refuse(foreign),
     }
 }
@@ -237,7 +237,7 @@ pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &O
     match whose(owner, kind, meta) {
         // One of the same name that is gone may have been asked to leave it.
         Ok(()) if !is_source && bears_uid(owner, meta) => StaleCopy::Ours,
-        Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => StaleCopy::Upstreams,
+        Err(Foreign::Unlabeled) if may_be_upstreams && made_by_upstream(owner, meta) => StaleCopy::Upstreams,
         _ => StaleCopy::Others,
     }
 }
@@ -259,7 +259,7 @@ fn whose(owner: &Owner, kind: ObjectKind, meta: &ObjectMeta) -> Result<(), Forei
     }
     match ownership(owner, meta) {
         Ownership::Ours => Ok(()),
-        Ownership::Unmarked => Err(Owner::of_tokens(meta).map_or(Foreign::Unmarked, |owner| {
+        Ownership::Unlabeled => Err(Owner::of_tokens(meta).map_or(Foreign::Unlabeled, |owner| {
             Foreign::Tokens(format!("ServiceToken {}/{}", owner.namespace, owner.name))
         })),
         Ownership::Other { holder, uid } => Err(Foreign::Other { holder, uid }),

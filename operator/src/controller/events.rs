@@ -24,7 +24,7 @@ const MAX_NOTE: usize = 1_000;
 /// Reason: an object that was not a copy was adopted as one.
 pub const ADOPTED: &str = "Adopted";
 /// Reason: a clean-up had to leave a copy behind.
-pub const COPY_LEFT_BEHIND: &str = "CopyLeftBehind";
+pub const COPY_ORPHANED: &str = "CopyOrphaned";
 /// Reason: tokens were minted though none was due.
 pub const MINTED: &str = "Minted";
 /// Reason: a copy was deleted and made again.
@@ -33,7 +33,7 @@ pub const REPLACED: &str = "Replaced";
 pub const TAKEN_OVER: &str = "TakenOver";
 
 /// Reasons of all events except those of [`turned`], which are those of `Ready`.
-pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED, TAKEN_OVER];
+pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_ORPHANED, MINTED, REPLACED, TAKEN_OVER];
 
 /// How many events one tenant may cause in other namespaces, each hour.
 const ABROAD: u32 = 50;

@@ -19,8 +19,8 @@ use weaver_api::conditions::bounded;
 use weaver_client::call::CallError;
 
 use super::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory as _, ReconcileStep};
-use super::not_understood::{self, NotUnderstood};
 use super::outcome::{Reconciled, TenantWork};
+use super::parse_failed::{self, ParseFailed};
 use super::pause::Pause;
 use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
 use super::verdicts::listed;
@@ -106,10 +106,10 @@ async fn once<K: Reconcile>(
             };
             (acted, HasStatus::status(resource).cloned().unwrap_or_default())
         }
-        Err(_) => match not_understood::look::<K>(&context.client, &reference).await {
+        Err(_) => match parse_failed::look::<K>(&context.client, &reference).await {
             Ok(Some(odd)) => {
                 let (faults, status) = noted::<K>(memory.common(), &reference, meta, odd);
-                (ReconcileStep::Done(Reconciled::NotUnderstood(faults)), status)
+                (ReconcileStep::Done(Reconciled::ParseFailed(faults)), status)
             }
             // Its deletion, or its repair, is an event of its own.
             Ok(None) => (ReconcileStep::AwaitChange, K::Status::default()),
@@ -141,15 +141,15 @@ fn noted<K: Reconcile>(
     memory: &mut Common<K::Status>,
     resource: &ResourceRef,
     meta: &ObjectMeta,
-    odd: NotUnderstood<K::Status>,
+    odd: ParseFailed<K::Status>,
 ) -> (Vec<String>, K::Status) {
     let now = Some((meta.generation, odd.faults.clone()));
-    if memory.not_understood != now {
+    if memory.parse_failed != now {
         warn!(
             code = log_code::PARSE_FAILED, kind = K::NOUN, %resource, faults = %listed(&odd.faults),
             "a resource cannot be parsed and is left as it is"
         );
-        memory.not_understood = now;
+        memory.parse_failed = now;
     }
     (odd.faults, odd.status)
 }

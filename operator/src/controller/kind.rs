@@ -125,14 +125,14 @@ pub struct Common<S> {
     /// The status last written.
     pub reported: Reported<S>,
     /// What was last logged of an object that cannot be understood, and its generation then.
-    pub not_understood: Option<(Option<i64>, Vec<String>)>,
+    pub parse_failed: Option<(Option<i64>, Vec<String>)>,
 }
 
 impl<S> Common<S> {
     /// Of a resource that may write as often as `rate_limit` allows.
     #[must_use]
     pub fn new(rate_limit: RateLimit) -> Self {
-        Self { generation: None, rate_limit, reported: Reported::default(), not_understood: None }
+        Self { generation: None, rate_limit, reported: Reported::default(), parse_failed: None }
     }
 }
 

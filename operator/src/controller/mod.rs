@@ -3,15 +3,15 @@
 //! Pure: [`allowance`] (how many events a tenant may cause), [`rate_limit`] (when a resource is reconciled
 //! again), [`outcome`] (what one reconcile found, as conditions), [`verdicts`] (conditions that each kind
 //! has), [`report`] (when the status is written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind
-//! brings to it), [`permits`] (how many run at once), [`events`] (what others see), [`not_understood`]
+//! brings to it), [`permits`] (how many run at once), [`events`] (what others see), [`parse_failed`]
 //! (an object that cannot be read), [`state`] (what is remembered between reconciles).
 
 pub mod allowance;
 pub mod events;
 pub mod frame;
 pub mod kind;
-pub mod not_understood;
 pub mod outcome;
+pub mod parse_failed;
 pub mod pause;
 pub mod permits;
 pub mod quiet;

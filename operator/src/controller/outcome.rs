@@ -22,7 +22,7 @@ pub enum Reconciled<W> {
     /// It is paused by hand, or everything is. Why, and how that ends.
     Paused(String),
     /// The object cannot be read. What the parser said, by field.
-    NotUnderstood(Vec<String>),
+    ParseFailed(Vec<String>),
     /// The spec cannot be acted upon.
     InvalidSpec(Vec<SpecFault>),
     /// The spec asks to be left alone.
@@ -80,7 +80,7 @@ impl<W: TenantWork> Reconciled<W> {
     /// Could the object be read?
     #[must_use]
     pub fn is_understood(&self) -> bool {
-        !matches!(self, Self::NotUnderstood(_))
+        !matches!(self, Self::ParseFailed(_))
     }
 
     /// Is there something that another reconcile may cure without any event that would announce the cure? A
@@ -88,7 +88,7 @@ impl<W: TenantWork> Reconciled<W> {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Self::Paused(_) | Self::NotUnderstood(_) | Self::InvalidSpec(_) | Self::Suspended => false,
+            Self::Paused(_) | Self::ParseFailed(_) | Self::InvalidSpec(_) | Self::Suspended => false,
             Self::NoToken(_) => true,
             Self::Unable { passes, .. } => *passes,
             Self::Worked(work) => work.wants_retry(),
@@ -105,8 +105,8 @@ impl<W: TenantWork> Reconciled<W> {
     #[must_use]
     pub fn verdicts(&self, annotation_faults: &[String]) -> Vec<Verdict> {
         let mut verdicts = match self {
-            Self::NotUnderstood(faults) => {
-                refused::<W>("NotUnderstood", &format!("the object cannot be parsed: {}", listed(faults)))
+            Self::ParseFailed(faults) => {
+                refused::<W>("ParseFailed", &format!("the object cannot be parsed: {}", listed(faults)))
             }
             Self::InvalidSpec(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -120,7 +120,7 @@ impl<W: TenantWork> Reconciled<W> {
         };
         verdicts.push(self.paused());
         verdicts.push(match self {
-            Self::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
+            Self::ParseFailed(_) => Verdict::new(MIGRATED, Truth::Unknown, "ParseFailed", ""),
             Self::InvalidSpec(faults) => migrated(faults, annotation_faults),
             _ => migrated(&[], annotation_faults),
         });

@@ -19,7 +19,7 @@ use crate::watch::{Namespaces, ResourceRef};
 const MAX_REASON: usize = 300;
 
 /// Reason of the condition `Paused`.
-const BY_HAND: &str = "ByHand";
+const PAUSE_REQUESTED: &str = "PauseRequested";
 
 /// Something is paused, and why.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -65,7 +65,7 @@ impl Pause {
 #[must_use]
 pub fn verdict(message: Option<&str>) -> Verdict {
     match message {
-        Some(message) => Verdict::new(PAUSED, Truth::True, BY_HAND, message),
+        Some(message) => Verdict::new(PAUSED, Truth::True, PAUSE_REQUESTED, message),
         None => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
     }
 }

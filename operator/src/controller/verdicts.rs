@@ -32,7 +32,7 @@ pub fn migrated(faults: &[SpecFault], annotation_faults: &[String]) -> Verdict {
     }
     if !annotation_faults.is_empty() {
         let message = format!("{}; correct it there, or set the fields at v1beta1", ignored());
-        return Verdict::new(MIGRATED, Truth::False, "CarriedContentIgnored", message);
+        return Verdict::new(MIGRATED, Truth::False, "RoundTripAnnotationIgnored", message);
     }
     Verdict::new(MIGRATED, Truth::True, "Complete", "")
 }

@@ -324,10 +324,12 @@ impl SecretJob<'_> {
                     }
                     _ => (*why == MintReason::Due, Some(TokenProblem::NotWritten)),
                 },
-                TokenVerdict::NotYet { until, stays } => (*stays, Some(TokenProblem::NotYet(*until))),
+                TokenVerdict::NotDue { until, stays } => (*stays, Some(TokenProblem::NotDue(*until))),
                 TokenVerdict::Refused(Because::NoAccount) => (false, Some(TokenProblem::NoAccount)),
                 TokenVerdict::Refused(Because::NotOurs) => (false, Some(TokenProblem::NotOurs)),
-                TokenVerdict::Refused(Because::NotAgreed) => (false, Some(TokenProblem::NotAgreed)),
+                TokenVerdict::Refused(Because::AccountNotOptedIn) => {
+                    (false, Some(TokenProblem::AccountNotOptedIn))
+                }
                 TokenVerdict::Unknown => {
                     let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
                     let is_its = stands(key).is_some_and(|claims| claims.account.name == asked.account);

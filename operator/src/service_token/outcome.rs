@@ -84,11 +84,11 @@ pub struct RequestedToken {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TokenProblem {
     /// It is not minted before this time.
-    NotYet(Timestamp),
+    NotDue(Timestamp),
     /// There is no such account.
     NoAccount,
     /// The account's owner has not agreed.
-    NotAgreed,
+    AccountNotOptedIn,
     /// The account was to be made, and another one of its name is there.
     NotOurs,
     /// The writer may not mint for the account that was made.
@@ -170,10 +170,10 @@ pub(super) mod tests {
         for (trouble, expected) in [
             (None, false),
             (Some(TokenProblem::NoAccount), false),
-            (Some(TokenProblem::NotAgreed), false),
+            (Some(TokenProblem::AccountNotOptedIn), false),
             (Some(TokenProblem::NotOurs), false),
             (Some(TokenProblem::WriterMayNotMint), true),
-            (Some(TokenProblem::NotYet(Timestamp::UNIX_EPOCH)), false),
+            (Some(TokenProblem::NotDue(Timestamp::UNIX_EPOCH)), false),
             (Some(TokenProblem::Unknown("away".into())), true),
             (Some(TokenProblem::NotMinted(MintError::Forbidden(account()))), true),
         ] {

@@ -135,7 +135,7 @@ pub enum TokenVerdict {
     },
     Mint(MintReason),
     /// It is not minted before.
-    NotYet {
+    NotDue {
         until: Timestamp,
         /// Whether what is there is what was asked for, but for its age: else it does not stay.
         stays: bool,
@@ -152,7 +152,7 @@ pub enum Because {
     /// There is no such account.
     NoAccount,
     /// Its owner has not agreed.
-    NotAgreed,
+    AccountNotOptedIn,
     /// It was not made by this resource.
     NotOurs,
 }
@@ -173,14 +173,14 @@ pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
     }
     let is_kept = |key: &str| {
         let leaves = |verdict: &TokenVerdict| {
-            matches!(verdict, TokenVerdict::Refused(_) | TokenVerdict::NotYet { stays: false, .. })
+            matches!(verdict, TokenVerdict::Refused(_) | TokenVerdict::NotDue { stays: false, .. })
         };
         tokens.iter().any(|(asked, verdict)| asked == key && !leaves(verdict))
     };
     let present = facts.secret.iter().flat_map(|secret| secret.keys.keys());
     let removed = present.filter(|key| !is_kept(key)).cloned().collect();
     let next = tokens.iter().filter_map(|(_, verdict)| match verdict {
-        TokenVerdict::Fresh { renewed_at: time } | TokenVerdict::NotYet { until: time, .. } => Some(*time),
+        TokenVerdict::Fresh { renewed_at: time } | TokenVerdict::NotDue { until: time, .. } => Some(*time),
         _ => None,
     });
     SecretPlan::Act(SecretWork { next: next.min(), tokens, removed })
@@ -190,7 +190,7 @@ impl TokenFacts<'_> {
     fn judge(&self, token: &ValidToken) -> TokenVerdict {
         let uid = match self.accounts.get(&token.account) {
             Some(AccountState::Allowed { uid }) => uid,
-            Some(AccountState::NotAllowed) => return TokenVerdict::Refused(Because::NotAgreed),
+            Some(AccountState::NotAllowed) => return TokenVerdict::Refused(Because::AccountNotOptedIn),
             Some(AccountState::Foreign) => return TokenVerdict::Refused(Because::NotOurs),
             Some(AccountState::Missing) => return TokenVerdict::Refused(Because::NoAccount),
             Some(AccountState::Unknown) | None => return TokenVerdict::Unknown,
@@ -198,7 +198,7 @@ impl TokenFacts<'_> {
         match self.fresh_until(token, uid) {
             Ok(renewed_at) => TokenVerdict::Fresh { renewed_at },
             Err(why) => match token.not_before {
-                Some(until) if until > self.now => TokenVerdict::NotYet {
+                Some(until) if until > self.now => TokenVerdict::NotDue {
                     until,
                     stays: matches!(why, MintReason::Due | MintReason::NotYetValid),
                 },

@@ -194,7 +194,7 @@ fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
         verdicts[1..],
         [
             TokenVerdict::Refused(Because::NoAccount),
-            TokenVerdict::Refused(Because::NotAgreed),
+            TokenVerdict::Refused(Because::AccountNotOptedIn),
             TokenVerdict::Mint(MintReason::Missing)
         ]
     );
@@ -222,12 +222,12 @@ fn a_token_waits_for_its_time_and_an_older_one_stays_until_it_is_due() {
     scene.asked.tokens[0].not_before = Some(at(5_000));
     assert!(matches!(scene.verdict(), TokenVerdict::Fresh { .. }));
     scene.now = HOUR * 80 / 100;
-    assert_eq!(scene.verdict(), TokenVerdict::NotYet { until: at(5_000), stays: true });
+    assert_eq!(scene.verdict(), TokenVerdict::NotDue { until: at(5_000), stays: true });
     assert_eq!((scene.work().next, scene.work().removed.len()), (Some(at(5_000)), 0));
     let early = scene.asked.clone();
     scene.now = 600;
     scene.claims().account.name = "other".into();
-    assert_eq!(scene.verdict(), TokenVerdict::NotYet { until: at(5_000), stays: false });
+    assert_eq!(scene.verdict(), TokenVerdict::NotDue { until: at(5_000), stays: false });
     assert_eq!(scene.work().removed, ["a".to_owned()].into(), "another account's does not stay for the wait");
     scene.claims().account.name = "robot".into();
     scene.asked = early;

@@ -141,12 +141,12 @@ fn of_key(key: &RequestedToken) -> TokenStatus {
 fn explained(key: &RequestedToken, trouble: &TokenProblem) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
-        TokenProblem::NotYet(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
+        TokenProblem::NotDue(until) => format!("not minted before {until} (spec.tokens[].notBefore)"),
         TokenProblem::NoAccount => format!(
             "{} does not exist; create it: kubectl -n {namespace} create serviceaccount {name}",
             key.account
         ),
-        TokenProblem::NotAgreed => format!(
+        TokenProblem::AccountNotOptedIn => format!(
             "the owner of {} has not allowed tokens; to allow them: kubectl -n {namespace} label \
              serviceaccount {name} {ALLOW_TOKENS_LABEL}=true",
             key.account
@@ -222,7 +222,7 @@ impl TokenWork {
             _ => Verdict::new(
                 CONFLICTED,
                 Truth::Unknown,
-                "NotLooked",
+                "NotChecked",
                 "the Secret could not be read or written",
             ),
         }
@@ -267,9 +267,9 @@ impl TokenWork {
         if !forbidden.is_empty() {
             return Verdict::new(AUTHORIZED, Truth::False, "MintingForbidden", listed(&forbidden));
         }
-        let not_agreed = self.troubles(|trouble| *trouble == TokenProblem::NotAgreed);
-        if !not_agreed.is_empty() {
-            return Verdict::new(AUTHORIZED, Truth::False, "NotAgreed", listed(&not_agreed));
+        let not_opted_in = self.troubles(|trouble| *trouble == TokenProblem::AccountNotOptedIn);
+        if !not_opted_in.is_empty() {
+            return Verdict::new(AUTHORIZED, Truth::False, "AccountNotOptedIn", listed(&not_opted_in));
         }
         match &self.missing {
             Ok(missing) if !missing.is_empty() => {
@@ -348,14 +348,14 @@ impl TokenWork {
                     "{message}; some accounts could not be created, changed or deleted: {}",
                     listed(&left)
                 );
-                return Verdict::new(TOKENS_FRESH, Truth::False, "AccountsLeft", message);
+                return Verdict::new(TOKENS_FRESH, Truth::False, "AccountCleanupPending", message);
             }
             return Verdict::new(TOKENS_FRESH, Truth::True, "Fresh", message);
         };
         let reason = match first {
-            TokenProblem::NotYet(_) => "NotYet",
+            TokenProblem::NotDue(_) => "NotDue",
             TokenProblem::NoAccount => "AccountMissing",
-            TokenProblem::NotAgreed => "NotAgreed",
+            TokenProblem::AccountNotOptedIn => "AccountNotOptedIn",
             TokenProblem::Unknown(_) => "AccountUnknown",
             TokenProblem::NotOurs => "AccountNotOurs",
             TokenProblem::NotMinted(MintError::Forbidden(_)) | TokenProblem::WriterMayNotMint => {

@@ -69,8 +69,8 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
             "create it: kubectl -n team-a create serviceaccount robot",
         ),
         (
-            TokenProblem::NotAgreed,
-            "NotAgreed",
+            TokenProblem::AccountNotOptedIn,
+            "AccountNotOptedIn",
             "kubectl -n team-a label serviceaccount robot weaver.example.com/allow-tokens=true",
         ),
         (
@@ -85,8 +85,8 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
         ),
         (TokenProblem::Unknown("away".into()), "AccountUnknown", "could not be read: away"),
         (
-            TokenProblem::NotYet(Timestamp::UNIX_EPOCH),
-            "NotYet",
+            TokenProblem::NotDue(Timestamp::UNIX_EPOCH),
+            "NotDue",
             "not minted before 1970-01-01T00:00:00Z (spec.tokens[].notBefore)",
         ),
     ] {
@@ -176,7 +176,7 @@ fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() 
     let status = folded(&TokenOutcome::InvalidSpec(validate_token(None).unwrap_err()));
     assert!(shown(&status, MIGRATED).starts_with("False/Incomplete: spec.writer.serviceAccount.name"));
     assert!(shown(&status, READY).starts_with("False/InvalidSpec: "));
-    let odd = folded(&TokenOutcome::NotUnderstood(vec!["spec.tokens: a word".into()]));
+    let odd = folded(&TokenOutcome::ParseFailed(vec!["spec.tokens: a word".into()]));
     assert!(shown(&odd, READY).contains("spec.tokens: a word"));
 }
 
@@ -238,7 +238,7 @@ fn accounts_that_could_not_be_removed_are_reported_and_counted_until_they_are_go
     let left = Generated { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
     let status = of(TokenWork { generated: Some(left), ..making(1, &[]) });
     let ready = shown(&status, READY);
-    assert!(ready.starts_with("False/AccountsLeft: ") && ready.ends_with("bot-2: away"), "{ready}");
+    assert!(ready.starts_with("False/AccountCleanupPending: ") && ready.ends_with("bot-2: away"), "{ready}");
     let generated = status.generated.unwrap();
     assert_eq!((generated.desired, generated.accounts), (1, 2));
     let gone = Generated { owner: "bots".into(), there: 0, not_removed: Vec::new() };

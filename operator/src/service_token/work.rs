@@ -198,7 +198,7 @@ fn shown(state: &mut TokenState, namespace: &str, secret: &str) -> Option<Arc<Ob
             None
         }
         // Before anything is written it is read.
-        SeenCopy::Unknown | SeenCopy::Marks(_) => None,
+        SeenCopy::Unknown | SeenCopy::Metadata(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::declared::Declares;
 use super::execute::{CopyChange, TargetState};
 use super::outcome::{SourceWork, SyncOutcome, SyncWork};
 use crate::controller::events::{
-    ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
+    ADOPTED, COPY_ORPHANED, Events, REPLACED, TAKEN_OVER, event, reference, turned,
 };
 use crate::controller::verdicts::listed;
 use crate::watch::ResourceRef;
@@ -51,7 +51,7 @@ pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, ke
             kind = K::kind(&()),
             object = source_reference(key)
         );
-        events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;
+        events.tell(&event(EventType::Warning, COPY_ORPHANED, "CleanUp", &note), &about).await;
     }
 }
 

@@ -15,7 +15,7 @@ const PAGE: u32 = 100;
 /// Hands over what has the labels of `query`, page by page, until there is no more or `take` has enough.
 ///
 /// # Errors
-/// If a page cannot be had; what was handed over before is not all.
+/// If a page cannot be read; what was handed over before is not all.
 pub async fn each_page<K: Clone + Debug + DeserializeOwned>(
     objects: &Api<K>,
     query: &str,

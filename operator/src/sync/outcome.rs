@@ -124,7 +124,7 @@ pub enum SourceState {
     AccountToken,
     /// Its copies would have a name of so many characters, which is too long.
     NameTooLong(usize),
-    /// Of the copy of several: this one of them cannot be had, or is not copied.
+    /// Of the copy of several: this one of them cannot be read, or is not copied.
     Unmerged {
         name: String,
         why: Box<SourceState>,
@@ -154,8 +154,8 @@ impl SyncOutcome {
     /// Is there something to write that had to wait until the resource has our finalizer?
     #[must_use]
     pub fn wants_finalizer(&self) -> bool {
-        let unclaimed = |target: &TargetState| *target == TargetState::WithoutFinalizer;
-        self.work().is_some_and(|work| work.unheld || work.targets().any(unclaimed))
+        let without_finalizer = |target: &TargetState| *target == TargetState::WithoutFinalizer;
+        self.work().is_some_and(|work| work.unheld || work.targets().any(without_finalizer))
     }
 
     /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not

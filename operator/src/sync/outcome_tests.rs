@@ -107,7 +107,7 @@ fn worked(targets: &[(&str, TargetState)]) -> SyncOutcome {
 
 #[test]
 fn an_upgrade_ends_when_each_target_is_settled() {
-    let conflict = || TargetState::Conflict(Foreign::Unmarked);
+    let conflict = || TargetState::Conflict(Foreign::Unlabeled);
     for (state, settled) in [
         (synced(), true),
         (TargetState::NamespaceMissing, true),
@@ -135,7 +135,7 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
         SyncOutcome::Worked(Box::new(dry)),
         SyncOutcome::Worked(Box::new(without_source)),
         SyncOutcome::Worked(Box::new(clashing)),
-        SyncOutcome::NotUnderstood(Vec::new()),
+        SyncOutcome::ParseFailed(Vec::new()),
         SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
         SyncOutcome::Suspended,
         SyncOutcome::NoToken(MintError::AccountMissing(account())),

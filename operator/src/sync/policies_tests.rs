@@ -65,7 +65,7 @@ async fn what_happens_is_reported_once_also_to_those_who_keep_a_copy() {
     world.delete();
     world.settle().await;
     assert!(world.is_deleted());
-    assert_eq!(world.events(), ["CopyLeftBehind ConfigMap settings"]);
+    assert_eq!(world.events(), ["CopyOrphaned ConfigMap settings"]);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::controller::kind::Failure;
 use crate::watch::LIMITS;
 
 #[tokio::test]
-async fn a_resource_is_claimed_synced_and_reported() {
+async fn a_resource_gets_a_finalizer_and_is_synced_and_reported() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
@@ -185,7 +185,7 @@ async fn while_suspended_nothing_is_written_but_the_status_and_then_all_is_made_
 }
 
 #[tokio::test]
-async fn a_dry_run_of_a_new_resource_claims_nothing_and_tells_its_plan() {
+async fn a_dry_run_of_a_new_resource_sets_no_finalizer_and_reports_its_plan() {
     let world = World::new(Duration::ZERO).await;
     world.put("bar", "settings", "theirs", &json!({}));
     world.server.lacks("baz");
@@ -260,7 +260,7 @@ async fn round_trip_content_that_breaks_a_rule_is_reported_and_the_rest_is_done(
         sync["metadata"]["annotations"] = json!({"weaver.example.com/converted": "not what we write"});
     });
     world.settle().await;
-    assert_eq!(world.condition("Migrated")["reason"], "CarriedContentIgnored");
+    assert_eq!(world.condition("Migrated")["reason"], "RoundTripAnnotationIgnored");
     assert!(world.object("foo", "settings").is_some());
 }
 
@@ -294,7 +294,7 @@ async fn an_object_that_cannot_be_understood_is_reported_once_and_left_alone() {
     world.change(|sync| sync["status"] = json!({"counts": {"desired": 1}, "theirs": "kept"}));
     assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
     let ready = world.condition("Ready");
-    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("NotUnderstood")));
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("ParseFailed")));
     let words = r#"spec.resyncSeconds: Invalid type string "often""#;
     assert!(ready["message"].as_str().unwrap().contains(words), "{ready}");
     let status = world.sync()["status"].clone();

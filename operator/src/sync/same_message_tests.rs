@@ -282,7 +282,7 @@ async fn of_a_copy_that_stays_its_own_namespace_is_reported() {
         advance(Duration::from_secs(1)).await;
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    assert_eq!(world.events(), ["CopyLeftBehind ConfigMap settings"]);
+    assert_eq!(world.events(), ["CopyOrphaned ConfigMap settings"]);
     let note = world.server.notes().pop().unwrap();
     assert!(
         note.starts_with("foo/events copy of ConfigMapSync team-a/sync, which no longer exists"),

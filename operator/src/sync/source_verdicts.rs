@@ -13,7 +13,7 @@ use weaver_copies::object::ObjectKey;
 use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
-pub(super) const KEYS_CLASH: &str = "KeysClash";
+pub(super) const KEY_CONFLICT: &str = "KeyConflict";
 
 /// Reason while the source is what is never copied.
 pub(super) const NOT_COPIED: &str = "SourceNotCopied";
@@ -188,7 +188,7 @@ impl SourceState {
         match self {
             SourceState::Found => None,
             SourceState::Clash(clash) => {
-                Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
+                Some((KEY_CONFLICT, format!("{clash}; existing copies stay as they are")))
             }
             SourceState::AccountToken => {
                 let text = "a Secret of type kubernetes.io/service-account-token is the identity of one \

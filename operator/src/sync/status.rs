@@ -17,7 +17,7 @@ use weaver_api::v1beta1::{
 
 use super::execute::{CopyChange, TargetState};
 use super::outcome::{SourceState, SourceWork, SyncOutcome, SyncWork, Unlisted, copied};
-use super::source_verdicts::{KEYS_CLASH, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, TOO_LARGE, TOO_MANY};
+use super::source_verdicts::{KEY_CONFLICT, NAME_TOO_LONG, NO_SOURCE, NOT_COPIED, TOO_LARGE, TOO_MANY};
 use super::verdicts::{NOT_SERVED, at_rest, not_accepted, not_offered, untouched};
 use weaver_copies::content::merge::Unmergeable;
 use weaver_copies::plan::{Foreign, PreviousOwner};
@@ -176,7 +176,7 @@ impl SourceState {
             SourceState::NameTooLong(_) => NAME_TOO_LONG,
             SourceState::Unmerged { why, .. } => why.reason(),
             SourceState::Unmergeable(Unmergeable::TooLarge { .. }) => TOO_LARGE,
-            SourceState::Clash(_) | SourceState::Unmergeable(_) => KEYS_CLASH,
+            SourceState::Clash(_) | SourceState::Unmergeable(_) => KEY_CONFLICT,
         }
     }
 }
@@ -211,7 +211,7 @@ fn judged(
         TargetState::NotOffered => (ReportedState::Failed, "NotOffered", not_offered(&work.spec)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
-                Foreign::Unmarked => "NotOurs",
+                Foreign::Unlabeled => "NotOurs",
                 Foreign::Unfit => "NotAdoptable",
                 Foreign::Other { .. } => "CopyOfAnother",
                 Foreign::Tokens(_) => "HoldsTokens",

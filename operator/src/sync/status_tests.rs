@@ -28,7 +28,7 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
         ("a", synced()),
         ("b", TargetState::NamespaceMissing),
         ("c", TargetState::Failed("x".into())),
-        ("d", TargetState::Conflict(Foreign::Unmarked)),
+        ("d", TargetState::Conflict(Foreign::Unlabeled)),
         ("e", forbidden()),
         ("f", TargetState::NamespaceTerminating),
         ("g", TargetState::Rejected("x".into())),
@@ -92,7 +92,7 @@ fn without_a_source_every_target_waits() {
         (SourceState::Missing, "SourceMissing"),
         (SourceState::Forbidden("no".into()), "SourceForbidden"),
         (SourceState::Failed("no".into()), "SourceUnknown"),
-        (SourceState::Clash(clash()), "KeysClash"),
+        (SourceState::Clash(clash()), "KeyConflict"),
     ] {
         let work = without_copies(source);
         let status = fold(&ConfigMapSyncStatus::default(), &SyncOutcome::Worked(Box::new(work)), 1);
@@ -106,7 +106,7 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     let before = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
     assert!(before.counts.is_some());
     for reconciled in [
-        SyncOutcome::NotUnderstood(vec!["spec: no".into()]),
+        SyncOutcome::ParseFailed(vec!["spec: no".into()]),
         SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
         SyncOutcome::Suspended,
         SyncOutcome::NoToken(MintError::AccountMissing(account())),

@@ -113,7 +113,7 @@ impl SyncWork {
         if conflicts.is_empty() {
             return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
         }
-        let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
+        let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unlabeled);
         let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
         let remedy = if self.targets().any(adoptable) {
             "rename or delete it, take the namespace out of spec.targets, or set conflictPolicy: Adopt to take it over"
@@ -268,7 +268,7 @@ pub(super) fn untouched(spec: &ValidSync, namespace: &str, name: &str, foreign: 
 
 #[must_use]
 pub fn at_rest() -> Verdict {
-    Verdict::new(PROGRESSING, Truth::False, "AtRest", "")
+    Verdict::new(PROGRESSING, Truth::False, "Idle", "")
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
 #[test]
 fn a_conflict_names_the_object_and_the_remedy() {
     let reconciled =
-        SyncOutcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
+        SyncOutcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unlabeled))])));
     let (truth, reason, message) = verdict(&reconciled, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
@@ -96,7 +96,7 @@ fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
     assert_eq!(verdict(&reconciled, SOURCE_FOUND).0, Truth::True);
     for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
         let (truth, reason, message) = verdict(&reconciled, kind);
-        assert!(truth != Truth::True && reason == "KeysClash", "{kind}: {truth:?} {reason}");
+        assert!(truth != Truth::True && reason == "KeyConflict", "{kind}: {truth:?} {reason}");
         assert!(
             message.starts_with("spec.keys.rename gives key a the name b, which another key"),
             "{message}"
@@ -131,7 +131,7 @@ fn selected_sources_are_counted_and_one_that_is_not_copied_stops_no_other() {
     );
 
     let partly = selected(&[
-        ("a", SourceState::Found, &both(TargetState::Conflict(Foreign::Unmarked))),
+        ("a", SourceState::Found, &both(TargetState::Conflict(Foreign::Unlabeled))),
         ("b", SourceState::Clash(clash()), &[]),
         ("c", SourceState::NameTooLong(254), &[]),
         ("d", SourceState::Found, &both(TargetState::NamespaceMissing)),
@@ -227,7 +227,7 @@ fn a_thousand_failures_do_not_fill_the_status() {
 #[test]
 fn every_condition_is_judged_in_every_reconciliation() {
     for reconciled in [
-        SyncOutcome::NotUnderstood(vec!["spec: no".into()]),
+        SyncOutcome::ParseFailed(vec!["spec: no".into()]),
         SyncOutcome::InvalidSpec(validate(None).unwrap_err()),
         SyncOutcome::Suspended,
         SyncOutcome::NoToken(MintError::AccountMissing(account())),
@@ -292,9 +292,9 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
 
 #[test]
 fn what_cannot_be_understood_is_said_by_field() {
-    let reconciled = SyncOutcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
+    let reconciled = SyncOutcome::ParseFailed(vec!["spec.suspend: invalid type".into()]);
     let (truth, reason, message) = verdict(&reconciled, READY);
-    assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
+    assert_eq!((truth, reason), (Truth::False, "ParseFailed"));
     assert!(message.contains("spec.suspend: invalid type"), "{message}");
     assert!(message.ends_with("no object was changed"), "{message}");
     assert_eq!(verdict(&reconciled, MIGRATED).0, Truth::Unknown);
@@ -346,11 +346,11 @@ fn round_trip_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
     let annotation_faults = ["spec.dryRun: invalid type".to_owned()];
     let verdicts = reconciled.verdicts(&annotation_faults);
     let of = |kind| verdicts.iter().find(|verdict| verdict.kind == kind).unwrap();
-    assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "CarriedContentIgnored"));
+    assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "RoundTripAnnotationIgnored"));
     let message = &of(MIGRATED).message;
     assert!(message.contains("weaver.example.com/converted") && message.contains("spec.dryRun"), "{message}");
     assert_eq!(of(TARGETS_SYNCED).truth, Truth::True);
-    assert_eq!(of(READY).reason, "CarriedContentIgnored", "not all that was asked for is done");
+    assert_eq!(of(READY).reason, "RoundTripAnnotationIgnored", "not all that was asked for is done");
 
     let both = migrated(&validate(None).unwrap_err(), &annotation_faults);
     assert_eq!(both.reason, "Incomplete");
@@ -359,11 +359,11 @@ fn round_trip_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
 
 #[test]
 fn ready_names_the_first_thing_in_the_way() {
-    let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unmarked)), ("bar", forbidden())]);
+    let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unlabeled)), ("bar", forbidden())]);
     let reason = |work: SyncWork| verdict(&SyncOutcome::Worked(Box::new(work)), READY).1;
     work.rights.missing = Err("no answer".into());
     assert_eq!(reason(work), "RightsUnknown");
-    let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unmarked))]);
+    let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unlabeled))]);
     assert_eq!(reason(work), "Conflict");
     work = super::super::outcome::tests::work(&[("foo", forbidden())]);
     assert_eq!(reason(work), "TargetsFailed");

@@ -165,7 +165,7 @@ impl SyncWatches {
         match seen(&self.sources.iter().find(is_on)?.see(&spec.source_namespace, name)) {
             SeenCopy::Unknown => None,
             SeenCopy::Nothing => Some(String::new()),
-            SeenCopy::Object(meta) | SeenCopy::Marks(meta) => meta.resource_version.clone(),
+            SeenCopy::Object(meta) | SeenCopy::Metadata(meta) => meta.resource_version.clone(),
         }
     }
 

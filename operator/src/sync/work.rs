@@ -267,7 +267,7 @@ impl<K: Declares> SyncRun<'_, K> {
     ) -> (BTreeMap<String, TargetState>, bool) {
         let takes = Takes {
             upstreams: TakeOver::of(&self.spec, self.sync.meta()),
-            unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+            unlabeled: self.spec.conflict_policy == ConflictPolicy::Adopt,
             immutable: self.spec.immutable_policy == ImmutablePolicy::Replace,
         };
         let job = CopyJob {

@@ -118,7 +118,7 @@ impl WatchedObject {
     }
 
     fn seen(&self) -> SeenCopy {
-        if self.whole { SeenCopy::Object(self.meta.clone()) } else { SeenCopy::Marks(self.meta.clone()) }
+        if self.whole { SeenCopy::Object(self.meta.clone()) } else { SeenCopy::Metadata(self.meta.clone()) }
     }
 
     fn bytes(&self) -> usize {

@@ -33,7 +33,7 @@ fn an_ordinary_copy_is_kept_whole_and_a_large_one_by_what_says_whose_it_is() {
     for (meta, may_be_whole) in [(copy("a", 250_000), true), (copy("a", 1_000), false)] {
         let held = WatchedObject::of(meta, may_be_whole);
         assert!(held.bytes() < 2_048, "{}", held.bytes());
-        let SeenCopy::Marks(kept) = held.seen() else { panic!("{held:?}") };
+        let SeenCopy::Metadata(kept) = held.seen() else { panic!("{held:?}") };
         assert_eq!(ownership(&owner(), &kept), Ownership::Ours);
         assert_eq!(Owner::of(&kept), Some(owner()));
         assert_eq!((kept.uid.as_deref(), kept.resource_version.as_deref()), (Some("c1"), Some("7")));

@@ -78,7 +78,7 @@ pub enum WebhookError {
 /// Serves until SIGTERM or SIGINT, then lets requests under way end, for ten seconds at most.
 ///
 /// # Errors
-/// Before it serves: the address cannot be had, or the process lacks something fundamental.
+/// Before it serves: the address is not available, or the process lacks something fundamental.
 pub async fn run(options: WebhookOptions) -> Result<(), WebhookError> {
     let mut signals = Signals::install().map_err(WebhookError::Signals)?;
     let (listener, address) = if options.socket_on_stdin {

@@ -88,7 +88,7 @@ impl ResourceSummary {
     /// The summary of an object that this version cannot read, and why.
     pub fn unreadable(metadata: &ObjectMeta, why: &str) -> Self {
         Self {
-            reason: "NotUnderstood".into(),
+            reason: "ParseFailed".into(),
             message: cut(&format!("this version of weaver cannot read it: {why}"), MESSAGE),
             ..Self::named(metadata)
         }

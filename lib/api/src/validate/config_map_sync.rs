@@ -67,7 +67,7 @@ pub struct ValidSync {
     pub keys: Keys,
     /// All sources make one copy, whose name is fixed.
     pub merge: Option<Merge>,
-    /// What happens where an unmarked object of that name exists.
+    /// What happens where an unlabeled object of that name exists.
     pub conflict_policy: ConflictPolicy,
     /// What happens to a copy that cannot be updated, because it is immutable; that of a `ConfigMapSync` is replaced.
     pub immutable_policy: ImmutablePolicy,

@@ -119,7 +119,7 @@ fn what_is_taken_over_from_upstream_and_what_is_not() {
                                 "{case}: {step:?}"
                             );
                             if ours == Ours::None && !expected {
-                                assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "{case}");
+                                assert_eq!(step, CopyStep::Refuse(Foreign::Unlabeled), "{case}");
                             }
                             taken.extend(expected.then_some(case));
                         }
@@ -167,7 +167,7 @@ fn nothing_is_deleted_on_upstreams_ownership_labels() {
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
     let step =
         by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&immutable));
-    assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
+    assert_eq!(step, CopyStep::Refuse(Foreign::Unlabeled), "it could only be deleted and made again");
     let (kind, namespace, name) = (ObjectKind::CONFIG_MAP, Some("team-a".into()), Some("settings".into()));
     let source = SpecSource { kind, namespace, name, names: Vec::new(), is_selected: false };
     for upstream in UPSTREAM {
@@ -215,7 +215,7 @@ proptest! {
     ) {
         let spec = valid(spec(&["foo"]));
         let finalizers = if is_upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
-        let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unmarked: adopts, immutable: false };
+        let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unlabeled: adopts, immutable: false };
         let step = by_object(&desired("1"), takes, found.as_ref());
         match (&step, &found) {
             (CopyStep::Create, found) => prop_assert!(found.is_none()),
@@ -225,20 +225,20 @@ proptest! {
             }
             (CopyStep::Update(PreviousOwner::Theirs, meta), Some(found)) => {
                 prop_assert!(adopts && desired("1").fits(found));
-                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
+                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unlabeled);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
             (CopyStep::Update(PreviousOwner::Upstreams, meta), Some(found)) => {
                 prop_assert!(is_upgrading && found.metadata.namespace.as_deref() == Some("foo"));
                 prop_assert!(made_by_upstream(&owner("u1"), meta) && desired("1").fits(found));
-                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
+                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unlabeled);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
             (CopyStep::Keep, Some(found)) => prop_assert!(desired("1").equals(found)),
             (CopyStep::Refuse(Foreign::Source), Some(found)) => {
                 prop_assert_eq!(found.metadata.namespace.as_deref(), Some("team-a"));
             }
-            (CopyStep::Refuse(Foreign::Unmarked), Some(_)) => prop_assert!(!adopts),
+            (CopyStep::Refuse(Foreign::Unlabeled), Some(_)) => prop_assert!(!adopts),
             (CopyStep::Refuse(Foreign::Unfit), Some(found)) => prop_assert!(adopts && !desired("1").fits(found)),
             (CopyStep::Refuse(_), Some(found)) => {
                 prop_assert_ne!(ownership(&owner("u1"), &found.metadata), Ownership::Ours);

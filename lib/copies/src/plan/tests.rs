@@ -100,7 +100,7 @@ fn what_a_dead_watch_showed_last_decides_nothing() {
 fn a_foreign_object_is_refused_even_if_its_content_is_equal() {
     assert_eq!(
         by_object(&desired("1"), Takes::default(), Some(&foreign_object())),
-        CopyStep::Refuse(Foreign::Unmarked)
+        CopyStep::Refuse(Foreign::Unlabeled)
     );
 }
 
@@ -123,7 +123,7 @@ fn a_secret_that_a_service_token_fills_is_nobodys_to_adopt() {
     let mut found = foreign_object();
     let annotation = ("weaver.example.com/token".to_owned(), "team-b/tokens/u9".to_owned());
     found.metadata.annotations.get_or_insert_default().extend([annotation]);
-    let takes = Takes { unmarked: true, ..Takes::default() };
+    let takes = Takes { unlabeled: true, ..Takes::default() };
     let refused = CopyStep::Refuse(Foreign::Tokens("ServiceToken team-b/tokens".into()));
     assert_eq!(by_object(&desired("1"), takes, Some(&found)), refused);
 }
@@ -142,8 +142,8 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
     ] {
         for immutable in [None, Some(true)] {
             let found = Object { immutable, ..dead(namespace, name) };
-            for unmarked in [false, true] {
-                let takes = Takes { unmarked, ..Takes::default() };
+            for unlabeled in [false, true] {
+                let takes = Takes { unlabeled, ..Takes::default() };
                 let step = by_object(&desired("2"), takes, Some(&found));
                 let writes = matches!(step, CopyStep::Update(PreviousOwner::Ours, _) | CopyStep::Replace(_));
                 let refuses = matches!(&step, CopyStep::Refuse(Foreign::Other { uid, .. }) if uid == "dead");
@@ -178,7 +178,7 @@ fn content_of_an_immutable_copy_is_replaced() {
 
 #[test]
 fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() {
-    let adopting = Takes { unmarked: true, ..Takes::default() };
+    let adopting = Takes { unlabeled: true, ..Takes::default() };
     let found = foreign_object();
     let step = by_object(&desired("2"), adopting, Some(&found));
     assert_eq!(step, CopyStep::Update(PreviousOwner::Theirs, Arc::new(found.metadata.clone())));
@@ -235,7 +235,7 @@ fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
 fn what_is_known_by_its_ownership_labels_alone_is_never_written_over_unread() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
-    let seen = SeenCopy::Marks(Arc::new(copy.metadata));
+    let seen = SeenCopy::Metadata(Arc::new(copy.metadata));
     for (wanted, known, expected) in [
         ("1", Some(&known), CopyStep::Keep),
         ("2", Some(&known), CopyStep::Inspect),

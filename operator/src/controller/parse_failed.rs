@@ -23,7 +23,7 @@ const MAX_FAULT: usize = 300;
 
 /// An object that cannot be understood, as far as it can.
 #[derive(Debug, PartialEq)]
-pub struct NotUnderstood<S> {
+pub struct ParseFailed<S> {
     /// What is wrong: the path of each field and what the parser says about it.
     pub faults: Vec<String>,
     /// Its status. Of one that cannot be read, only the conditions: it differs from any that would be written.
@@ -48,13 +48,13 @@ impl<K> ObjectWithStatus for K where
 pub async fn look<K: ObjectWithStatus>(
     client: &Client,
     resource: &ResourceRef,
-) -> Result<Option<NotUnderstood<K::Status>>, CallError> {
+) -> Result<Option<ParseFailed<K::Status>>, CallError> {
     let kind = ApiResource::erase::<K>(&());
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &resource.namespace, &kind);
     Ok(lookup(objects.get(&resource.name)).await?.and_then(|object| judge::<K>(&object.data)))
 }
 
-fn judge<K: ObjectWithStatus>(object: &Value) -> Option<NotUnderstood<K::Status>> {
+fn judge<K: ObjectWithStatus>(object: &Value) -> Option<ParseFailed<K::Status>> {
     let faults = faults::<K>(object);
     if faults.is_empty() {
         return None;
@@ -65,7 +65,7 @@ fn judge<K: ObjectWithStatus>(object: &Value) -> Option<NotUnderstood<K::Status>
         let part = conditions.map(|list| ("conditions".to_owned(), list));
         serde_json::from_value(Value::Object(part.into_iter().collect())).unwrap_or_default()
     });
-    Some(NotUnderstood { faults, status })
+    Some(ParseFailed { faults, status })
 }
 
 /// A step on the way to a value.
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_status_is_read_and_of_a_broken_one_the_conditions() {
-        let condition = json!({"type": "Ready", "status": "False", "reason": "NotUnderstood", "message": "m",
+        let condition = json!({"type": "Ready", "status": "False", "reason": "ParseFailed", "message": "m",
                                "lastTransitionTime": "2020-01-01T00:00:00Z"});
         let status = |stored: Value| {
             judge::<ConfigMapSync>(&json!({"spec": {"suspend": "yes"}, "status": stored})).unwrap().status
