@@ -128,14 +128,20 @@ impl NamesRepair {
         if self.args.dry_run {
             return show(&look);
         }
+        let mut is_confirmed = false;
         loop {
             let step = look.next(progress);
             match &step {
+                // A certificate of before the restart, from the Secret, may replace the new one for a moment.
+                RepairStep::Done if progress > RepairProgress::Configured && !is_confirmed => {
+                    sleep(serving_secret::STEADY).await;
+                }
                 RepairStep::Done | RepairStep::GiveUp(_) => return end(&step, progress, &look),
                 RepairStep::Configure(change) => self.configure(change)?,
                 RepairStep::Restart => self.restart(&look.effective, false).await?,
                 RepairStep::Rotate => self.restart(&look.effective, true).await?,
             }
+            is_confirmed = matches!(step, RepairStep::Done);
             progress = step.progress().unwrap_or(progress);
             look = self.look().await?;
         }

@@ -20,7 +20,7 @@ use weaver_diagnostics::name_repair::{FROZEN, LISTED, SECRET};
 const REQUEST: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(250);
 /// How long the list must stay without the names: a k3s that has just started writes its own over it.
-const STEADY: Duration = Duration::from_secs(3);
+pub const STEADY: Duration = Duration::from_secs(3);
 /// How long that may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
