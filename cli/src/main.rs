@@ -148,6 +148,9 @@ enum Verb {
     /// Resume the operator's writes after `weaver pause`
     Resume(pause::Resume),
     /// Show the leader, other candidates, pauses, and how many resources are Ready
+    ///
+    /// Exit status: 0 printed; 1 some of it is unknown, with the reason; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
     Status(status::Options),
     /// Collect logs, status and configuration for a bug report, without secrets
     ///

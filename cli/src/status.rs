@@ -1,10 +1,11 @@
 //! `weaver status`: leader, candidates, pauses, and how many resources are Ready.
 //!
-//! All of it is read from the API with the rights of the user; what these do not show is reported as unknown.
+//! All of it is read from the API with the rights of the user; what these do not show is reported as unknown, and so is
+//! it to a script, by the exit status.
 
 pub mod watch;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -72,6 +73,18 @@ impl ClusterStatus {
         };
         Self { leader, candidates, paused, syncs, resources, tokens }
     }
+
+    /// The rows that could not be read.
+    fn unknown(&self) -> Vec<&'static str> {
+        let rows = [
+            ("leader", self.leader.is_unknown()),
+            ("paused", self.paused.is_unknown()),
+            ("syncs", self.syncs.is_unknown()),
+            ("resources", self.resources.is_unknown()),
+            ("tokens", self.tokens.is_unknown()),
+        ];
+        rows.into_iter().filter(|(_, is_unknown)| *is_unknown).map(|(row, _)| row).collect()
+    }
 }
 
 /// What could be read, or why it could not.
@@ -94,6 +107,10 @@ impl<T> Known<T> {
             Self::Is(value) => words(value),
             Self::Unknown { unknown } => format!("unknown: {unknown}"),
         }
+    }
+
+    const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
     }
 }
 
@@ -130,6 +147,8 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
         }
     };
     print(&text)?;
+    let unknown = status.unknown();
+    ensure!(unknown.is_empty(), "unknown, for the reason above: {}", unknown.join(", "));
     Ok(())
 }
 
@@ -249,21 +268,35 @@ mod tests {
         .unwrap()
     }
 
-    fn shown(lease: Option<Lease>, paused: anyhow::Result<Option<String>>) -> String {
-        let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        let status = ClusterStatus {
+    fn status(lease: Option<Lease>, paused: anyhow::Result<Option<String>>) -> ClusterStatus {
+        ClusterStatus {
             candidates: lease
                 .as_ref()
                 .map(LeaseRecord::of)
                 .map(|record| record.candidates)
                 .unwrap_or_default(),
-            leader: Known::Is(lease.and_then(|lease| leader(&lease, now))),
+            leader: Known::Is(lease.and_then(|lease| leader(&lease, now()))),
             paused: paused.into(),
             syncs: Known::Is(StatusCounts { all: 3, ready: 2, paused: 1 }),
             resources: Known::Is(StatusCounts::default()),
             tokens: Known::Is(StatusCounts::default()),
-        };
-        table(&status, now)
+        }
+    }
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:01:00Z".parse().unwrap()
+    }
+
+    fn shown(lease: Option<Lease>, paused: anyhow::Result<Option<String>>) -> String {
+        table(&status(lease, paused), now())
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_listed() {
+        assert_eq!(status(None, Ok(None)).unknown(), Vec::<&str>::new());
+        let refused = || anyhow::anyhow!("forbidden");
+        let seen = ClusterStatus { syncs: Err(refused()).into(), ..status(None, Err(refused())) };
+        assert_eq!(seen.unknown(), ["paused", "syncs"]);
     }
 
     #[test]
