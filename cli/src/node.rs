@@ -25,13 +25,13 @@ pub enum Verb {
     /// To check more, pass `--sha256` with a hash from another source.
     ///
     /// Exit status: 0 the version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
-    /// 13 rolled back, but the old version could not be verified; the message says what to type.
+    /// 13 rolled back, but the old version could not be verified (the message says what to type).
     #[command(verbatim_doc_comment)]
     Upgrade(Upgrade),
     /// Reinstall the k3s version that ran before the last upgrade, with the same checks
     ///
     /// Exit status: 0 the earlier version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 failed, and
-    /// the version that ran is back; 13 failed, and that version could not be verified, the message says what to type.
+    /// the version that ran is back; 13 failed, and that version could not be verified (the message says what to type).
     #[command(verbatim_doc_comment)]
     Rollback(RunOptions),
     /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
@@ -64,8 +64,8 @@ pub enum Verb {
     /// On a card, `[update]` in weaver.toml names the source; elsewhere apt's own files do.
     ///
     /// Exit status: 0 installed, or nothing newer; 1 not started; 2 wrong usage; 10 refused, nothing changed;
-    /// 12 rolled back; 13 not rolled back, or the old version could not be verified; the message says what to
-    /// type.
+    /// 12 rolled back; 13 not rolled back, or the old version could not be verified (the message says what to
+    /// type).
     #[command(verbatim_doc_comment)]
     Update(Update),
 }

@@ -25,7 +25,7 @@ chroot "$root" python3 -m compileall -q -j 2 /usr/lib/python3/dist-packages
 chroot "$root" update-ca-certificates
 sed -n 's/^[a-zA-Z]/# &/p' "$root/usr/share/i18n/SUPPORTED" | LC_ALL=C sort -u >> "$root/etc/locale.gen"
 
-# Package scripts were told INITRD=No: under emulation each run costs minutes.
+# Package scripts ran with INITRD=No: under emulation each run costs minutes.
 chroot "$root" env -u INITRD update-initramfs -c -k all
 
 firmware=$root/boot/firmware

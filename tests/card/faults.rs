@@ -27,10 +27,10 @@ fn api_answers(machine: &Machine, name: &str) {
 /// The operator works: what is new in the sample's source comes into its copies.
 fn copies_follow(machine: &Machine, value: &str) {
     apply_sample(machine);
-    let patch = serde_json::json!({"data": {"told": value}}).to_string();
+    let patch = serde_json::json!({"data": {"changed": value}}).to_string();
     machine.kubectl(API_NAME, &["-n", "team-a", "patch", "configmap", "settings", "-p", &patch]).unwrap();
     for namespace in ["foo", "bar"] {
-        let copy = ["-n", namespace, "get", "configmap", "settings", "-o", "jsonpath={.data.told}"];
+        let copy = ["-n", namespace, "get", "configmap", "settings", "-o", "jsonpath={.data.changed}"];
         until("the copy", || {
             let reported = machine.kubectl(API_NAME, &copy)?;
             Ok(if reported == value { Ok(()) } else { Err(reported) })

@@ -81,7 +81,7 @@ fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     let text = machine.read_fat("NODE-STATUS.txt").unwrap().expect("the reason is on the card");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("cgroup_disable=memory") && text.contains("cmdline.txt"), "{text}");
-    assert!(text.contains("user-data"), "the clash is told: {text}");
+    assert!(text.contains("user-data"), "the clash is reported: {text}");
     assert!(text.contains("card-too-small") && text.contains("8 GB or more"), "4 GiB are: {text}");
 
     let toml = machine.read_fat("weaver.toml").unwrap().expect("the owner's file stays");

@@ -6,7 +6,7 @@
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo
-# when not root). What cannot be had is named with the one command that brings it, and the exit code is 1.
+# when not root). What is not available is named with the one command that brings it, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -126,7 +126,7 @@ borrow_go() {
 }
 
 # The toolchain of rust-toolchain.toml, by this machine's rustup or else by one in the cache. Asked for explicitly:
-# rustup may be told (RUSTUP_AUTO_INSTALL=0) not to install one just because it is used.
+# With RUSTUP_AUTO_INSTALL=0 rustup installs none just because it is used.
 check_rust() {
   local installed component target
   rustup=(rustup)

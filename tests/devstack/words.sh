@@ -21,12 +21,14 @@ nobody|no one
 whoever|anyone who
 goes on|continues
 stands there|is there
-to be had|available
+be had|available
 anybody|anyone
 appliances?|card, node
 for ever|forever
-told apart|distinguished
+told|reported, distinguished
 spots?|object key, target
+paced?|rate limit, interval
+pacing|rate limit, interval
 who types|user
 who leads|the leader
 standing|leadership, the leader

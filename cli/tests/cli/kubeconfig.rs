@@ -234,7 +234,7 @@ fn a_source_that_cannot_be_exported_is_refused() {
         let (scene, _server) = scene();
         scene.change(from, to);
         scene.fails(10, &["pi.lan"], &[want, "k3s.yaml"]);
-        assert_eq!(words(&scene.run(&["pi.lan"])).lines().count(), 1, "{to}: told once");
+        assert_eq!(words(&scene.run(&["pi.lan"])).lines().count(), 1, "{to}: said once");
     }
     let (scene, _server) = scene();
     fs::remove_file(&scene.k3s).unwrap();

@@ -141,7 +141,7 @@ fn ignored(annotation: &str) -> Option<(&'static str, String)> {
     if let Some(key) = annotation.strip_prefix(NGINX) {
         let instead = INSTEAD.iter().find(|(known, _)| *known == key).map(|(_, instead)| *instead);
         let remedy = instead.map_or_else(
-            || "remove it, or look for a Middleware of Traefik that does the same".to_owned(),
+            || "remove the annotation, or look for a Middleware of Traefik that does the same".to_owned(),
             |instead| format!("instead: {instead}"),
         );
         return Some(("it is one of ingress-nginx", remedy));
@@ -152,11 +152,13 @@ fn ignored(annotation: &str) -> Option<(&'static str, String)> {
         return OLD.contains(&key).then_some(("it is one of Traefik 1", remedy));
     }
     if annotation.starts_with(SHARED) {
-        let remedy = "remove it: HTTP is not redirected unless a Middleware does it; for all else look for a Middleware";
+        let remedy = "remove the annotation: HTTP is not redirected unless a Middleware does it; for all else look for a Middleware";
         return Some(("it is of controllers that are gone", remedy.to_owned()));
     }
     let other = OTHERS.iter().any(|prefix| annotation.starts_with(prefix));
-    other.then(|| ("it is one of another controller", "remove it, or install that controller".to_owned()))
+    other.then(|| {
+        ("it is one of another controller", "remove the annotation, or install that controller".to_owned())
+    })
 }
 
 #[cfg(test)]

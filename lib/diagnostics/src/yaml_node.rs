@@ -309,7 +309,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.line.is_some() && error.column.is_some(), "{text:?}: {error:?}");
             assert!(!error.message.contains("hunter2"), "{error}");
-            assert!(!error.message.contains(" at line "), "the place is told once: {error}");
+            assert!(!error.message.contains(" at line "), "the place is given once: {error}");
             assert!(!error.message.is_empty());
         }
     }

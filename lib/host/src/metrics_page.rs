@@ -47,7 +47,7 @@ pub fn page(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router
     Router::new().route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPENMETRICS)], text()) }))
 }
 
-/// Serves these pages forever; `remedy` is what to do where the address cannot be had.
+/// Serves these pages forever; `remedy` is what to do where the address is not available.
 pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
     let listener = loop {
         match TcpListener::bind(address).await {

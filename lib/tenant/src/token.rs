@@ -20,7 +20,7 @@ use weaver_client::call::{CallError, DEADLINE, is_terminating};
 
 use super::account::Account;
 
-/// Why no token could be had.
+/// Why there is no token.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum MintError {
     /// The account does not exist.

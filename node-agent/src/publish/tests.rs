@@ -105,7 +105,7 @@ fn a_new_banner_is_shown_by_the_gettys_that_wait() {
     let open = Report { gate: Gate::Open, ..Report::unchecked() };
     case.publisher.publish(&open, NOW).unwrap();
     let touched = file.metadata().unwrap();
-    assert!(touched.modified().unwrap() > SystemTime::UNIX_EPOCH, "told by the file's time");
+    assert!(touched.modified().unwrap() > SystemTime::UNIX_EPOCH, "seen by the file's time");
     assert_eq!(touched.len(), 0, "and nothing written");
 }
 

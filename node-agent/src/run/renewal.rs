@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_renewal_keeps_its_own_pace() {
+    fn a_failed_renewal_keeps_its_own_interval() {
         let now = Instant::now();
         let mut failed = renewal(600, now);
         failed.failed("404".into(), now);

@@ -385,7 +385,7 @@ fn systemd_is_notified_ready_alive_the_state_and_stopping() {
             if text.contains(what) {
                 return text;
             }
-            assert!(since.elapsed() < PATIENCE, "never told: {what}");
+            assert!(since.elapsed() < PATIENCE, "never reported: {what}");
         }
     };
     reported("READY=1");

@@ -67,7 +67,7 @@ pub fn running(layout: &Layout) -> Result<Vec<(&'static str, Process)>> {
 ///
 /// # Errors
 /// When it is not built, or fails.
-pub fn who_leads(layout: &Layout, programs: &BuiltPrograms) -> Result<String> {
+pub fn status_text(layout: &Layout, programs: &BuiltPrograms) -> Result<String> {
     let mut command = Command::new(programs.weaver()?);
     command.arg("status").env("KUBECONFIG", layout.admin_kubeconfig());
     let output = command.output().context("cannot run weaver status")?;

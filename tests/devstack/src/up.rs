@@ -86,7 +86,7 @@ pub fn up(dir: &Path, programs: &BuiltPrograms, preferred: u16, replicas: usize)
     steps.done("copies there", "");
 
     if !next_to.is_empty() {
-        say(format_args!("\n{}", candidates::who_leads(&layout, programs)?.trim_end()));
+        say(format_args!("\n{}", candidates::status_text(&layout, programs)?.trim_end()));
     }
     shell::write(&layout, programs, &record, &kubectl)?;
     let command = dir.join("bin/kubectl");

@@ -18,8 +18,8 @@ const OWNED: &[(&str, &str)] = &[
     ("node-name", "write `hostname`; the node has that name from its first start"),
     ("token", "write `token` below [k3s]"),
     ("token-file", "write `token` below [k3s]"),
-    ("data-dir", "remove it: the card's services expect k3s' data where they are"),
-    ("write-kubeconfig", "remove it; `weaver kubeconfig export` writes one for your laptop"),
+    ("data-dir", "remove `data-dir`: the card's services expect k3s' data where they are"),
+    ("write-kubeconfig", "remove `write-kubeconfig`; `weaver kubeconfig export` writes one for your laptop"),
     ("config", "write the keys of that file here"),
     ("server", "write `server` below [k3s] with `role = \"agent\"`: a second server is not supported"),
     ("cluster-init", ONE_SERVER),
@@ -27,7 +27,7 @@ const OWNED: &[(&str, &str)] = &[
     ("cluster-reset-restore-path", ONE_SERVER),
 ];
 /// Backup, restore and upgrade are those of one server with its SQLite.
-const ONE_SERVER: &str = "remove it: a card is the only server of its cluster, with SQLite as its datastore; other \
+const ONE_SERVER: &str = "remove this key: a card is the only server of its cluster, with SQLite as its datastore; other \
     cards join with `role = \"agent\"`";
 /// Keys whose values are secrets.
 pub(crate) const SECRET: &[&str] = &[
@@ -84,9 +84,11 @@ fn key(name: &str) -> Result<String, Mistake> {
         return wrong("is not set here", (*instead).to_owned());
     }
     if SECRET.contains(&long) {
-        let remedy = "remove it and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d \
-            that only root reads";
-        return wrong("is a secret, and this file is not encrypted", remedy.to_owned());
+        let remedy = format!(
+            "remove `{long}` and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d that only root \
+             reads"
+        );
+        return wrong("is a secret, and this file is not encrypted", remedy);
     }
     Ok(name.to_owned())
 }
@@ -167,7 +169,7 @@ mod tests {
             ("node-name", "not set here", "`hostname`"),
             ("token", "not set here", "below [k3s]"),
             ("token-file", "not set here", "below [k3s]"),
-            ("data-dir", "not set here", "remove it"),
+            ("data-dir", "not set here", "remove `data-dir`"),
             ("write-kubeconfig", "not set here", "kubeconfig export"),
             ("config", "not set here", "here"),
             ("server", "not set here", "a second server is not supported"),

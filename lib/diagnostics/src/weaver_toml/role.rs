@@ -71,7 +71,7 @@ fn goes_with(
     faults: &mut Faults<'_>,
 ) {
     if !surroundings.api_names.is_empty() {
-        let remedy = "remove it, or write the names into the weaver.toml of the server";
+        let remedy = "remove `names`, or write them into the weaver.toml of the server";
         faults.add_at(
             surroundings.api.place_of("names").as_ref(),
             "`names` is for a server, an agent serves no API",

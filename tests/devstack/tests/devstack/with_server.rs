@@ -38,7 +38,7 @@ fn a_shut_gate_runs_no_command() {
 
 /// Starts one that waits, and says which signal ended it.
 fn waiting(fakes: &Fakes) -> Child {
-    let script = "trap 'echo TERM > told; exit 3' TERM; trap 'echo INT > told; exit 4' INT; touch ready; \
+    let script = "trap 'echo TERM > signal; exit 3' TERM; trap 'echo INT > signal; exit 4' INT; touch ready; \
         while :; do sleep 0.05; done";
     let child = with_server(fakes, script).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     assert!(appears(&fakes.path("ready")));
@@ -57,7 +57,7 @@ fn a_signal_is_passed_on_and_the_stack_ends() {
         let mut child = waiting(&fakes);
         kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(code));
-        assert_eq!(fs::read_to_string(fakes.path("told")).unwrap(), format!("{name}\n"));
+        assert_eq!(fs::read_to_string(fakes.path("signal")).unwrap(), format!("{name}\n"));
         assert!(nothing_runs(&fakes));
     }
 }
@@ -68,6 +68,6 @@ fn nothing_outlives_a_kill_9() {
     let mut child = waiting(&fakes);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(appears(&fakes.path("told")), "the command is told too");
+    assert!(appears(&fakes.path("signal")), "the command gets the signal too");
     assert!(nothing_runs(&fakes));
 }

@@ -1,7 +1,7 @@
 // Package server starts and stops the parts in order: front listener, kine, kube-apiserver,
 // kube-controller-manager; backwards at the end.
 //
-// Guarantees: READY is told when /readyz is fine; SIGTERM and SIGINT end everything within
+// Guarantees: READY is written when /readyz is fine; SIGTERM and SIGINT end everything within
 // seconds and without losing an acknowledged write; a part that dies ends the process.
 // Failure: the first cause, as an error.
 package server

@@ -97,7 +97,7 @@ fn u_boot_in_each_form() {
             "U-Boot /boot/armbianEnv.txt:2 cma=128M x cgroup_enable=memory",
         ),
         (
-            "Armbian, told not to",
+            "Armbian, with that turned off",
             "root=b",
             &[("/boot/armbianEnv.txt", "docker_optimizations=off\n"), ("/boot/boot.cmd", script)],
             "U-Boot /boot/armbianEnv.txt:1 ",

@@ -39,7 +39,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("H-23", "only the agent knows that a backup was asked for"),
     ("K-00", "this is good news of our own"),
     ("K-08", "only the agent starts the operator"),
-    ("K-09", "a client that was told not to verify does not complain"),
+    ("K-09", "a client that does not verify does not complain"),
     ("N-00", "this is good news of our own"),
     ("N-02", "the firmware ignores the second line of cmdline.txt in silence"),
     ("N-04", "what is to come at the next start is in files, and no one prints it"),

@@ -179,7 +179,7 @@ fn both_ports_of_a_container_are_distinguished() {
     assert!(remedy(&stopped).contains("docker start k3d-reg"));
 
     let found = RegistryFacts { http: Ok(answers(200)), ..at("localhost:5111", Ok(true)) };
-    assert_eq!(codes(&found), [], "k3d has told the nodes");
+    assert_eq!(codes(&found), [], "k3d has configured the nodes");
     let lines = found.lines().join("\n");
     assert!(lines.contains("push to localhost:5111; in image names write k3d-reg:5000"), "{lines}");
     assert!(lines.contains("localhost is this machine only"), "{lines}");

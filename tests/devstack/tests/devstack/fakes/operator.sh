@@ -1,3 +1,3 @@
 #!/bin/sh
-# Stands in for the operator: it runs until it is told to end.
+# Stands in for the operator: it runs until a signal ends it.
 exec sleep 600
