@@ -17,7 +17,7 @@ use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{
     self, FILE_LIMIT,
-    companion::{self, Unknown},
+    companion::{self, UnreadableFile},
     encoding, foreign_files, network_config, network_lint, plan,
     user_data::{self, UserData},
     user_data_lint, verdict, wired_clash,
@@ -31,7 +31,7 @@ use crate::stdout::{document, note, say, show};
 const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum ConfigVerb {
     /// Print a `weaver.toml` with every key explained, or write it to a new file
     ///
     /// Exit status: 0 done; 1 the file could not be written; 2 wrong usage; 10 a given value is not valid.
@@ -65,9 +65,9 @@ pub enum Verb {
     },
 }
 
-pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub fn run(verb: ConfigVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Init { file, hostname, names, ssh_key, join } => {
+        ConfigVerb::Init { file, hostname, names, ssh_key, join } => {
             let text = filled(hostname.as_deref(), &names, &keys(&ssh_key)?, join.as_deref());
             let written = init(file.as_deref(), &text)?;
             if join.is_some() && written == ExitCode::SUCCESS {
@@ -78,7 +78,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             }
             Ok(written)
         }
-        Verb::Check { file } => check(&file),
+        ConfigVerb::Check { file } => check(&file),
     }
 }
 
@@ -233,7 +233,7 @@ fn said<T: Default>(
     weaver_toml: &Path,
     name: &str,
     read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
-) -> Result<T, Unknown> {
+) -> Result<T, UnreadableFile> {
     let path = weaver_toml.with_file_name(name);
     let shown = path.display().to_string();
     let text = (weaver_toml != Path::new("-")).then(|| fs::read_to_string(&path)).transpose();

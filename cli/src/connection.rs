@@ -29,7 +29,7 @@ pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 
 /// Flags of every verb, as kubectl has them.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Flags {
+pub struct ConnectionFlags {
     /// Kubeconfig [default: KUBECONFIG, else ~/.kube/config; on a node without one, that of k3s]
     #[arg(long, global = true, value_name = "FILE", display_order = 900)]
     kubeconfig: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Flags {
 
 /// The command line without these flags in the help of the command at `path`, and of those below it.
 pub fn hidden_in(command: Command, path: &[&str]) -> Command {
-    let flags = Flags::augment_args(Command::new("flags"));
+    let flags = ConnectionFlags::augment_args(Command::new("flags"));
     match path {
         // A global flag is not passed on to a command that has one of its name.
         [] => command.args(flags.get_arguments().map(|flag| flag.clone().hide(true))),
@@ -49,7 +49,7 @@ pub fn hidden_in(command: Command, path: &[&str]) -> Command {
 }
 
 /// The flags of the command line, for the whole process.
-static FLAGS: OnceLock<Flags> = OnceLock::new();
+static FLAGS: OnceLock<ConnectionFlags> = OnceLock::new();
 
 /// The context that was current when [`keep_context`] was called.
 static KEPT: OnceLock<String> = OnceLock::new();
@@ -58,7 +58,7 @@ static KEPT: OnceLock<String> = OnceLock::new();
 static SAID: Once = Once::new();
 
 /// Must be called before the first connection.
-pub fn set(flags: Flags) {
+pub fn set(flags: ConnectionFlags) {
     // Only `main` calls it.
     let _ = FLAGS.set(flags);
 }

@@ -29,7 +29,7 @@ const PATIENCE_FOR_PODS: Duration = Duration::from_mins(3);
 const REFUSED: u8 = 10;
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum CrdVerb {
     /// Print the built-in CustomResourceDefinitions as YAML; needs no cluster
     Show {
         /// Print only this one, by its plural name, such as `configmapsyncs`
@@ -118,22 +118,22 @@ impl WebhookAddress {
     }
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(verb: CrdVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Show { name } => {
+        CrdVerb::Show { name } => {
             show(manifests(name.as_deref())?);
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Explain { path, api_version, recursive } => {
+        CrdVerb::Explain { path, api_version, recursive } => {
             let all = weaver_api::crds::all();
             let text = crd_explain::explained(&all, &path, api_version.as_deref(), recursive);
             show(&text.map_err(|why| anyhow!("{why}"))?);
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Install { certificates, cluster } => install(certificates, cluster).await,
-        Verb::Diff { cluster } => Ok(compared(diff(cluster).await)),
-        Verb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
-        Verb::Migrate => {
+        CrdVerb::Install { certificates, cluster } => install(certificates, cluster).await,
+        CrdVerb::Diff { cluster } => Ok(compared(diff(cluster).await)),
+        CrdVerb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
+        CrdVerb::Migrate => {
             let client = connection::client().await?;
             for migrated in migrate(&client).await? {
                 say(migrated);

@@ -19,7 +19,7 @@ use weaver_diagnostics::finding_text::clean_json;
 use weaver_host::table::table;
 
 use crate::status::StatusFormat;
-use crate::stdout::{Lines, document, failed, note, print};
+use crate::stdout::{ErrorLines, document, failed, note, print};
 use card::FoundCard;
 
 /// Cards that are shown.
@@ -75,7 +75,7 @@ impl Search {
             "the card announces itself: not with `announce = false`, and only with avahi-daemon; `weaver docs find-a-card`",
             "or use its address, which the router lists: weaver kubeconfig fetch weaver-admin@ADDRESS",
         ];
-        Lines(lines.map(str::to_owned).to_vec()).into()
+        ErrorLines(lines.map(str::to_owned).to_vec()).into()
     }
 }
 

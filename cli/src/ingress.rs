@@ -17,7 +17,7 @@ use crate::stdout::{note, print};
 const LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum IngressVerb {
     /// List annotations that Traefik ignores: `kubectl get ingress,ingressclass -A -o yaml | weaver ingress lint`
     ///
     /// Skips Ingresses of other controllers and prints their number to standard error. The class `traefik` belongs to
@@ -32,8 +32,8 @@ pub enum Verb {
     },
 }
 
-pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
-    let Verb::Lint { files } = verb;
+pub fn run(verb: IngressVerb) -> anyhow::Result<ExitCode> {
+    let IngressVerb::Lint { files } = verb;
     let mut any = false;
     for path in files {
         let shown = path.display().to_string();

@@ -14,13 +14,13 @@ use crate::kubeconfig::arguments::host;
 use crate::stdout::print;
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum K3dVerb {
     /// Print a configuration file for `k3d cluster create --config FILE`, or the command itself
     ///
     /// The API server's certificate gets all names; the kubeconfig gets the first name and the port. Without a
     /// fixed port k3d chooses a random one for each cluster.
     #[command(verbatim_doc_comment)]
-    Config(Config),
+    Config(K3dConfigArgs),
     /// Check values of `--k3s-arg`
     ///
     /// Exit status: 0 valid; 2 wrong usage; 10 not valid.
@@ -33,7 +33,7 @@ pub enum Verb {
 }
 
 #[derive(Args)]
-pub struct Config {
+pub struct K3dConfigArgs {
     /// Name of the cluster
     #[arg(value_parser = cluster)]
     cluster: String,
@@ -70,9 +70,9 @@ pub struct Config {
     command: bool,
 }
 
-pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub fn run(verb: K3dVerb) -> anyhow::Result<ExitCode> {
     let (text, code) = match verb {
-        Verb::Config(options) => {
+        K3dVerb::Config(options) => {
             let cluster = NewCluster {
                 name: options.cluster,
                 names: options.names,
@@ -86,7 +86,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             };
             (if options.command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
         }
-        Verb::Lint { values } => {
+        K3dVerb::Lint { values } => {
             let faults: String = values
                 .iter()
                 .flat_map(|value| {

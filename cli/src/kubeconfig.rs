@@ -26,16 +26,16 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use weaver_diagnostics::exit_code::USAGE;
 
-use crate::stdout::{Lines, failed};
+use crate::stdout::{ErrorLines, failed};
 use every::{ExportAll, export_all};
 use export::{Export, export};
 use fetch::{Fetch, fetch};
 use judge::judge;
-use merge::{Merge, merge};
+use merge::{KubeconfigMergeArgs, merge};
 use refusal::{KubeconfigRefusal, REFUSED};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum KubeconfigVerb {
     /// Print a kubeconfig for another machine, which reaches the API server as NAME
     ///
     /// Proves first, by a TLS handshake, that the API server's certificate is valid for NAME. The result contains the
@@ -72,7 +72,7 @@ pub enum Verb {
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
-    Merge(Merge),
+    Merge(KubeconfigMergeArgs),
     /// Check a kubeconfig without connecting
     ///
     /// Checks the current context: server address, CA, verification, file permissions.
@@ -85,21 +85,21 @@ pub enum Verb {
     },
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(verb: KubeconfigVerb) -> anyhow::Result<ExitCode> {
     let done = match verb {
-        Verb::Export(arguments) => export(&arguments).await,
-        Verb::ExportAll(arguments) => export_all(&arguments).await,
-        Verb::Fetch(arguments) => match arguments.target().await? {
+        KubeconfigVerb::Export(arguments) => export(&arguments).await,
+        KubeconfigVerb::ExportAll(arguments) => export_all(&arguments).await,
+        KubeconfigVerb::Fetch(arguments) => match arguments.target().await? {
             Some(target) => fetch(&arguments, &target).await,
             None => return Ok(USAGE.into()),
         },
-        Verb::Merge(arguments) => merge(&arguments).await,
-        Verb::Lint { file } => return judge(file),
+        KubeconfigVerb::Merge(arguments) => merge(&arguments).await,
+        KubeconfigVerb::Lint { file } => return judge(file),
     };
     match done.map_err(anyhow::Error::downcast::<KubeconfigRefusal>) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(Ok(KubeconfigRefusal(lines))) => {
-            failed("refused", &Lines(lines).into());
+            failed("refused", &ErrorLines(lines).into());
             Ok(ExitCode::from(REFUSED))
         }
         Err(Err(error)) => Err(error),

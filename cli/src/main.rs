@@ -54,7 +54,7 @@ use crate::stdout::{failed, note};
 #[command(name = "weaver", version)]
 struct Args {
     #[command(flatten)]
-    connection: connection::Flags,
+    connection: connection::ConnectionFlags,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -68,12 +68,12 @@ enum Verb {
     /// Create and check the `weaver.toml` of a card
     Config {
         #[command(subcommand)]
-        verb: config::Verb,
+        verb: config::ConfigVerb,
     },
     /// Install, compare and migrate Config Weaver's CustomResourceDefinitions
     Crd {
         #[command(subcommand)]
-        verb: crd::Verb,
+        verb: crd::CrdVerb,
     },
     /// Print the documentation of this version; needs no network
     Docs(docs::Docs),
@@ -105,17 +105,17 @@ enum Verb {
     /// Check Ingresses for Traefik
     Ingress {
         #[command(subcommand)]
-        verb: ingress::Verb,
+        verb: ingress::IngressVerb,
     },
     /// Configure a k3d cluster that laptops can reach by name
     K3d {
         #[command(subcommand)]
-        verb: k3d::Verb,
+        verb: k3d::K3dVerb,
     },
     /// Export, fetch, merge and check kubeconfigs
     Kubeconfig {
         #[command(subcommand)]
-        verb: kubeconfig::Verb,
+        verb: kubeconfig::KubeconfigVerb,
     },
     /// Write the man pages to a directory
     #[command(hide = true)]
@@ -126,12 +126,12 @@ enum Verb {
     /// Upgrade, back up, restore and update this node; run as root
     Node {
         #[command(subcommand)]
-        verb: node::Verb,
+        verb: node::NodeVerb,
     },
     /// List, adopt or delete copies whose ConfigMapSync or ResourceSync no longer exists
     Orphans {
         #[command(subcommand)]
-        verb: orphans::Verb,
+        verb: orphans::OrphansVerb,
     },
     /// Pause the operator's writes, for all resources or for one, until `weaver resume`
     ///
@@ -139,11 +139,11 @@ enum Verb {
     /// reason. Deleting a ConfigMapSync or ResourceSync waits while all are paused; if only that one is paused, its
     /// copies stay.
     #[command(verbatim_doc_comment)]
-    Pause(pause::Pause),
+    Pause(pause::PauseArgs),
     /// Configure k3s for a private registry, and check one
     Registry {
         #[command(subcommand)]
-        verb: registry::Verb,
+        verb: registry::RegistryVerb,
     },
     /// Resume the operator's writes after `weaver pause`
     Resume(pause::Resume),
@@ -151,7 +151,7 @@ enum Verb {
     ///
     /// Exit status: 0 printed; 1 some of it is unknown, with the reason; 2 wrong usage.
     #[command(verbatim_doc_comment)]
-    Status(status::Options),
+    Status(status::StatusOptions),
     /// Collect logs, status and configuration for a bug report, without secrets
     ///
     /// Contains doctor's findings, the agent's report, versions, boot files, and the last log lines of k3s,
@@ -164,22 +164,22 @@ enum Verb {
     /// Create, show and explain ConfigMapSyncs, which copy objects into other namespaces
     Sync {
         #[command(subcommand)]
-        verb: sync::Verb,
+        verb: sync::SyncVerb,
     },
     /// Show and change ResourceSyncs, which copy objects of any kind; `weaver sync` creates and explains them
     Resource {
         #[command(subcommand)]
-        verb: resource::Verb,
+        verb: resource::ResourceVerb,
     },
     /// Allow or forbid the operator to act as a ServiceAccount
     Tenant {
         #[command(subcommand)]
-        verb: tenant::Verb,
+        verb: tenant::TenantVerb,
     },
     /// Create and show ServiceTokens, which keep a Secret filled with fresh tokens
     Token {
         #[command(subcommand)]
-        verb: token::Verb,
+        verb: token::TokenVerb,
     },
     /// Show syncs, tokens, nodes and findings in a browser on this machine
     ///
@@ -189,7 +189,7 @@ enum Verb {
     ///
     /// Exit status: 0 ended by Ctrl-C; 1 could not be served; 2 wrong usage.
     #[command(verbatim_doc_comment)]
-    Ui(ui::Ui),
+    Ui(ui::UiArgs),
     /// Remove Config Weaver from the cluster; keeps the copies unless `--copies delete`
     ///
     /// Lists what exists, asks, then removes all ConfigMapSyncs, ResourceSyncs, ServiceTokens and NodeReports, the
@@ -216,7 +216,7 @@ enum Verb {
     ///
     /// Exit status: 0 printed; 1 could not write to standard output; 2 wrong usage.
     #[command(verbatim_doc_comment)]
-    Version(version::Options),
+    Version(version::VersionOptions),
 }
 
 /// The name under which users call the program. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.

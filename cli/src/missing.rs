@@ -20,7 +20,7 @@ use crate::review;
 pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// What an account lacks.
-pub struct Missing {
+pub struct MissingRights {
     /// What a Role can grant.
     pub rights: BTreeSet<Right>,
     /// Whether the namespaces of all of them exist for certain.
@@ -39,7 +39,7 @@ pub async fn named(
     spec: &ValidSync,
     targets: &BTreeSet<String>,
     tell: Tell<'_>,
-) -> anyhow::Result<Missing> {
+) -> anyhow::Result<MissingRights> {
     let missing = denied(needed(spec, targets), |right| review::allowed(client, account, right)).await?;
     Ok(of(client, missing, tell).await)
 }
@@ -52,7 +52,7 @@ pub async fn to_grant(
     client: &Client,
     account: &Account,
     spec: &ValidSync,
-    targets: &Targets,
+    targets: &CopyTargets,
     tell: Tell<'_>,
 ) -> anyhow::Result<BTreeSet<Right>> {
     let (targets, kept_out) = granted(spec, targets)?;
@@ -65,7 +65,7 @@ pub async fn to_grant(
 
 /// In which of the targets a Role is made, and notes on the others. A pattern like `*` is meant for the user's own
 /// namespaces: not for those of Kubernetes and of the operator, nor for one that excludes their copies.
-fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<String>, Vec<String>)> {
+fn granted(spec: &ValidSync, targets: &CopyTargets) -> anyhow::Result<(BTreeSet<String>, Vec<String>)> {
     if !targets.is_complete {
         bail!(
             "nothing was granted: which namespaces spec.targets selects could not be listed; name them in \
@@ -101,7 +101,7 @@ fn granted(spec: &ValidSync, targets: &Targets) -> anyhow::Result<(BTreeSet<Stri
 }
 
 /// Reports of a namespace that does not exist that there is nothing to grant in it.
-async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missing {
+async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> MissingRights {
     let any = !missing.is_empty();
     let presence = presence(client, &missing).await;
     for (namespace, presence) in &presence {
@@ -116,7 +116,7 @@ async fn of(client: &Client, missing: BTreeSet<Right>, tell: Tell<'_>) -> Missin
         }
     }
     let (rights, exist) = grantable(missing, &presence);
-    Missing { rights, exist, any }
+    MissingRights { rights, exist, any }
 }
 
 /// A namespace, as the user may see it.
@@ -155,7 +155,7 @@ fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) ->
 }
 
 /// Where the copies go.
-pub struct Targets {
+pub struct CopyTargets {
     /// Named and, as far as the user may list namespaces, selected ones.
     pub all: BTreeSet<String>,
     /// Those that let no copies of this tenant in, or that the source's namespace lets none out to; as far as
@@ -166,8 +166,8 @@ pub struct Targets {
 }
 
 /// Those of a sync in the namespace `tenant`.
-pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> Targets {
-    let mut targets = Targets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
+pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> CopyTargets {
+    let mut targets = CopyTargets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.list_metadata(&ListParams::default()).await {
         Ok(list) => {
@@ -192,7 +192,7 @@ pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell
     targets
 }
 
-impl Targets {
+impl CopyTargets {
     /// Adds a namespace that is there, if it is selected, and notes whether it is closed.
     fn look_at(&mut self, tenant: &str, spec: &ValidSync, name: String, traits: &Traits, source: &Traits) {
         let is_target = spec.targets.contains(&name) || selects(spec, &name, traits);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_pattern_asks_for_no_role_in_a_namespace_of_the_system_or_that_lets_no_copy_in() {
-        let targets = Targets {
+        let targets = CopyTargets {
             all: names(["app", "config-weaver", "kube-public", "shut", "shut-2"]),
             closed: names(["kube-public", "shut", "shut-2"]),
             is_complete: true,
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_is_selected_and_not_known_is_not_granted_in_part() {
-        let targets = Targets { all: names(["app"]), closed: BTreeSet::new(), is_complete: false };
+        let targets = CopyTargets { all: names(["app"]), closed: BTreeSet::new(), is_complete: false };
         let spec = valid(&serde_json::json!({"patterns": ["*"], "namespaces": ["app"]}));
         let error = granted(&spec, &targets).unwrap_err().to_string();
         assert!(
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_namespace_that_is_selected_may_let_no_copy_in() {
         let spec = valid(&serde_json::json!({"patterns": ["app-*"], "namespaces": ["app-0"]}));
-        let mut targets = Targets { all: names(["app-0"]), closed: BTreeSet::new(), is_complete: true };
+        let mut targets = CopyTargets { all: names(["app-0"]), closed: BTreeSet::new(), is_complete: true };
         for (name, accept_from, terminating) in [
             ("app-0", Some("none"), false),
             ("app-1", None, false),

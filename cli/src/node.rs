@@ -12,7 +12,7 @@ use weaver_host::platform::{CAN_BE_NODE, run_instead};
 const AGENT: &str = "weaver-node-agent";
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum NodeVerb {
     /// Install another k3s version, verify it, and roll back automatically if it fails
     ///
     /// First checks hash, architecture, version, disk space and the state of k3s. Then saves that state as
@@ -27,13 +27,13 @@ pub enum Verb {
     /// Exit status: 0 the version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
     /// 13 rolled back, but the old version could not be verified (the message says what to type).
     #[command(verbatim_doc_comment)]
-    Upgrade(Upgrade),
+    Upgrade(NodeUpgradeArgs),
     /// Reinstall the k3s version that ran before the last upgrade, with the same checks
     ///
     /// Exit status: 0 the earlier version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 failed, and
     /// the version that ran is back; 13 failed, and that version could not be verified (the message says what to type).
     #[command(verbatim_doc_comment)]
-    Rollback(RunOptions),
+    Rollback(VersionChangeOptions),
     /// Save the state of k3s to one file while it runs: datastore, CA, token, settings, weaver.toml
     ///
     /// Copies the datastore with SQLite's online backup, checks the copy, writes one tar archive that only root can
@@ -42,7 +42,7 @@ pub enum Verb {
     ///
     /// Exit status: 0 done; 1 failed, nothing was written; 2 wrong usage; 10 refused, or the shown backup is damaged.
     #[command(verbatim_doc_comment)]
-    Backup(Backup),
+    Backup(NodeBackupArgs),
     /// Replace the state of k3s with that of a backup, and keep the current state
     ///
     /// Reads and checks the whole backup first and unpacks it next to the current state. Then stops k3s, swaps the
@@ -71,7 +71,7 @@ pub enum Verb {
 }
 
 #[derive(Args)]
-pub struct Backup {
+pub struct NodeBackupArgs {
     /// File, or directory in which the file is named after node and date
     #[arg(value_name = "FILE|DIR", required_unless_present = "show")]
     target: Option<OsString>,
@@ -147,11 +147,11 @@ pub struct Update {
     #[arg(long)]
     no_backup: bool,
     #[command(flatten)]
-    how: RunOptions,
+    how: VersionChangeOptions,
 }
 
 #[derive(Args)]
-pub struct Upgrade {
+pub struct NodeUpgradeArgs {
     /// New k3s: a file, or a released version such as v1.36.4+k3s1
     #[arg(long, value_name = "FILE|VERSION")]
     k3s: OsString,
@@ -162,11 +162,11 @@ pub struct Upgrade {
     #[arg(long)]
     no_backup: bool,
     #[command(flatten)]
-    how: RunOptions,
+    how: VersionChangeOptions,
 }
 
 #[derive(Args)]
-pub struct RunOptions {
+pub struct VersionChangeOptions {
     /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,
@@ -176,7 +176,7 @@ pub struct RunOptions {
 }
 
 /// Becomes the agent, so that exit status and signals are the agent's.
-pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub fn run(verb: NodeVerb) -> anyhow::Result<ExitCode> {
     let elsewhere =
         || anyhow!("{AGENT} is not on this machine: run this on the node, `ssh NODE sudo weaver node …`");
     if !CAN_BE_NODE {
@@ -189,24 +189,24 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn args(verb: Verb) -> Vec<OsString> {
+fn args(verb: NodeVerb) -> Vec<OsString> {
     let (mut args, how): (Vec<OsString>, _) = match verb {
-        Verb::Upgrade(Upgrade { k3s, sha256, no_backup, how }) => {
+        NodeVerb::Upgrade(NodeUpgradeArgs { k3s, sha256, no_backup, how }) => {
             let hash = sha256.into_iter().flat_map(|hash| ["--sha256".into(), hash.into()]);
             let flag = no_backup.then(|| "--no-backup".into());
             (["upgrade".into(), "--k3s".into(), k3s].into_iter().chain(hash).chain(flag).collect(), how)
         }
-        Verb::Rollback(how) => (vec!["rollback".into()], how),
-        Verb::Backup(backup) => return backup.args(),
-        Verb::Restore(Restore { file, resume, take_name, keys, dry_run, wait }) => {
+        NodeVerb::Rollback(how) => (vec!["rollback".into()], how),
+        NodeVerb::Backup(backup) => return backup.args(),
+        NodeVerb::Restore(Restore { file, resume, take_name, keys, dry_run, wait }) => {
             let flags = [("--resume", resume), ("--take-name", take_name)];
             let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
             (
                 ["restore".into()].into_iter().chain(flags).chain(keys.args()).chain(file).collect(),
-                RunOptions { dry_run, wait },
+                VersionChangeOptions { dry_run, wait },
             )
         }
-        Verb::Update(Update { to, yes, one_way, no_backup, how }) => {
+        NodeVerb::Update(Update { to, yes, one_way, no_backup, how }) => {
             let to = to.into_iter().flat_map(|version| ["--to".into(), version.into()]);
             let yes = yes.then(|| "--yes".into());
             let one_way = one_way.then(|| "--one-way".into());
@@ -216,7 +216,7 @@ fn args(verb: Verb) -> Vec<OsString> {
             (args.collect(), how)
         }
     };
-    let RunOptions { dry_run, wait } = how;
+    let VersionChangeOptions { dry_run, wait } = how;
     args.extend(["--wait".into(), wait.to_string().into()]);
     if dry_run {
         args.push("--dry-run".into());
@@ -224,7 +224,7 @@ fn args(verb: Verb) -> Vec<OsString> {
     args
 }
 
-impl Backup {
+impl NodeBackupArgs {
     fn args(self) -> Vec<OsString> {
         let Self { target, show, volumes, keep, must_be_mounted, recipients, keys } = self;
         let flags = [("--volumes", volumes), ("--must-be-mounted", must_be_mounted)];
@@ -243,7 +243,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::{Args, Verb as Top};
+    use crate::{Args, Verb};
 
     #[test]
     fn what_is_typed_is_what_the_agent_is_asked() {
@@ -274,7 +274,7 @@ mod tests {
             ),
         ] {
             let parsed = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
-            let Top::Node { verb } = parsed.verb else { panic!("{typed}") };
+            let Verb::Node { verb } = parsed.verb else { panic!("{typed}") };
             assert_eq!(args(verb).join(" ".as_ref()), asked);
         }
     }

@@ -31,7 +31,7 @@ use crate::copied_kinds;
 use crate::stdout::{note, say};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum OrphansVerb {
     /// List orphans with their former owner and source
     List {
         #[command(flatten)]
@@ -102,23 +102,23 @@ impl Orphan {
     }
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<()> {
+pub async fn run(verb: OrphansVerb) -> anyhow::Result<()> {
     let client = connection::client().await?;
     match verb {
-        Verb::List { scope } => {
+        OrphansVerb::List { scope } => {
             for orphan in find(&client, &scope).await? {
                 say(orphan.line());
             }
             Ok(())
         }
-        Verb::Adopt { which } => {
+        OrphansVerb::Adopt { which } => {
             for orphan in chosen(&client, &which).await? {
                 adopt(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
                 say(format_args!("{orphan} is an ordinary object now"));
             }
             Ok(())
         }
-        Verb::Delete { which } => {
+        OrphansVerb::Delete { which } => {
             let orphans = chosen(&client, &which).await?;
             if let Some(orphan) = orphans.iter().find(|orphan| !orphan.copy.says_whose()) {
                 bail!(
@@ -175,7 +175,7 @@ const LIST: Duration = Duration::from_secs(10);
 
 /// Why the objects of a kind were not listed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unlisted {
+pub enum ListingError {
     #[error("no answer within {} s", LIST.as_secs())]
     Late,
     #[error(transparent)]
@@ -189,7 +189,7 @@ pub enum Unlisted {
 pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Marked>> {
     let (mut copies, mut unlisted) = (Vec::new(), 0);
     for kind in copied_kinds::all(client).await {
-        let is_forbidden = |error: &Unlisted| matches!(error, Unlisted::Failed(kube::Error::Api(status)) if status.is_forbidden());
+        let is_forbidden = |error: &ListingError| matches!(error, ListingError::Failed(kube::Error::Api(status)) if status.is_forbidden());
         match marked(client, kind, namespace).await {
             Ok(found) => copies.extend(found),
             // Few may list every kind.
@@ -254,7 +254,7 @@ pub async fn marked(
     client: &Client,
     kind: ObjectKind,
     namespace: Option<&str>,
-) -> Result<Vec<Marked>, Unlisted> {
+) -> Result<Vec<Marked>, ListingError> {
     let objects: Api<Object> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
         None => Api::all_with(client.clone(), &kind),
@@ -262,11 +262,12 @@ pub async fn marked(
     let mut params = ListParams::default().labels(SYNC_UID_LABEL).limit(PAGE);
     let mut marked = Vec::new();
     loop {
-        let list = match timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| Unlisted::Late)? {
-            // Its definition was removed since the kinds were listed, and all objects with it.
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
-            list => list?,
-        };
+        let list =
+            match timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| ListingError::Late)? {
+                // Its definition was removed since the kinds were listed, and all objects with it.
+                Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
+                list => list?,
+            };
         let metas = list.items.into_iter().map(|object| object.metadata);
         marked.extend(metas.filter_map(|meta| Some(Marked { key: ObjectKey::of(kind, &meta)?, meta })));
         match list.metadata.continue_.filter(|more| !more.is_empty()) {

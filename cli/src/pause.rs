@@ -22,7 +22,7 @@ use crate::stdout::say;
 const LONGEST: usize = 200;
 
 #[derive(Args)]
-pub struct Pause {
+pub struct PauseArgs {
     /// Reason, shown in the status of each paused resource
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
@@ -66,7 +66,7 @@ fn resource(text: &str) -> Result<(Kind, String), String> {
         .ok_or_else(|| "write sync/NAME, resource/NAME or token/NAME".to_owned())
 }
 
-pub async fn pause(options: &Pause) -> anyhow::Result<()> {
+pub async fn pause(options: &PauseArgs) -> anyhow::Result<()> {
     let what = set(&options.target, json!(options.reason)).await?;
     if options.target.resource.is_some() {
         say(format_args!("{what} is paused: {}", options.reason));

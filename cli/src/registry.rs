@@ -15,7 +15,7 @@ use weaver_diagnostics::registry::{By, Registry, name};
 use crate::stdout::{note, show};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum RegistryVerb {
     /// Print a registries.yaml for k3s
     ///
     /// Use --http if a pod reports "http: server gave HTTP response to HTTPS client". The last error in the pod's
@@ -44,10 +44,10 @@ pub enum Verb {
     Check(check::CheckOptions),
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(verb: RegistryVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Config { registry, http, ca_file } => Ok(config(registry, http, ca_file)),
-        Verb::Check(options) => check::run(&options).await,
+        RegistryVerb::Config { registry, http, ca_file } => Ok(config(registry, http, ca_file)),
+        RegistryVerb::Check(options) => check::run(&options).await,
     }
 }
 

@@ -11,16 +11,16 @@ use weaver_host::platform;
 use crate::stdout::document;
 
 /// For a terminal that does not report its size.
-const USUAL: Size = Size { rows: 24, columns: 80 };
+const USUAL: ScreenSize = ScreenSize { rows: 24, columns: 80 };
 
 /// Size of a terminal in characters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Size {
+pub struct ScreenSize {
     pub rows: usize,
     pub columns: usize,
 }
 
-impl Size {
+impl ScreenSize {
     /// Lines that fit: below them is the line of the cursor.
     pub const fn lines(self) -> usize {
         self.rows.saturating_sub(1)
@@ -35,7 +35,7 @@ pub struct Screen {
 
 /// What is on it.
 struct Drawn {
-    size: Size,
+    size: ScreenSize,
     lines: Vec<String>,
 }
 
@@ -46,9 +46,9 @@ impl Screen {
         (terminal.is_term() && platform::shows_colours()).then_some(Self { terminal, drawn: None })
     }
 
-    pub fn size(&self) -> Size {
+    pub fn size(&self) -> ScreenSize {
         let known = self.terminal.size_checked();
-        known.map_or(USUAL, |(rows, columns)| Size { rows: rows.into(), columns: columns.into() })
+        known.map_or(USUAL, |(rows, columns)| ScreenSize { rows: rows.into(), columns: columns.into() })
     }
 
     /// Replaces the lines drawn before by these. Returns whether there still is a terminal.
@@ -71,14 +71,14 @@ impl Screen {
 }
 
 /// As they fit on a terminal of this size. Its last column stays free: some terminals wrap a line that fills it.
-fn fitting(lines: &[String], size: Size) -> Vec<String> {
+fn fitting(lines: &[String], size: ScreenSize) -> Vec<String> {
     let columns = size.columns.saturating_sub(1);
     let lines = lines.iter().take(size.lines());
     lines.map(|line| truncate_str(clean(line).trim_end(), columns, "…").into_owned()).collect()
 }
 
 /// What is written to show these lines, which fit.
-fn frame(lines: &[String], before: Option<&Drawn>, size: Size) -> String {
+fn frame(lines: &[String], before: Option<&Drawn>, size: ScreenSize) -> String {
     let mut text = match before {
         None => String::new(),
         Some(before) if before.size != size => "\u{1b}[H\u{1b}[2J".to_owned(),
@@ -98,12 +98,12 @@ mod tests {
 
     use super::*;
 
-    fn size(rows: u16, columns: u16) -> Size {
-        Size { rows: rows.into(), columns: columns.into() }
+    fn size(rows: u16, columns: u16) -> ScreenSize {
+        ScreenSize { rows: rows.into(), columns: columns.into() }
     }
 
     /// Draws one set of lines after the other, as a terminal in which line feeds begin lines; what it shows then.
-    fn shown(parser: &mut vt100::Parser, frames: &[(Size, &[&str])]) -> Vec<String> {
+    fn shown(parser: &mut vt100::Parser, frames: &[(ScreenSize, &[&str])]) -> Vec<String> {
         let mut before = None;
         for (size, lines) in frames {
             let (rows, columns) = (u16::try_from(size.rows).unwrap(), u16::try_from(size.columns).unwrap());

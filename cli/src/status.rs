@@ -27,7 +27,7 @@ use crate::resource::store::Store;
 use crate::stdout::print;
 
 #[derive(Args)]
-pub struct Options {
+pub struct StatusOptions {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: StatusFormat,
@@ -133,7 +133,7 @@ struct StatusCounts {
     paused: usize,
 }
 
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub async fn run(options: &StatusOptions) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let (lease, paused) = (lease(&client).await, paused(&client).await);
     let now = Timestamp::now();

@@ -80,13 +80,13 @@ fn one_line(line: &str) -> String {
 /// An error of several lines, each of which may contain foreign text.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n  "))]
-pub struct Lines(pub Vec<String>);
+pub struct ErrorLines(pub Vec<String>);
 
-/// The error as `{:#}` prints it, on one line; only [`Lines`] has more, and those after the first are indented, so that
-/// none of them looks like another error.
+/// The error as `{:#}` prints it, on one line; only [`ErrorLines`] has more, and those after the first are indented, so
+/// that none of them looks like another error.
 fn causes(error: &anyhow::Error) -> String {
-    let causes = error.chain().map(|cause| match cause.downcast_ref::<Lines>() {
-        Some(Lines(lines)) => lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n  "),
+    let causes = error.chain().map(|cause| match cause.downcast_ref::<ErrorLines>() {
+        Some(ErrorLines(lines)) => lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n  "),
         None => clean(&cause.to_string()),
     });
     causes.collect::<Vec<_>>().join(": ")
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn lines_of_our_own_errors_stay_and_none_begins_at_the_margin() {
-        let own = Lines(vec!["it cannot be so:".into(), "spec.a: x\nweaver: forged\x1b[2J".into()]);
+        let own = ErrorLines(vec!["it cannot be so:".into(), "spec.a: x\nweaver: forged\x1b[2J".into()]);
         let own = anyhow::Error::new(own).context("creating it");
         assert_eq!(causes(&own), "creating it: it cannot be so:\n  spec.a: x\\nweaver: forged\\u{1b}[2J");
         let theirs = anyhow!("{}", refused("no\nerror: forged")).context("reading it");

@@ -23,7 +23,7 @@ use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
 use crate::grant::GrantObject;
-use crate::missing::{self, Missing, Targets, Tell};
+use crate::missing::{self, CopyTargets, MissingRights, Tell};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
 use crate::stdout::{agree, say, show};
@@ -32,11 +32,11 @@ use any_sync::AnySync;
 use planned::{PlannedCopy, Show};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum SyncVerb {
     /// Create a ConfigMapSync, or with --kind a ResourceSync, from flags or from a manifest; never overwrites one
     Create(Box<sync_flags::SyncFlags>),
     #[command(flatten)]
-    Resource(resource::Verb),
+    Resource(resource::ResourceVerb),
     /// Compare desired and actual copies, and name missing rights
     Explain {
         /// Name of the ConfigMapSync or ResourceSync
@@ -53,11 +53,11 @@ pub enum Verb {
     },
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(verb: SyncVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Create(options) => sync_flags::run(&options).await,
-        Verb::Resource(verb) => resource::run(Kind::ConfigMapSync, verb).await,
-        Verb::Explain { name, namespace, grant, yes } => {
+        SyncVerb::Create(options) => sync_flags::run(&options).await,
+        SyncVerb::Resource(verb) => resource::run(Kind::ConfigMapSync, verb).await,
+        SyncVerb::Explain { name, namespace, grant, yes } => {
             explain(&name, namespace, grant.then_some(yes)).await.map(|()| ExitCode::SUCCESS)
         }
     }
@@ -92,7 +92,7 @@ pub struct Compared {
     pub account: Account,
     pub kind: Kind,
     spec: ValidSync,
-    targets: Targets,
+    targets: CopyTargets,
 }
 
 /// Prints the state of the resource, with the rights of the user, and what will be done with each copy; `None` where
@@ -133,7 +133,7 @@ pub async fn name_missing(
 ) -> anyhow::Result<Option<String>> {
     let Compared { account, spec, targets, .. } = compared;
     let asked = targets.all.iter().take(EXPLAINED).cloned().collect();
-    let Missing { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
+    let MissingRights { rights, exist, any } = missing::named(client, account, spec, &asked, tell).await?;
     let there = part_of(targets.all.len());
     let lacks = lacks_besides(client, account).await;
     for line in &lacks {

@@ -23,7 +23,7 @@ use crate::stdout::{say, show};
 use crate::{connection, grant};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum TenantVerb {
     /// Create namespace and ServiceAccount if missing, and allow the operator to act as it
     Init {
         /// Namespace of the tenant
@@ -61,12 +61,12 @@ pub enum Verb {
     },
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<()> {
+pub async fn run(verb: TenantVerb) -> anyhow::Result<()> {
     match verb {
-        Verb::Init { namespace, account, dry_run } => init(namespace, account, dry_run).await,
-        Verb::Allow { namespace, account, dry_run } => allow(namespace, account, dry_run).await,
-        Verb::Check { namespace, account } => check(namespace, account).await,
-        Verb::Revoke { namespace, account } => revoke(namespace, account).await,
+        TenantVerb::Init { namespace, account, dry_run } => init(namespace, account, dry_run).await,
+        TenantVerb::Allow { namespace, account, dry_run } => allow(namespace, account, dry_run).await,
+        TenantVerb::Check { namespace, account } => check(namespace, account).await,
+        TenantVerb::Revoke { namespace, account } => revoke(namespace, account).await,
     }
 }
 

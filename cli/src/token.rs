@@ -8,16 +8,16 @@ use crate::resource::kind::Kind;
 use crate::resource::{self, token_flags};
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum TokenVerb {
     /// Create a ServiceToken from flags or from a manifest; never overwrites one
     Create(token_flags::TokenFlags),
     #[command(flatten)]
-    Resource(resource::Verb),
+    Resource(resource::ResourceVerb),
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(verb: TokenVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Create(options) => token_flags::run(&options).await,
-        Verb::Resource(verb) => resource::run(Kind::ServiceToken, verb).await,
+        TokenVerb::Create(options) => token_flags::run(&options).await,
+        TokenVerb::Resource(verb) => resource::run(Kind::ServiceToken, verb).await,
     }
 }

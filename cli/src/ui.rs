@@ -51,7 +51,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 #[derive(Args)]
-pub struct Ui {
+pub struct UiArgs {
     /// Port on 127.0.0.1 [default: one that is free]
     #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
     port: u16,
@@ -63,7 +63,7 @@ pub struct Ui {
     namespace: Option<String>,
 }
 
-pub async fn run(options: &Ui) -> anyhow::Result<ExitCode> {
+pub async fn run(options: &UiArgs) -> anyhow::Result<ExitCode> {
     connection::keep_context();
     let config = connection::config().await?;
     let url = &config.cluster_url;

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use weaver_diagnostics::exit_code::KNOWN_BAD;
 
 use self::provenance::Provenance;
-use crate::stdout::{Lines, failed, note, say};
+use crate::stdout::{ErrorLines, failed, note, say};
 
 const SUMS: &str = "SHA256SUMS";
 const SIGNATURE: &str = ".minisig";
@@ -58,7 +58,7 @@ fn verdict(error: &anyhow::Error) -> anyhow::Error {
 
 pub fn run(options: &Verify) -> anyhow::Result<ExitCode> {
     match verify(options) {
-        Err(error) if error.is::<NotAsPublished>() || error.is::<Lines>() => {
+        Err(error) if error.is::<NotAsPublished>() || error.is::<ErrorLines>() => {
             failed("error", &error);
             Ok(KNOWN_BAD.into())
         }
@@ -106,7 +106,7 @@ fn verify(options: &Verify) -> anyhow::Result<()> {
 fn listed(what: &str, bad: Vec<String>) -> anyhow::Error {
     let mut lines = vec![what.to_owned()];
     lines.extend(bad);
-    Lines(lines).into()
+    ErrorLines(lines).into()
 }
 
 /// A key file's path, or the key itself.

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const MOST: u32 = 500;
 
 #[derive(Args)]
-pub struct Options {
+pub struct VersionOptions {
     /// Print the version of this program only, and ask no cluster
     #[arg(long)]
     client: bool,
@@ -73,7 +73,7 @@ struct NodeVersions {
     k3s: Option<String>,
 }
 
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub async fn run(options: &VersionOptions) -> anyhow::Result<()> {
     let cluster = if options.client { None } else { Some(reached().await.into()) };
     let versions = VersionReport { weaver: env!("CARGO_PKG_VERSION"), cluster };
     let text = match options.output {

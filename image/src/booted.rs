@@ -39,7 +39,7 @@ const COMMAND: Duration = Duration::from_mins(1);
 const SNAPSHOT: &str = "booted";
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct BootedOptions {
     /// The card image.
     #[arg(long)]
     pub image: PathBuf,
@@ -58,8 +58,8 @@ pub struct Options {
 ///
 /// # Errors
 /// When the image does not come up or the command cannot be started.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let Options { image, dir, counted, command } = options;
+pub fn run(options: &BootedOptions) -> Result<ExitCode> {
+    let BootedOptions { image, dir, counted, command } = options;
     let image = image.canonicalize().with_context(|| format!("cannot find the image {}", image.display()))?;
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;

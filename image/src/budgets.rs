@@ -24,7 +24,7 @@ use crate::page;
 const PART: &str = "soak";
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct BudgetOptions {
     /// Where the tests left their rows and pictures.
     #[arg(long)]
     pub measured: PathBuf,
@@ -45,12 +45,12 @@ pub struct FigureRow {
     pub what: String,
     pub measured: String,
     /// The limit, and whether it is met; `None` without a limit.
-    pub budget: Option<Budget>,
+    pub budget: Option<FigureBudget>,
 }
 
 /// What a figure may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
+pub struct FigureBudget {
     #[serde(alias = "words")]
     pub limit: String,
     /// Whether the figure is within.
@@ -79,8 +79,8 @@ pub fn keep(rows: &[FigureRow], dir: &Path, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// When there are no rows, one cannot be read, or the page has no markers for them.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let Options { measured, page, pictures, commit } = options;
+pub fn run(options: &BudgetOptions) -> Result<ExitCode> {
+    let BudgetOptions { measured, page, pictures, commit } = options;
     let mut rows = Vec::new();
     for path in left(measured, "json")? {
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -117,7 +117,7 @@ fn table(seen: &str, rows: &[FigureRow]) -> String {
     for FigureRow { what, measured, budget } in rows {
         let (limit, kept) = match budget {
             None => ("", ""),
-            Some(Budget { limit, kept }) => (limit.as_str(), if *kept { "yes" } else { "**no**" }),
+            Some(FigureBudget { limit, kept }) => (limit.as_str(), if *kept { "yes" } else { "**no**" }),
         };
         let cells = [what, measured, limit, kept].map(page::cell);
         table.extend(["| ", &cells.join(" | "), " |\n"]);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn row(what: &str, kept: Option<bool>) -> FigureRow {
-        let budget = kept.map(|kept| Budget { limit: "< 5 %".into(), kept });
+        let budget = kept.map(|kept| FigureBudget { limit: "< 5 %".into(), kept });
         FigureRow { what: what.into(), measured: "4 %".into(), budget }
     }
 
@@ -147,7 +147,7 @@ mod tests {
     fn rows_and_pictures_get_to_their_places() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let options = Options {
+        let options = BudgetOptions {
             measured: at("measured"),
             page: at("page.md"),
             pictures: at("images"),

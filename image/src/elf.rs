@@ -76,7 +76,7 @@ impl std::error::Error for NotElf {}
 
 /// Why the card cannot, or should not, run a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProgramFault {
     Machine {
         /// What it is for, such as `x86-64, 64 bits`.
         found: String,
@@ -99,7 +99,7 @@ pub enum Fault {
     NotPositionIndependent,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProgramFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine { found } => {
@@ -146,27 +146,27 @@ impl ElfFacts {
 
     /// Every reason against it; none: the card runs it.
     #[must_use]
-    pub fn faults(&self, origin: ProgramOrigin) -> Vec<Fault> {
+    pub fn faults(&self, origin: ProgramOrigin) -> Vec<ProgramFault> {
         if self.machine != "AArch64" || self.bits != 64 || !self.little_endian {
             // All other faults would follow from this and only hide it.
-            return vec![Fault::Machine { found: self.processor() }];
+            return vec![ProgramFault::Machine { found: self.processor() }];
         }
         if !self.executable {
-            return vec![Fault::NotExecutable];
+            return vec![ProgramFault::NotExecutable];
         }
         let mut faults = Vec::new();
         match self.loader.as_deref() {
-            None if origin == ProgramOrigin::Ours => faults.push(Fault::Static),
-            Some(loader) if loader != CARD_LOADER => faults.push(Fault::Loader(loader.to_owned())),
-            Some(_) if self.glibc.is_none() => faults.push(Fault::GlibcUnknown),
+            None if origin == ProgramOrigin::Ours => faults.push(ProgramFault::Static),
+            Some(loader) if loader != CARD_LOADER => faults.push(ProgramFault::Loader(loader.to_owned())),
+            Some(_) if self.glibc.is_none() => faults.push(ProgramFault::GlibcUnknown),
             _ => {}
         }
         let strange = self.libraries.iter().filter(|name| !CARD_LIBRARIES.contains(&name.as_str()));
-        faults.extend(strange.cloned().map(Fault::Library));
-        faults.extend(self.glibc.filter(|found| *found > CARD_GLIBC).map(Fault::GlibcTooNew));
-        faults.extend(self.odd_references.iter().cloned().map(Fault::OddReference));
+        faults.extend(strange.cloned().map(ProgramFault::Library));
+        faults.extend(self.glibc.filter(|found| *found > CARD_GLIBC).map(ProgramFault::GlibcTooNew));
+        faults.extend(self.odd_references.iter().cloned().map(ProgramFault::OddReference));
         if origin == ProgramOrigin::Ours && !self.position_independent {
-            faults.push(Fault::NotPositionIndependent);
+            faults.push(ProgramFault::NotPositionIndependent);
         }
         faults
     }

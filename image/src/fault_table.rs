@@ -16,7 +16,7 @@ use crate::page;
 const PART: &str = "matrix";
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct FaultTableOptions {
     /// Where the tests left their rows.
     #[arg(long)]
     pub rows: PathBuf,
@@ -61,7 +61,7 @@ impl FaultRow {
 ///
 /// # Errors
 /// When there are no rows, one cannot be read, or the page has no markers for them.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &FaultTableOptions) -> Result<ExitCode> {
     let rows = rows(&options.rows)?;
     let seen = format!("Seen at {} on {}.", options.commit, jiff::Timestamp::now().strftime("%Y-%m-%d"));
     page::replace(&options.page, PART, &table(&seen, &rows))?;

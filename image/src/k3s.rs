@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use weaver_devstack::choice::{self, TestbedFor};
-use weaver_devstack::download::{self, Asset, Cache, Fetched, Lock, Patience};
+use weaver_devstack::download::{self, Asset, Cache, Fetched, K3sLock, Patience};
 use weaver_devstack::files;
 
 use crate::elf::{self, ProgramOrigin};
@@ -157,7 +157,7 @@ pub fn choose(source: &Path, choice_of_k3s: &K3sChoice, work: &Path) -> Result<K
 }
 
 fn pinned_asset(lock: &Path) -> Result<Asset> {
-    Lock::read(lock)?
+    K3sLock::read(lock)?
         .program(CARD)
         .ok_or_else(|| anyhow!("{} names no k3s-arm64; add its SHA-256 under `files`", lock.display()))
 }

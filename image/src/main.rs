@@ -18,23 +18,23 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Build the image into `out/`; exit 3 where k3s cannot be fetched
-    Build(build::Options),
+    Build(build::BuildOptions),
     /// Build only the root file system from Debian packages, for later builds
     Root(build::RootOptions),
     /// Build only the programs for the card
-    Programs(programs::Options),
+    Programs(programs::ProgramOptions),
     /// Build the operator as a container image, an OCI layout for amd64 and arm64, into `out/`
-    Oci(oci::Options),
+    Oci(oci::OciOptions),
     /// Write what accompanies the files of a release: lists, notes, manifests, provenance
-    Release(release::Options),
+    Release(release::ReleaseOptions),
     /// Boot an image in QEMU, as a Pi's firmware would
-    Boot(boot::Options),
+    Boot(boot::BootOptions),
     /// Boot an image once, snapshot it, and run a command whose tests start from the snapshot
-    WithBooted(booted::Options),
+    WithBooted(booted::BootedOptions),
     /// Write the results of the fault matrix to docs/tutorials/faults.md
-    FaultTable(fault_table::Options),
+    FaultTable(fault_table::FaultTableOptions),
     /// Write the measured costs of the card, with pictures, to docs/explanation/performance.md
-    Budgets(budgets::Options),
+    Budgets(budgets::BudgetOptions),
 }
 
 const EXAMPLES: Examples = Examples { program: "weaver-image", text: include_str!("examples.txt") };

@@ -50,7 +50,7 @@ pub struct CardProgram {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct ProgramOptions {
     /// The checkout.
     #[arg(long, default_value = ".")]
     source: PathBuf,
@@ -66,7 +66,7 @@ pub struct Options {
 ///
 /// # Errors
 /// As [`build`].
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &ProgramOptions) -> Result<ExitCode> {
     files::make_dir(&options.programs)?;
     let _alone = build_dir::wait_alone(&options.programs)?;
     for program in build(&options.source, Profile::Release, &options.programs, &options.symbols)? {

@@ -18,13 +18,13 @@ use crate::{
 /// Check the host and the served names, then open the gate for the operator.
 #[derive(Debug, Parser)]
 #[command(name = "weaver-node-agent", version)]
-pub struct Args {
+pub struct AgentArgs {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: AgentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum AgentCommand {
     /// Check the host and the served names; exit 0, 10 (a check failed) or 11 (reboot needed).
     Check {
         #[command(flatten)]
@@ -69,7 +69,7 @@ pub enum FindingsOutput {
 
 const EXAMPLES: Examples = Examples { program: "weaver-node-agent", text: include_str!("examples.txt") };
 
-impl Args {
+impl AgentArgs {
     /// Those of this process; exits where they are wrong, or help was requested.
     #[must_use]
     pub fn of_process() -> Self {
@@ -84,28 +84,28 @@ impl Args {
     /// A relative path under another root than `/`, where it could mean two paths.
     pub fn resolve(mut self) -> Result<Self, clap::Error> {
         let host = match &mut self.command {
-            Command::Check { host, .. } => host,
+            AgentCommand::Check { host, .. } => host,
             // Its paths are judged as they are parsed.
-            Command::BootConfig(_) | Command::Page(_) => return Ok(self),
-            Command::Repair(repair) => match &mut repair.what {
+            AgentCommand::BootConfig(_) | AgentCommand::Page(_) => return Ok(self),
+            AgentCommand::Repair(repair) => match &mut repair.what {
                 Some(RepairWhat::Names(names)) => &mut names.host,
                 None => return Ok(self),
             },
-            Command::Upgrade(upgrade) => &mut upgrade.node.host,
-            Command::Rollback(rollback) => &mut rollback.node.host,
-            Command::Backup(backup) => &mut backup.host,
-            Command::Restore(restore) => &mut restore.node.host,
-            Command::Update(update) => &mut update.node.host,
-            Command::Preflight(preflight) => {
+            AgentCommand::Upgrade(upgrade) => &mut upgrade.node.host,
+            AgentCommand::Rollback(rollback) => &mut rollback.node.host,
+            AgentCommand::Backup(backup) => &mut backup.host,
+            AgentCommand::Restore(restore) => &mut restore.node.host,
+            AgentCommand::Update(update) => &mut update.node.host,
+            AgentCommand::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host
             }
-            Command::Run(run) => {
+            AgentCommand::Run(run) => {
                 run.host.root_default(&mut run.runtime_dir);
                 &mut run.host
             }
         };
-        let refuse = |message| Args::command().error(ErrorKind::ValueValidation, message);
+        let refuse = |message| AgentArgs::command().error(ErrorKind::ValueValidation, message);
         host.resolve().map_err(refuse)?;
         Ok(self)
     }
@@ -265,20 +265,20 @@ mod tests {
 
     #[test]
     fn each_command_has_an_example_that_can_be_typed() {
-        assert_eq!(EXAMPLES.faults(&Args::command()), Vec::<String>::new());
+        assert_eq!(EXAMPLES.faults(&AgentArgs::command()), Vec::<String>::new());
     }
 
     #[test]
     fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
+        AgentArgs::command().debug_assert();
     }
 
     #[test]
     fn relative_paths_start_at_the_working_directory_or_are_refused() {
         let config = |flags: &[&str]| {
             let words = ["weaver-node-agent", "check"].iter().chain(flags);
-            match Args::try_parse_from(words).unwrap().resolve() {
-                Ok(Args { command: Command::Check { host, .. } }) => Ok(host.k3s_config.unwrap()),
+            match AgentArgs::try_parse_from(words).unwrap().resolve() {
+                Ok(AgentArgs { command: AgentCommand::Check { host, .. } }) => Ok(host.k3s_config.unwrap()),
                 Ok(other) => panic!("{other:?}"),
                 Err(error) => Err(error.to_string()),
             }
@@ -300,9 +300,9 @@ mod tests {
             (&["preflight"], "/run/weaver"),
         ] {
             let words = ["weaver-node-agent"].iter().chain(flags);
-            let directory = match Args::try_parse_from(words).unwrap().resolve().unwrap().command {
-                Command::Run(run) => run.runtime_dir,
-                Command::Preflight(preflight) => preflight.runtime_dir,
+            let directory = match AgentArgs::try_parse_from(words).unwrap().resolve().unwrap().command {
+                AgentCommand::Run(run) => run.runtime_dir,
+                AgentCommand::Preflight(preflight) => preflight.runtime_dir,
                 other => panic!("{other:?}"),
             };
             assert_eq!(directory, Path::new(want), "{flags:?}");
@@ -334,7 +334,7 @@ mod tests {
             &["fly"],
         ] {
             let args = std::iter::once("weaver-node-agent").chain(wrong.iter().copied());
-            assert!(Args::try_parse_from(args).is_err(), "{wrong:?}");
+            assert!(AgentArgs::try_parse_from(args).is_err(), "{wrong:?}");
         }
     }
 }

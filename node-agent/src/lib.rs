@@ -57,15 +57,15 @@ mod timer_record;
 pub mod update;
 mod upgrade;
 
-use args::{Args, Command, FindingsOutput, RepairWhat};
+use args::{AgentArgs, AgentCommand, FindingsOutput, RepairWhat};
 
 /// Runs one command and returns the exit code of the process.
 ///
 /// # Errors
 /// The program itself failed; a bad verdict is never an error.
-pub async fn run_command(args: Args) -> anyhow::Result<u8> {
+pub async fn run_command(args: AgentArgs) -> anyhow::Result<u8> {
     match args.command {
-        Command::Check { host, output, disk } => {
+        AgentCommand::Check { host, output, disk } => {
             let patience = host.probe_patience();
             let host = host.into();
             let mut findings = checks::check(&host, patience).await?.findings;
@@ -75,7 +75,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             }
             show(&findings, output)
         }
-        Command::Preflight(args) => {
+        AgentCommand::Preflight(args) => {
             let output = args.output;
             let findings = if args.gate {
                 preflight_gate::run(args).await?
@@ -84,18 +84,18 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             };
             show(&findings, output)
         }
-        Command::BootConfig(args) => Ok(boot_config::run(&args)),
-        Command::Repair(args) => match args.what {
+        AgentCommand::BootConfig(args) => Ok(boot_config::run(&args)),
+        AgentCommand::Repair(args) => match args.what {
             None => repair::run(&args.files),
             Some(RepairWhat::Names(names)) => repair::names::run(names).await,
         },
-        Command::Upgrade(args) => upgrade::upgrade(args).await,
-        Command::Rollback(args) => upgrade::rollback(args).await,
-        Command::Backup(args) => backup::command::run(args).await,
-        Command::Restore(args) => backup::restore::run(args).await,
-        Command::Update(args) => update::update(args).await,
-        Command::Page(args) => card_page::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
-        Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
+        AgentCommand::Upgrade(args) => upgrade::upgrade(args).await,
+        AgentCommand::Rollback(args) => upgrade::rollback(args).await,
+        AgentCommand::Backup(args) => backup::command::run(args).await,
+        AgentCommand::Restore(args) => backup::restore::run(args).await,
+        AgentCommand::Update(args) => update::update(args).await,
+        AgentCommand::Page(args) => card_page::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
+        AgentCommand::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }
 

@@ -13,10 +13,10 @@ use weaver_host::{
     log::{self, Sink},
     open_files,
 };
-use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
+use weaver_node_agent::{args::AgentArgs, run::NeedsHuman, run_command};
 
 fn main() -> ExitCode {
-    let args = Args::of_process();
+    let args = AgentArgs::of_process();
     let sink = weaver_node_agent::init_log();
     // Before anything that might use TLS: rustls chooses no provider by itself.
     if rustls::crypto::ring::default_provider().install_default().is_err() {

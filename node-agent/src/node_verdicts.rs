@@ -30,7 +30,7 @@ const MOST_SEEN: usize = 16;
 const MOST_CODES: usize = 128;
 
 /// How a condition follows from findings.
-struct Rule {
+struct ConditionRule {
     condition: &'static str,
     /// Known bad, whatever else is found.
     bad: &'static [Code],
@@ -39,8 +39,8 @@ struct Rule {
     good: &'static [Code],
 }
 
-const RULES: [Rule; 5] = [
-    Rule {
+const RULES: [ConditionRule; 5] = [
+    ConditionRule {
         condition: MEMORY_CGROUP_ENABLED,
         bad: &[
             Code::MemoryCgroupAbsent,
@@ -52,7 +52,7 @@ const RULES: [Rule; 5] = [
         open: &[Code::MemoryCgroupUnknown],
         good: &[Code::MemoryCgroupOk, Code::MemoryCgroupLostAtBoot, Code::BootFileUnreadable],
     },
-    Rule {
+    ConditionRule {
         condition: SERVING_NAMES_COVERED,
         bad: &[Code::NameNotServed, Code::NameInvalid, Code::CertificateDates, Code::CertificateUntrusted],
         open: &[
@@ -63,19 +63,19 @@ const RULES: [Rule; 5] = [
         ],
         good: &[Code::ServingNamesOk],
     },
-    Rule {
+    ConditionRule {
         condition: CLOCK_SYNCHRONISED,
         bad: &[Code::ClockBeforeFloor],
         open: &[Code::ClockNotSynchronised],
         good: &[],
     },
-    Rule {
+    ConditionRule {
         condition: STORAGE_HEALTHY,
         bad: &[Code::CardFailing, Code::DiskPressure, Code::CardTooSmall, Code::BootPartitionUnwritable],
         open: &[],
         good: &[],
     },
-    Rule { condition: POWER_HEALTHY, bad: &[Code::UnderVoltage], open: &[], good: &[] },
+    ConditionRule { condition: POWER_HEALTHY, bad: &[Code::UnderVoltage], open: &[], good: &[] },
 ];
 
 /// The status for these findings, after `before`.
@@ -148,7 +148,7 @@ pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
     }
 }
 
-impl Rule {
+impl ConditionRule {
     fn judge(&self, facts: &NodeFacts, findings: &[Finding]) -> Verdict {
         let first = |codes: &[Code], is: fn(Severity) -> bool| {
             findings.iter().find(|finding| codes.contains(&finding.code) && is(finding.severity()))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weaver_host::examples::Examples;
 use weaver_host::metrics_page::MetricsAddress;
 
@@ -12,13 +12,13 @@ use crate::scope::OperatorScope;
 /// Copy objects between namespaces with the tenant's own rights and no others, and fill Secrets with tokens.
 #[derive(Debug, Parser)]
 #[command(version)]
-pub struct Args {
+pub struct OperatorArgs {
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: OperatorVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum OperatorVerb {
     /// Run the controllers
     Run(RunOptions),
     /// Serve the conversion webhook for the API server
@@ -27,7 +27,7 @@ pub enum Verb {
     Install(crate::install::JobOptions),
 }
 
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Args)]
 pub struct RunOptions {
     /// Kubeconfig of the operator's ServiceAccount (default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)
     #[arg(long, value_name = "FILE")]
@@ -90,7 +90,7 @@ pub struct RunOptions {
 
 const EXAMPLES: Examples = Examples { program: "weaver-operator", text: include_str!("examples.txt") };
 
-impl Args {
+impl OperatorArgs {
     /// Those of this process; ends it where they are wrong, or ask for help.
     #[must_use]
     pub fn of_process() -> Self {
@@ -116,15 +116,15 @@ mod tests {
 
     #[test]
     fn each_command_has_an_example_that_can_be_typed() {
-        assert_eq!(EXAMPLES.faults(&Args::command()), Vec::<String>::new());
+        assert_eq!(EXAMPLES.faults(&OperatorArgs::command()), Vec::<String>::new());
     }
 
     #[test]
     fn the_webhook_listens_where_the_definitions_say() {
-        let args = Args::try_parse_from(["weaver-operator", "webhook"]).unwrap();
-        let Verb::Webhook(options) = args.verb else { panic!("{:?}", args.verb) };
+        let args = OperatorArgs::try_parse_from(["weaver-operator", "webhook"]).unwrap();
+        let OperatorVerb::Webhook(options) = args.verb else { panic!("{:?}", args.verb) };
         assert_eq!(format!("https://{}/convert", options.listen), weaver_api::webhook::URL);
-        assert!(Args::try_parse_from(["weaver-operator", "webhook", "--listen", "9443"]).is_err());
+        assert!(OperatorArgs::try_parse_from(["weaver-operator", "webhook", "--listen", "9443"]).is_err());
     }
 
     #[test]
@@ -133,7 +133,9 @@ mod tests {
             (vec!["weaver-operator", "run"], None),
             (vec!["weaver-operator", "run", "--resync", "60"], Some(Duration::from_mins(1))),
         ] {
-            let Verb::Run(options) = Args::try_parse_from(arguments).unwrap().verb else { panic!("not run") };
+            let OperatorVerb::Run(options) = OperatorArgs::try_parse_from(arguments).unwrap().verb else {
+                panic!("not run")
+            };
             assert_eq!(options.resync, expected);
         }
     }
@@ -142,9 +144,9 @@ mod tests {
     fn metrics_are_on_the_loopback_interface_unless_set_otherwise() {
         let found = |arguments: &[&str]| {
             let all = ["weaver-operator", "run"].iter().chain(arguments);
-            Args::try_parse_from(all).map(|args| match args.verb {
-                Verb::Run(options) => options.metrics.0.map(|address| address.to_string()),
-                Verb::Webhook(_) | Verb::Install(_) => None,
+            OperatorArgs::try_parse_from(all).map(|args| match args.verb {
+                OperatorVerb::Run(options) => options.metrics.0.map(|address| address.to_string()),
+                OperatorVerb::Webhook(_) | OperatorVerb::Install(_) => None,
             })
         };
         assert_eq!(found(&[]).unwrap().as_deref(), Some(METRICS));
@@ -156,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_token_lifetime_the_api_server_would_refuse_is_refused_here() {
-        let error = Args::try_parse_from(["weaver-operator", "run", "--token-lifetime", "300"]).unwrap_err();
+        let error =
+            OperatorArgs::try_parse_from(["weaver-operator", "run", "--token-lifetime", "300"]).unwrap_err();
         assert!(error.to_string().contains("300 is not within 600..86400 seconds"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use weaver_diagnostics::exit_code;
 use weaver_host::log;
 use weaver_host::open_files;
 use weaver_operator::NeedsHuman;
-use weaver_operator::args::{Args, Verb};
+use weaver_operator::args::{OperatorArgs, OperatorVerb};
 use weaver_operator::install;
 
 #[tokio::main(flavor = "current_thread")]
@@ -20,13 +20,13 @@ async fn main() -> ExitCode {
         return exit_code::INTERNAL.into();
     }
     // Exits with `exit_code::USAGE` by itself where the command line is wrong.
-    let Args { verb } = Args::of_process();
+    let OperatorArgs { verb } = OperatorArgs::of_process();
     let sink = log::init(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()));
     open_files::raise_limit();
     let done = match verb {
-        Verb::Run(options) => Box::pin(weaver_operator::run::run(options)).await,
-        Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
-        Verb::Install(options) => Box::pin(install::run(options)).await,
+        OperatorVerb::Run(options) => Box::pin(weaver_operator::run::run(options)).await,
+        OperatorVerb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
+        OperatorVerb::Install(options) => Box::pin(install::run(options)).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use weaver_host::open_files;
 use weaver_installer as installer;
-use weaver_tests::agent::Scene;
+use weaver_tests::agent::AgentScene;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
@@ -137,7 +137,7 @@ async fn more_connections_than_files_leave_the_operator_alive_to_its_probes_own_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_files_leave_the_agents_page_to_its_scraper_own_server() {
-    let scene = Scene::start();
+    let scene = AgentScene::start();
     let agent = scene.run(&["--metrics", "127.0.0.1:0"]);
     let address = pages(&scene.dir.path().join("agent.log")).await;
     few_files(agent.pid());

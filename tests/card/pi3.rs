@@ -7,7 +7,7 @@ use std::time::Duration;
 use weaver_image::boot::board::Board;
 use weaver_image::boot::card::Card;
 use weaver_image::boot::machine::{Machine, Setup};
-use weaver_image::boot::qemu::{Emulated, Hardware};
+use weaver_image::boot::qemu::{Emulated, EmulatedHardware};
 use weaver_image::booted;
 
 use crate::poll::until;
@@ -18,7 +18,7 @@ use crate::root::image;
 fn it_boots_from_the_slot_of_a_pi_3_and_its_report_is_on_the_card() {
     // QEMU wants a power of two.
     let card = Arc::new(Card::new(&image(), 4 << 30, &booted::edits()).unwrap());
-    let hardware = Hardware { machine: Emulated::Raspi3b, ..Hardware::default() };
+    let hardware = EmulatedHardware { machine: Emulated::Raspi3b, ..EmulatedHardware::default() };
     let setup = Setup { board: Board::Pi3, hardware, ..Setup::default() };
     let mut machine = Machine::start(&card, &setup).unwrap();
     machine.wait_for_console("raspi login:", Duration::from_mins(12)).unwrap();

@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use weaver_devstack::server::ServerBinary;
-use weaver_tests::k3d::K3d;
+use weaver_tests::k3d::RealK3d;
 use weaver_tests::monitoring::file;
 use weaver_tests::world::given;
 
@@ -144,7 +144,7 @@ kubectl run imported --image=demo.example/imported:1 --image-pull-policy=IfNotPr
 kubectl wait --for=condition=Ready pod/imported --timeout=120s
 ";
 
-fn script(page: &str, k3d: &K3d) -> (String, Vec<Vec<String>>) {
+fn script(page: &str, k3d: &RealK3d) -> (String, Vec<Vec<String>>) {
     let unit = blocks(page).into_iter().find(|block| block.kind == "ini").unwrap().lines.join("\n");
     let before = BEFORE
         .replace("BIN", given("WEAVER_TEST_BIN_DIR").to_str().unwrap())
@@ -173,7 +173,7 @@ fn k3d_on_a_pi() {
     for command in NOT_TYPED.into_iter().chain([IMPORT]) {
         assert!(page.contains(command), "{PAGE} does not have: {command}");
     }
-    let k3d = K3d::given();
+    let k3d = RealK3d::given();
     let (script, shown) = script(&page, &k3d);
     let own = |text: &str| {
         let unique = format!("weaver{}", std::process::id());

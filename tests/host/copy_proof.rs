@@ -4,14 +4,14 @@ mod own_server {
     use std::time::Duration;
 
     use weaver_node_agent::copy_proof::{CopySeen, prove};
-    use weaver_tests::agent::{Scene, pid, send};
+    use weaver_tests::agent::{AgentScene, pid, send};
     use weaver_tests::world::client_of;
 
     const LONG: Duration = Duration::from_mins(1);
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_copy_is_made_read_and_removed_and_nothing_stays_without_an_operator_either() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         let agent = scene.run(&[]);
         agent.open();
         let report = agent.wait_for("the definitions and the operator", |report| {

@@ -17,7 +17,7 @@ mod own_server {
 
     /// One fault of the page.
     #[derive(Default)]
-    struct Fault {
+    struct PageFault {
         code: String,
         title: String,
         induce: String,
@@ -27,12 +27,16 @@ mod own_server {
         undo: String,
     }
 
-    fn faults(page: &str) -> Vec<Fault> {
-        let mut faults: Vec<Fault> = Vec::new();
+    fn faults(page: &str) -> Vec<PageFault> {
+        let mut faults: Vec<PageFault> = Vec::new();
         let mut lines = page.lines();
         while let Some(line) = lines.next() {
             if let Some((code, title)) = line.strip_prefix("## ").and_then(|line| line.split_once(": ")) {
-                faults.push(Fault { code: code.to_owned(), title: title.to_owned(), ..Fault::default() });
+                faults.push(PageFault {
+                    code: code.to_owned(),
+                    title: title.to_owned(),
+                    ..PageFault::default()
+                });
             }
             let Some(what) = line.strip_prefix("```sh ") else { continue };
             let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
@@ -138,7 +142,7 @@ mod own_server {
         }
 
         /// As it is when its words are read.
-        fn plain(&self, line: &str, fault: &Fault) -> String {
+        fn plain(&self, line: &str, fault: &PageFault) -> String {
             let dir = self.dir.path().display().to_string();
             let line =
                 line.replace("$WEAVER_STACK", &dir).replace("$KUBECONFIG", &format!("{dir}/laptop.yaml"));
@@ -146,8 +150,8 @@ mod own_server {
             filled_in.fold(line, |line, (word, meant)| line.replace(word, meant)).replace('"', "")
         }
 
-        fn try_it(&self, fault: &Fault) {
-            let Fault { code, title, induce, remedy, undo, .. } = fault;
+        fn try_it(&self, fault: &PageFault) {
+            let PageFault { code, title, induce, remedy, undo, .. } = fault;
             self.typed(induce);
             let findings = self
                 .until(&format!("{code} ({title})"), |findings| findings.iter().any(|f| f["code"] == *code));

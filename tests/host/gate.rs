@@ -8,7 +8,7 @@ mod own_server {
     };
 
     use serde_json::Value;
-    use weaver_tests::agent::{PATIENCE, Scene, finding, pid, send, until};
+    use weaver_tests::agent::{AgentScene, PATIENCE, finding, pid, send, until};
 
     /// A process that has ended and waits to be collected does not run.
     fn runs(pid: u64) -> bool {
@@ -18,7 +18,7 @@ mod own_server {
 
     #[test]
     fn an_unserved_name_keeps_the_gate_shut_until_a_restart_serves_it() {
-        let mut scene = Scene::start();
+        let mut scene = AgentScene::start();
         assert_eq!(scene.check().0, Some(0));
         scene.configure("bux.example");
 
@@ -60,7 +60,7 @@ mod own_server {
 
     #[test]
     fn what_the_operator_needs_is_made_again_when_someone_deletes_it() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         let agent = scene.run(&["--token-seconds", "600", "--token-renew-seconds", "1"]);
         agent.open();
         scene.kubectl(&["delete", "serviceaccount", "weaver-operator", "-n", "config-weaver"]);
@@ -77,7 +77,7 @@ mod own_server {
 
     #[test]
     fn a_gate_that_is_shut_does_not_stop_conversion() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         scene.configure("bux.example");
         let agent = scene.run(&[]);
         let report = agent.wait_for("definitions", |r| r["definitions"]["installed"] == true);
@@ -93,7 +93,7 @@ mod own_server {
 
     #[test]
     fn a_webhook_that_does_not_run_is_reported_and_keeps_no_operator_from_its_work() {
-        let mut scene = Scene::start();
+        let mut scene = AgentScene::start();
         let agent = scene.run(&[]);
         agent.open();
         agent.stop();
@@ -110,7 +110,7 @@ mod own_server {
 
     #[test]
     fn a_drifted_ca_bundle_and_a_deleted_definition_are_repaired() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         let agent = scene.run(&[]);
         agent.open();
         scene.apply_upstreams_sample();
@@ -127,7 +127,7 @@ mod own_server {
 
     #[test]
     fn an_open_gate_stays_open_and_the_operator_is_looked_after() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         let agent = scene.run(&["--token-seconds", "600", "--token-renew-seconds", "1"]);
         let operator = agent.open();
 

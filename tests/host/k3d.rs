@@ -10,18 +10,18 @@ mod own_server {
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
     use weaver_devstack::{files, ports};
     use weaver_tests::agent::{Agent, finding, until};
-    use weaver_tests::engine::{Engine, Shown, TOKEN};
+    use weaver_tests::engine::{FakeEngine, Shown, TOKEN};
     use weaver_tests::world::given;
 
     struct Scene {
         dir: TempDir,
-        engine: Engine,
+        engine: FakeEngine,
     }
 
     impl Scene {
         fn start() -> Self {
             let dir = tempfile::tempdir_in(files::scratch()).unwrap();
-            let engine = Engine::start(dir.path());
+            let engine = FakeEngine::start(dir.path());
             Self { dir, engine }
         }
 

@@ -6,14 +6,14 @@ mod own_server {
     use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
     use weaver_devstack::ports;
-    use weaver_tests::agent::{Scene, until};
-    use weaver_tests::metrics::Metrics;
+    use weaver_tests::agent::{AgentScene, until};
+    use weaver_tests::metrics::ReportedMetrics;
     use weaver_tests::world::given;
 
     const NAME: &str = "node-of-tests";
 
     /// The report as it is; nothing while there is none.
-    fn report(scene: &Scene) -> Value {
+    fn report(scene: &AgentScene) -> Value {
         let kubeconfig = scene.server.kubeconfig();
         let (there, text) = scene.kubectl_as(&kubeconfig, &["get", "nodereport", NAME, "-o", "json"]);
         if there { serde_json::from_str(&text).unwrap() } else { Value::Null }
@@ -24,14 +24,14 @@ mod own_server {
         conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
     }
 
-    fn names_are(scene: &Scene, status: &str) -> (bool, String) {
+    fn names_are(scene: &AgentScene, status: &str) -> (bool, String) {
         let report = report(scene);
         let names = condition(&report, "ServingNamesCovered");
         (names["status"] == status, report.to_string())
     }
 
     /// Reasons and types of the events about our Node.
-    fn events(scene: &Scene) -> Vec<String> {
+    fn events(scene: &AgentScene) -> Vec<String> {
         let of = format!("involvedObject.kind=Node,involvedObject.name={NAME}");
         let line = "jsonpath={range .items[*]}{.type} {.reason}{\"\\n\"}{end}";
         let text = scene.kubectl(&["get", "events", "-n", "default", "--field-selector", &of, "-o", line]);
@@ -51,7 +51,7 @@ mod own_server {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_fault_comes_and_goes_in_report_labels_events_and_metrics() {
-        let scene = Scene::start();
+        let scene = AgentScene::start();
         let manifest = scene.dir.path().join("node.json");
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME } });
         fs::write(&manifest, node.to_string()).unwrap();
@@ -76,8 +76,8 @@ mod own_server {
 
         // On change only: rounds go by, and nothing is written.
         let version = first["metadata"]["resourceVersion"].clone();
-        let rounds = Metrics::at(&address).await.value("weaver_node_checks_total");
-        while Metrics::at(&address).await.value("weaver_node_checks_total") < rounds + 3 {
+        let rounds = ReportedMetrics::at(&address).await.value("weaver_node_checks_total");
+        while ReportedMetrics::at(&address).await.value("weaver_node_checks_total") < rounds + 3 {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
         assert_eq!(report(&scene)["metadata"]["resourceVersion"], version);
@@ -120,7 +120,7 @@ mod own_server {
         let seen = seen.next().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&doctor.stdout)));
         assert!(seen["message"].as_str().unwrap().contains(&format!("on the node {NAME}")), "{seen:#}");
         assert_eq!((&seen["location"], doctor.status.code()), (&Value::from("node"), Some(10)));
-        let metrics = Metrics::at(&address).await;
+        let metrics = ReportedMetrics::at(&address).await;
         assert_eq!(metrics.value(r#"weaver_node_findings{code="T-02",severity="fail"}"#), 1);
         assert_eq!(metrics.value("weaver_node_gate_open"), 1, "it was proven before");
         assert!(metrics.value("weaver_node_operator_token_expiry_timestamp_seconds") > 1_700_000_000);
@@ -136,7 +136,7 @@ mod own_server {
         let rounds = |at_least: u64| {
             let address = address.clone();
             async move {
-                while Metrics::at(&address).await.value("weaver_node_checks_total") < at_least {
+                while ReportedMetrics::at(&address).await.value("weaver_node_checks_total") < at_least {
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
             }

@@ -7,20 +7,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 use weaver_devstack::{files, ports};
 use weaver_tests::agent::{Agent, finding};
-use weaver_tests::k3d::K3d;
+use weaver_tests::k3d::RealK3d;
 use weaver_tests::world::given;
 
 /// The name of every cluster here.
 const NAME: &str = "raspi.test";
 
 struct Scene {
-    k3d: K3d,
+    k3d: RealK3d,
     dir: TempDir,
 }
 
 impl Scene {
     fn start() -> Self {
-        Self { k3d: K3d::given(), dir: tempfile::tempdir_in(files::scratch()).unwrap() }
+        Self { k3d: RealK3d::given(), dir: tempfile::tempdir_in(files::scratch()).unwrap() }
     }
 
     fn agent(&self, verb: &str, cluster: &str) -> Command {

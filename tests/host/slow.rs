@@ -4,7 +4,7 @@ mod own_server {
     use std::time::Duration;
 
     use serde_json::Value;
-    use weaver_tests::agent::{Scene, finding};
+    use weaver_tests::agent::{AgentScene, finding};
     use weaver_tests::wire::Link;
 
     fn has(report: &Value, test: impl Fn(&Value) -> bool) -> bool {
@@ -22,7 +22,7 @@ mod own_server {
     /// The agent waits for its server in threads of its own, while those of the runtime carry the bytes.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_slow_api_server_is_a_warning_and_its_names_are_proven_all_the_same() {
-        let mut scene = Scene::start();
+        let mut scene = AgentScene::start();
         let wire = Link::start(scene.server.port()).await;
         scene.lead_through(wire.address);
         // Each piece of data: a handshake takes two of them, more than the agent waits at first.

@@ -48,7 +48,7 @@ async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
 
 /// What the API server answers instead of what it would.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
+enum ServerFault {
     None,
     /// To each watch: that its beginning is not known any more.
     Expired,
@@ -59,12 +59,12 @@ enum Fault {
 }
 
 /// The fault of the moment, and how many requests have met it.
-struct Faults {
-    now: watch::Sender<Fault>,
+struct ServerFaults {
+    now: watch::Sender<ServerFault>,
     met: Arc<AtomicUsize>,
 }
 
-impl Faults {
+impl ServerFaults {
     fn hooks(&self) -> Hooks {
         let (now, met) = (self.now.subscribe(), self.met.clone());
         let instead = move |request: &Parts| {
@@ -76,20 +76,20 @@ impl Faults {
     }
 
     /// Makes all requests meet `fault` from now on; how many met the last one.
-    fn turn(&self, fault: Fault) -> usize {
+    fn turn(&self, fault: ServerFault) -> usize {
         self.now.send_replace(fault);
         self.met.swap(0, Ordering::SeqCst)
     }
 }
 
-fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
+fn answer(fault: ServerFault, request: &Parts) -> Option<Response<Body>> {
     let is_watch = request.uri.query().is_some_and(|query| query.contains("watch=true"));
     let is_content = request.uri.path().split('/').any(|part| part == "configmaps");
     let (code, reason) = match fault {
-        Fault::Expired if is_watch => (410, "Expired"),
-        Fault::TooManyRequests => (429, "TooManyRequests"),
-        Fault::Unavailable => (503, "ServiceUnavailable"),
-        Fault::Unauthorized if is_content => (401, "Unauthorized"),
+        ServerFault::Expired if is_watch => (410, "Expired"),
+        ServerFault::TooManyRequests => (429, "TooManyRequests"),
+        ServerFault::Unavailable => (503, "ServiceUnavailable"),
+        ServerFault::Unauthorized if is_content => (401, "Unauthorized"),
         _ => return None,
     };
     let status = json!({
@@ -98,7 +98,7 @@ fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
     });
     // A watch that has begun already gets it as an event.
     let (code, body) = match fault {
-        Fault::Expired => (200, json!({"type": "ERROR", "object": status})),
+        ServerFault::Expired => (200, json!({"type": "ERROR", "object": status})),
         _ => (code, status),
     };
     let builder = Response::builder().status(code).header("content-type", "application/json");
@@ -108,25 +108,25 @@ fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
 async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
-    let faults = Faults { now: watch::Sender::new(Fault::None), met: Arc::default() };
+    let faults = ServerFaults { now: watch::Sender::new(ServerFault::None), met: Arc::default() };
     // As long as a user has it, but for the pause between two tries.
     let mut alone = OwnOperator::start_with(|_| faults.hooks(), &["--watch", "5", "--retry", "15"]).await;
     let world = alone.world("faults");
     let copies = Copies::in_granted(&world, 5).await;
     for (fault, seconds, most) in [
-        (Fault::Expired, 8, 200),
-        (Fault::TooManyRequests, 60, 900),
-        (Fault::Unavailable, 8, 200),
-        (Fault::Unauthorized, 8, 200),
+        (ServerFault::Expired, 8, 200),
+        (ServerFault::TooManyRequests, 60, 900),
+        (ServerFault::Unavailable, 8, 200),
+        (ServerFault::Unauthorized, 8, 200),
     ] {
         faults.turn(fault);
         let ends = Instant::now() + Duration::from_secs(seconds);
         copies.edit(&format!("during {fault:?}")).await;
-        if fault == Fault::Unauthorized {
+        if fault == ServerFault::Unauthorized {
             copies.ready("False", "SourceUnknown").await;
         }
         tokio::time::sleep(ends.saturating_duration_since(Instant::now())).await;
-        let met = faults.turn(Fault::None);
+        let met = faults.turn(ServerFault::None);
         println!("{met} requests in {seconds} s met {fault:?}");
         assert!((1..most).contains(&met), "{met} requests in {seconds} s met {fault:?}");
         copies.have(&format!("during {fault:?}")).await;

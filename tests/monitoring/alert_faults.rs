@@ -50,17 +50,17 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
 
 mod own_server {
     use weaver_devstack::ports;
-    use weaver_tests::agent::Scene;
+    use weaver_tests::agent::AgentScene;
     use weaver_tests::exposition::samples;
-    use weaver_tests::metrics::Metrics;
-    use weaver_tests::observer::{NODE, Observer};
+    use weaver_tests::metrics::ReportedMetrics;
+    use weaver_tests::observer::{AlertObserver, NODE};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_name_that_is_not_served_shuts_the_gate_and_a_dead_webhook_leaves_no_definitions() {
-        let mut scene = Scene::start();
+        let mut scene = AgentScene::start();
         let address = format!("127.0.0.1:{}", ports::disposable().unwrap());
-        let reported = async || samples(&Metrics::at(&address).await.0);
-        let mut observer = Observer::new(&NODE);
+        let reported = async || samples(&ReportedMetrics::at(&address).await.0);
+        let mut observer = AlertObserver::new(&NODE);
         let agent = scene.run(&["--metrics", &address]);
         agent.open();
         agent.wait_for("definitions", |report| report["definitions"]["installed"] == true);

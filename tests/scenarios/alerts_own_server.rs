@@ -13,12 +13,12 @@ use kube::client::Body;
 use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::ownership::PAUSED_ANNOTATION;
-use weaver_tests::alone::{Operator, OwnOperator};
-use weaver_tests::observer::{API_SERVER, LEADING, Observer, TENANTS, reported};
+use weaver_tests::alone::{OperatorProcess, OwnOperator};
+use weaver_tests::observer::{API_SERVER, AlertObserver, LEADING, TENANTS, reported};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
 
-async fn leads(operator: &Operator) {
+async fn leads(operator: &OperatorProcess) {
     eventually("it leads", || async {
         let metrics = operator.metrics().await;
         if metrics.value("weaver_leading") == 1 { Ok(()) } else { Err(metrics.0) }
@@ -29,7 +29,7 @@ async fn leads(operator: &Operator) {
 #[tokio::test]
 async fn no_one_leads_two_lead_everything_is_paused() {
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
-    let mut observer = Observer::new(&LEADING);
+    let mut observer = AlertObserver::new(&LEADING);
     let world = alone.world("alerts-leading");
     world.synced().await;
     let second = alone.another_operator("second", &["--lease", "12"]).await;
@@ -54,7 +54,7 @@ async fn no_one_leads_two_lead_everything_is_paused() {
 #[tokio::test]
 async fn what_tenants_lack_or_fight_over() {
     let alone = OwnOperator::start(|_| Hooks::none()).await;
-    let mut observer = Observer::new(&TENANTS);
+    let mut observer = AlertObserver::new(&TENANTS);
     let world = alone.world("alerts-tenants");
     let (team, foo) = world.synced().await;
     let reported = async || reported(&[&alone.operator]).await;
@@ -140,7 +140,7 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
         ..Hooks::none()
     };
     let alone = OwnOperator::start(|_| hooks).await;
-    let mut observer = Observer::new(&API_SERVER);
+    let mut observer = AlertObserver::new(&API_SERVER);
     let world = alone.world("alerts-server");
     let (team, _) = world.synced().await;
     let reported = async || reported(&[&alone.operator]).await;

@@ -9,11 +9,11 @@ use http::{Method, Response};
 use kube::client::Body;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use weaver_tests::alone::{Operator, OwnOperator};
+use weaver_tests::alone::{OperatorProcess, OwnOperator};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
 
-async fn becomes(operator: &Operator, ready: bool, words: &str) -> Value {
+async fn becomes(operator: &OperatorProcess, ready: bool, words: &str) -> Value {
     eventually(&format!("ready: {ready}, {words}"), || async {
         let (is_ready, report) = operator.health("/readyz").await;
         let reported = report.to_string().contains(words);
@@ -50,7 +50,7 @@ async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
     let waiting = becomes(&second, true, "waiting").await;
     assert!(waiting["lease"]["holder"].as_str().is_some_and(|holder| holder.contains('_')), "{waiting}");
     assert!(second.health("/livez").await.0);
-    let leading = async |operator: &Operator| operator.metrics().await.value("weaver_leading");
+    let leading = async |operator: &OperatorProcess| operator.metrics().await.value("weaver_leading");
     assert_eq!((leading(&alone.operator).await, leading(&second).await), (1, 0));
     world.finish().await;
 }

@@ -16,9 +16,9 @@ use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_devstack::ports;
-use weaver_tests::alone::Operator;
+use weaver_tests::alone::OperatorProcess;
 use weaver_tests::audit;
-use weaver_tests::metrics::Metrics;
+use weaver_tests::metrics::ReportedMetrics;
 use weaver_tests::own::OwnServer;
 use weaver_tests::pod;
 use weaver_tests::world::{World, eventually};
@@ -153,7 +153,7 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     world.delete_sync(&team, "sync").await;
     world.lacks(&foo, "settings").await;
     assert!(operator.log().contains("became the leader"), "{}", operator.log());
-    assert!(Metrics::at(&metrics).await.sum("weaver_requests_total") > 0);
+    assert!(ReportedMetrics::at(&metrics).await.sum("weaver_requests_total") > 0);
     // As the kubelet would ask.
     for probe in [&container.liveness_probe, &container.readiness_probe] {
         let path = probe.clone().and_then(|probe| probe.http_get?.path).unwrap();
@@ -168,7 +168,7 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
 
 /// The operator's container, as a process.
 struct InAPod {
-    operator: Operator,
+    operator: OperatorProcess,
     container: Container,
     metrics: String,
 }

@@ -10,7 +10,7 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
 use weaver_api::lease::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
-use weaver_tests::alone::{Operator, OwnOperator};
+use weaver_tests::alone::{OperatorProcess, OwnOperator};
 use weaver_tests::audit;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::tenant::TARGET;
@@ -19,7 +19,7 @@ use weaver_tests::world::{World, eventually, eventually_within};
 /// The shortest lease: renewed each 8 s, no write after 11 s, others after 12 s.
 const SHORT: [&str; 2] = ["--lease", "12"];
 
-fn signal(operator: &Operator, name: &str) {
+fn signal(operator: &OperatorProcess, name: &str) {
     let done = Command::new("kill").args([name, &operator.pid().to_string()]).status().unwrap();
     assert!(done.success());
 }
@@ -40,7 +40,7 @@ fn leases(world: &World) -> Api<Lease> {
 }
 
 /// The pid in the name of the lease's holder, once it is this one's.
-async fn leads(world: &World, operator: &Operator, within: Duration) {
+async fn leads(world: &World, operator: &OperatorProcess, within: Duration) {
     let pid = operator.pid().to_string();
     eventually_within(within, "it leads", || async {
         let lease = leases(world).get_opt("weaver-operator").await.unwrap();
@@ -50,7 +50,7 @@ async fn leads(world: &World, operator: &Operator, within: Duration) {
     .await;
 }
 
-async fn says(operator: &Operator, words: &str) {
+async fn says(operator: &OperatorProcess, words: &str) {
     eventually(words, || async { if operator.log().contains(words) { Ok(()) } else { Err(operator.log()) } })
         .await;
 }

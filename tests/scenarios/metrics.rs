@@ -1,6 +1,6 @@
 //! What the operator counts, read as a scraper reads it.
 
-use weaver_tests::metrics::Metrics;
+use weaver_tests::metrics::ReportedMetrics;
 use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
@@ -9,9 +9,9 @@ async fn work_is_counted_and_no_one_is_named() {
     let log = given("WEAVER_TEST_OPERATOR_LOG");
     let (created, minted) =
         (r#"weaver_writes_total{change="created"}"#, r#"weaver_tokens_total{result="minted"}"#);
-    let before = Metrics::scrape(&log).await;
+    let before = ReportedMetrics::scrape(&log).await;
     let (team, foo) = world.synced().await;
-    let after = Metrics::scrape(&log).await;
+    let after = ReportedMetrics::scrape(&log).await;
     for series in [created, minted] {
         assert!(after.value(series) > before.value(series), "{series}\n{}", after.0);
     }
@@ -22,7 +22,7 @@ async fn work_is_counted_and_no_one_is_named() {
         after.0
     );
     eventually("the states of this world are in the metrics", || async {
-        let now = Metrics::scrape(&log).await;
+        let now = ReportedMetrics::scrape(&log).await;
         let reported = now.value(r#"weaver_targets{state="synced"}"#) > 0
             && now.value(r#"weaver_resources{ready="true"}"#) > 0
             && now.value(r#"weaver_watches{state="synced"}"#) > 0;

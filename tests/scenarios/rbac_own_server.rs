@@ -13,7 +13,7 @@ use weaver_tests::audit;
 use weaver_tests::operator_rights::grant_all_but;
 use weaver_tests::own::OwnServer;
 use weaver_tests::proxy::Hooks;
-use weaver_tests::rbac::{Right, granted};
+use weaver_tests::rbac::{RbacRight, granted};
 use weaver_tests::resources;
 use weaver_tests::tokens::spec;
 use weaver_tests::world::{World, eventually};
@@ -154,7 +154,7 @@ async fn every_right_is_used_and_nothing_else_is_asked_for() {
     let audit = alone.own.audit();
     eventually("each right was used", || async {
         let events = audit.events();
-        let unused: Vec<Right> = granted()
+        let unused: Vec<RbacRight> = granted()
             .into_iter()
             .filter(|right| !audit::own(&events).any(|event| right.covers(event)))
             .collect();

@@ -8,10 +8,10 @@ fn template() -> Value {
 
 /// A kind that is copied: version, kind and plural; an object of it without metadata; an edit, and what the copy then
 /// has where.
-pub type Copied = (&'static str, &'static str, &'static str, Value, Value, &'static str, Value);
+pub type CopiedKind = (&'static str, &'static str, &'static str, Value, Value, &'static str, Value);
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-pub fn copied() -> Vec<Copied> {
+pub fn copied() -> Vec<CopiedKind> {
     let selector = json!({"matchLabels": {"app": "web"}});
     let rules = |verb: &str| json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]);
     vec![

@@ -6,7 +6,7 @@ mod rules_table;
 use futures::{StreamExt as _, stream};
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
-use rules_table::{Case, Judge};
+use rules_table::{Judge, RuleCase};
 use serde_json::{Value, json};
 use weaver_tests::world::World;
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 8;
 async fn the_api_server_enforces_every_rule_and_names_the_field() {
     let world = World::new("rules").await;
     let team = world.namespace("team").await;
-    let mine: Vec<Case> = rules_table::cases()
+    let mine: Vec<RuleCase> = rules_table::cases()
         .unwrap()
         .into_iter()
         .filter(|case| case.judges.contains(&Judge::Server))
@@ -35,7 +35,7 @@ async fn the_api_server_enforces_every_rule_and_names_the_field() {
 }
 
 /// Sends what is accepted and what is refused; nothing is stored but what a rule about changes needs.
-async fn judge(world: &World, team: &str, number: usize, case: &Case) -> Result<(), String> {
+async fn judge(world: &World, team: &str, number: usize, case: &RuleCase) -> Result<(), String> {
     let kind = GroupVersionKind::gvk(weaver_api::GROUP, &case.version, &case.kind);
     let api: Api<DynamicObject> =
         Api::namespaced_with(world.client.clone(), team, &ApiResource::from_gvk(&kind));

@@ -14,7 +14,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use weaver_devstack::ports;
 use weaver_devstack::server::ServerBinary;
-use weaver_tests::alone::Operator;
+use weaver_tests::alone::OperatorProcess;
 use weaver_tests::own::OwnServer;
 use weaver_tests::world::{eventually, given};
 
@@ -94,7 +94,7 @@ impl Cluster {
     }
 
     /// Starts what the pod would run, with these for the pod's own address and directory.
-    async fn webhook(&self, directory: &Path) -> Operator {
+    async fn webhook(&self, directory: &Path) -> OperatorProcess {
         let deployments: Api<Deployment> = Api::namespaced(self.own.client.clone(), NAMESPACE);
         let pod = deployments.get(NAME).await.unwrap().spec.unwrap().template.spec.unwrap();
         let arguments =
@@ -103,7 +103,7 @@ impl Cluster {
                 Some((flag @ "--certificates", _)) => format!("{flag}={}", directory.display()),
                 _ => word,
             });
-        Operator::contained(self.own.dir(), "webhook-pod", &arguments.collect::<Vec<_>>(), &[])
+        OperatorProcess::contained(self.own.dir(), "webhook-pod", &arguments.collect::<Vec<_>>(), &[])
     }
 
     async fn create_old(&self, name: &str) -> Result<DynamicObject, kube::Error> {

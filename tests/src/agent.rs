@@ -19,7 +19,7 @@ use crate::world::given;
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that is asked to serve `box.example`.
-pub struct Scene {
+pub struct AgentScene {
     pub server: Server,
     /// The program of the webhook.
     pub webhook: PathBuf,
@@ -31,7 +31,7 @@ pub struct Scene {
     kubeconfig: PathBuf,
 }
 
-impl Scene {
+impl AgentScene {
     pub fn start() -> Self {
         let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();

@@ -8,7 +8,7 @@ use kube::config::{Cluster, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use crate::metrics::{Metrics, health};
+use crate::metrics::{ReportedMetrics, health};
 use crate::own::OwnServer;
 use crate::proxy::{Hooks, Proxy};
 use crate::wire::Link;
@@ -19,18 +19,18 @@ use crate::world::{World, eventually, given};
 pub struct OwnOperator {
     /// The server, not through the proxy.
     pub own: OwnServer,
-    pub operator: Operator,
+    pub operator: OperatorProcess,
     _proxy: Option<Proxy>,
 }
 
 /// A running operator; killed when dropped.
-pub struct Operator {
+pub struct OperatorProcess {
     child: Child,
     log: PathBuf,
     flags: Vec<String>,
 }
 
-impl Operator {
+impl OperatorProcess {
     /// Starts the built program on the kubeconfig `name` of `dir`, with seconds where a user has minutes.
     fn start(dir: &Path, name: &str, flags: Vec<String>) -> Self {
         let mut command = Command::new(program());
@@ -114,8 +114,8 @@ impl Operator {
         self.child.try_wait().unwrap().is_some()
     }
 
-    pub async fn metrics(&self) -> Metrics {
-        Metrics::scrape(&self.log).await
+    pub async fn metrics(&self) -> ReportedMetrics {
+        ReportedMetrics::scrape(&self.log).await
     }
 
     /// What it says of its health at this path, and whether that is good.
@@ -130,7 +130,7 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
+impl Drop for OperatorProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -170,21 +170,21 @@ impl OwnOperator {
         own.apply("deploy/rbac/operator.yaml");
         let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
-        let operator = Operator::start(own.dir(), "operator", owned(flags));
+        let operator = OperatorProcess::start(own.dir(), "operator", owned(flags));
         Self { own, operator, _proxy: proxy }
     }
 
-    /// Starts the operator again after [`Operator::kill`].
+    /// Starts the operator again after [`OperatorProcess::kill`].
     pub fn restart_operator(&mut self) {
-        self.operator = Operator::start(self.own.dir(), "operator", self.operator.flags.clone());
+        self.operator = OperatorProcess::start(self.own.dir(), "operator", self.operator.flags.clone());
     }
 
     /// Starts another operator next to the first, which connects to the server directly, not through the proxy.
-    pub async fn another_operator(&self, name: &str, flags: &[&str]) -> Operator {
+    pub async fn another_operator(&self, name: &str, flags: &[&str]) -> OperatorProcess {
         let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
         let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();
         std::fs::write(self.own.dir().join(format!("{name}.kubeconfig")), kubeconfig).unwrap();
-        Operator::start(self.own.dir(), name, owned(flags))
+        OperatorProcess::start(self.own.dir(), name, owned(flags))
     }
 
     /// A world on this server.

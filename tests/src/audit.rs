@@ -19,16 +19,16 @@ const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 /// An audit log, of which each event is read and parsed once: that of the shared server gets long, and is polled.
 pub struct Audit {
     path: PathBuf,
-    read: Mutex<Events>,
+    read: Mutex<AuditEvents>,
 }
 
 /// What was read so far, in the order of the log.
-pub struct Events {
+pub struct AuditEvents {
     end: u64,
     events: Vec<Value>,
 }
 
-impl Deref for Events {
+impl Deref for AuditEvents {
     type Target = [Value];
 
     fn deref(&self) -> &[Value] {
@@ -51,11 +51,11 @@ impl Audit {
     }
 
     fn after(path: PathBuf, end: u64) -> Self {
-        Self { path, read: Mutex::new(Events { end, events: Vec::new() }) }
+        Self { path, read: Mutex::new(AuditEvents { end, events: Vec::new() }) }
     }
 
     /// Every event up to now, whose line is complete.
-    pub fn events(&self) -> MutexGuard<'_, Events> {
+    pub fn events(&self) -> MutexGuard<'_, AuditEvents> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let text = text_after(&self.path, read.end).unwrap_or_default();
         let complete = text.rfind('\n').map_or(0, |last| last + 1);

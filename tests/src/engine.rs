@@ -16,7 +16,7 @@ use weaver_devstack::server::Server;
 pub const TOKEN: &str = "k3d-token-hunter2";
 
 /// One that listens until it is dropped.
-pub struct Engine {
+pub struct FakeEngine {
     socket: PathBuf,
     shown: Arc<Mutex<Vec<Shown>>>,
 }
@@ -85,7 +85,7 @@ impl Shown {
     }
 }
 
-impl Engine {
+impl FakeEngine {
     #[must_use]
     pub fn start(dir: &Path) -> Self {
         let socket = dir.join("docker.sock");
@@ -113,7 +113,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for FakeEngine {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.socket);
     }

@@ -11,18 +11,18 @@ use weaver_devstack::launch::path_with;
 use crate::world::given;
 
 /// That k3d and its engine.
-pub struct K3d {
+pub struct RealK3d {
     dir: PathBuf,
 }
 
 /// A cluster; deleted when dropped.
 pub struct TestCluster<'a> {
-    k3d: &'a K3d,
+    k3d: &'a RealK3d,
     pub name: String,
     pub port: u16,
 }
 
-impl K3d {
+impl RealK3d {
     /// The one that `make test K3D=DIR` names.
     #[must_use]
     pub fn given() -> Self {

@@ -42,9 +42,9 @@ pub async fn health(log: &Path, path: &str) -> (bool, Value) {
 
 /// What was reported at one moment.
 #[derive(Clone, Debug)]
-pub struct Metrics(pub String);
+pub struct ReportedMetrics(pub String);
 
-impl Metrics {
+impl ReportedMetrics {
     /// Of the operator that writes this log, in which it says where they are.
     pub async fn scrape(log: &Path) -> Self {
         Self::of(&get(log, "/metrics").await)

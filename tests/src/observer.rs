@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::alone::Operator;
+use crate::alone::OperatorProcess;
 use crate::exposition::{Sample, samples};
 use crate::promtool::fires;
 
@@ -43,12 +43,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Alerts of a scenario: none fires at first, each fires upon its fault. Dropped, it fails where one has not.
 #[derive(Debug)]
-pub struct Observer {
+pub struct AlertObserver {
     alerts: &'static [&'static str],
     fired: BTreeSet<&'static str>,
 }
 
-impl Observer {
+impl AlertObserver {
     #[must_use]
     pub fn new(alerts: &'static [&'static str]) -> Self {
         Self { alerts, fired: BTreeSet::new() }
@@ -102,7 +102,7 @@ async fn fires_on(alert: &'static str, before: &[Sample], now: &[Sample]) -> boo
     tokio::task::spawn_blocking(move || fires(alert, &before, &now)).await.unwrap()
 }
 
-impl Drop for Observer {
+impl Drop for AlertObserver {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let all: BTreeSet<&str> = self.alerts.iter().copied().collect();
@@ -112,7 +112,7 @@ impl Drop for Observer {
 }
 
 /// What these operators tell together.
-pub async fn reported(operators: &[&Operator]) -> Vec<Sample> {
+pub async fn reported(operators: &[&OperatorProcess]) -> Vec<Sample> {
     let mut all = Vec::new();
     for operator in operators {
         let page = operator.metrics().await.0;

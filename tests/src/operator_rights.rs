@@ -5,15 +5,15 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::rbac::{Right, granted};
+use crate::rbac::{RbacRight, granted};
 use crate::world::{World, eventually};
 
 /// Grants the operator all of them but `missing`, and waits until the API server applies it.
-pub async fn grant_all_but(world: &World, missing: Option<&Right>) {
+pub async fn grant_all_but(world: &World, missing: Option<&RbacRight>) {
     let rights = granted();
     let rules = |of_cluster: bool| -> Value {
         let held = rights.iter().filter(|right| Some(*right) != missing);
-        held.filter(|right| right.namespace.is_none() == of_cluster).map(Right::rule).collect()
+        held.filter(|right| right.namespace.is_none() == of_cluster).map(RbacRight::rule).collect()
     };
     let (name, place) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
     let params = PatchParams::default();

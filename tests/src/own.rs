@@ -30,12 +30,12 @@ const TOKEN_SECONDS: i64 = 12 * 3_600;
 pub struct OwnServer {
     pub client: Client,
     pub server: Server,
-    pub webhook: Webhook,
+    pub webhook: OwnWebhook,
     dir: TempDir,
 }
 
 /// The conversion webhook as a process of its own; killed when dropped.
-pub struct Webhook {
+pub struct OwnWebhook {
     child: Option<Child>,
     program: PathBuf,
     port: u16,
@@ -59,7 +59,7 @@ impl OwnServer {
         let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let server = Server::start(binary, options(ServerOptions::new(dir.path()))).unwrap();
         let client = client_of(&server.kubeconfig()).await;
-        let mut webhook = Webhook {
+        let mut webhook = OwnWebhook {
             child: None,
             program: bin_dir.join("weaver-operator"),
             port: ports::disposable().unwrap(),
@@ -157,7 +157,7 @@ impl OwnServer {
     }
 }
 
-impl Webhook {
+impl OwnWebhook {
     /// Its address for the installer.
     #[must_use]
     pub fn address(&self) -> installer::Webhook {
@@ -214,7 +214,7 @@ impl Webhook {
     }
 }
 
-impl Drop for Webhook {
+impl Drop for OwnWebhook {
     fn drop(&mut self) {
         self.kill();
     }

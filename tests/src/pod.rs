@@ -7,7 +7,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::json;
 
-use crate::alone::Operator;
+use crate::alone::OperatorProcess;
 use crate::own::OwnServer;
 
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
@@ -29,7 +29,7 @@ async fn mounted(own: &OwnServer, name: &str, account: &str) -> PathBuf {
 }
 
 /// Runs the one container of the pod; its log is `NAME.log`. The values of these flags are others here.
-pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str, &str)]) -> Operator {
+pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str, &str)]) -> OperatorProcess {
     assert_eq!(pod.automount_service_account_token, Some(true));
     let account = mounted(own, name, pod.service_account_name.as_deref().unwrap()).await;
     let container = container(pod);
@@ -46,7 +46,7 @@ pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str,
     let port = own.server.port().to_string();
     let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
     variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    Operator::in_a_pod(own.dir(), name, &arguments, &variables, &account)
+    OperatorProcess::in_a_pod(own.dir(), name, &arguments, &variables, &account)
 }
 
 /// The one container of a pod.

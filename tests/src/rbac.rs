@@ -7,7 +7,7 @@ const MANIFEST: &str = include_str!("../../deploy/rbac/operator.yaml");
 
 /// One verb on one resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Right {
+pub struct RbacRight {
     /// Only in this namespace.
     pub namespace: Option<String>,
     pub group: String,
@@ -20,7 +20,7 @@ pub struct Right {
 
 /// All rights of the manifest, one by one.
 #[must_use]
-pub fn granted() -> Vec<Right> {
+pub fn granted() -> Vec<RbacRight> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(MANIFEST).unwrap();
     let mut rights = Vec::new();
     for object in objects {
@@ -39,13 +39,13 @@ pub fn granted() -> Vec<Right> {
     rights
 }
 
-fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<Right> {
+fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<RbacRight> {
     let mut rights = Vec::new();
     for rule in rules {
         let groups = rule.api_groups.unwrap();
         let [group] = &groups[..] else { panic!("one group in each rule: {groups:?}") };
         for resource in rule.resources.unwrap() {
-            rights.extend(rule.verbs.iter().map(|verb| Right {
+            rights.extend(rule.verbs.iter().map(|verb| RbacRight {
                 namespace: namespace.map(str::to_owned),
                 group: group.clone(),
                 resource: resource.clone(),
@@ -57,7 +57,7 @@ fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<Right> {
     rights
 }
 
-impl Right {
+impl RbacRight {
     /// Does this rule allow the request of an audit event?
     #[must_use]
     pub fn covers(&self, event: &Value) -> bool {

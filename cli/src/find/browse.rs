@@ -9,17 +9,17 @@ use mdns_sd::{DaemonEvent, ResolvedService, ScopedIp, ServiceDaemon, ServiceEven
 use tokio::task::spawn_blocking;
 use weaver_diagnostics::announcement::SERVICE;
 
-use super::card::{Address, Service};
+use super::card::{FoundService, ServedAddress};
 
 /// How long its thread may take to end: it ends with the program in any case.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// At most so many services, each as it was heard last.
-pub async fn services(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<Service>> {
+pub async fn services(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<FoundService>> {
     spawn_blocking(move || heard(port, time, most)).await.context("listening to mDNS")?
 }
 
-fn heard(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<Service>> {
+fn heard(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<FoundService>> {
     let until = Instant::now() + time;
     let daemon = ServiceDaemon::new_with_port(port).context("cannot listen to mDNS")?;
     let faults = daemon.monitor().context("cannot listen to mDNS")?;
@@ -54,10 +54,10 @@ fn heard(port: u16, time: Duration, most: usize) -> anyhow::Result<Vec<Service>>
     }
 }
 
-fn read(service: &ResolvedService) -> Service {
+fn read(service: &ResolvedService) -> FoundService {
     let instance = service.fullname.split_once(&format!(".{SERVICE}")).map_or("", |(name, _)| name);
     let records = service.txt_properties.iter();
-    Service {
+    FoundService {
         instance: instance.to_owned(),
         port: service.port,
         addresses: service.addresses.iter().map(address).collect(),
@@ -67,7 +67,7 @@ fn read(service: &ResolvedService) -> Service {
     }
 }
 
-fn address(scoped: &ScopedIp) -> Address {
+fn address(scoped: &ScopedIp) -> ServedAddress {
     let interfaces = match scoped {
         ScopedIp::V4(v4) => v4.interface_ids(),
         ScopedIp::V6(v6) => std::slice::from_ref(v6.scope_id()),
@@ -76,7 +76,7 @@ fn address(scoped: &ScopedIp) -> Address {
     let is_own =
         interfaces.iter().any(|interface| interface.get_addrs().iter().any(std::net::IpAddr::is_loopback));
     let interface = interfaces.first();
-    Address {
+    ServedAddress {
         at: SocketAddr::new(scoped.to_ip_addr(), 0),
         interface: interface.map(|interface| (interface.name.clone(), interface.index)),
         is_own,

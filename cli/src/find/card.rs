@@ -19,16 +19,16 @@ const NAME: usize = 63;
 const FINGERPRINT: usize = 16;
 
 #[derive(Debug, Default)]
-pub struct Service {
+pub struct FoundService {
     /// The name by which it is announced.
     pub instance: String,
     pub port: u16,
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<ServedAddress>,
     pub records: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct ServedAddress {
     /// Without a port; one of a link has its interface.
     pub at: SocketAddr,
     /// Name and number of the interface where it was heard.
@@ -37,7 +37,7 @@ pub struct Address {
     pub is_own: bool,
 }
 
-impl Address {
+impl ServedAddress {
     /// The best first; none for one that is not to be connected to.
     fn rank(&self) -> Option<u8> {
         match self.at.ip().to_canonical() {
@@ -60,7 +60,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ip = self.at.ip();
         match (&self.interface, ip) {
@@ -70,14 +70,14 @@ impl fmt::Display for Address {
     }
 }
 
-impl Ord for Address {
+impl Ord for ServedAddress {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |address: &Self| (address.rank().unwrap_or(u8::MAX), address.at.ip());
         key(self).cmp(&key(other)).then_with(|| self.interface.cmp(&other.interface))
     }
 }
 
-impl PartialOrd for Address {
+impl PartialOrd for ServedAddress {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -88,7 +88,7 @@ pub struct FoundCard {
     /// The name of its host; where it announces none, that of the announcement.
     pub name: String,
     /// The best first; at least one.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<ServedAddress>,
     pub port: u16,
     pub announced: Announcement,
     /// The state that its page shows; none without a page that answers.
@@ -97,12 +97,12 @@ pub struct FoundCard {
 
 impl FoundCard {
     /// None where it has no address that can be used.
-    pub fn read(service: Service) -> Option<Self> {
-        let Service { instance, port, addresses, records } = service;
+    pub fn read(service: FoundService) -> Option<Self> {
+        let FoundService { instance, port, addresses, records } = service;
         let mut addresses: Vec<_> = addresses
             .into_iter()
             .filter(|address| address.rank().is_some())
-            .map(Address::with_scope)
+            .map(ServedAddress::with_scope)
             .collect();
         addresses.sort();
         addresses.truncate(ADDRESSES);
@@ -181,14 +181,14 @@ pub fn json(cards: &[FoundCard]) -> Value {
 mod tests {
     use super::*;
 
-    fn address(ip: &str, interface: Option<(&str, u32)>, is_own: bool) -> Address {
+    fn address(ip: &str, interface: Option<(&str, u32)>, is_own: bool) -> ServedAddress {
         let interface = interface.map(|(name, number)| (name.to_owned(), number));
-        Address { at: SocketAddr::new(ip.parse().unwrap(), 0), interface, is_own }
+        ServedAddress { at: SocketAddr::new(ip.parse().unwrap(), 0), interface, is_own }
     }
 
-    fn heard(instance: &str, ips: &[&str], records: &[&str]) -> Service {
+    fn heard(instance: &str, ips: &[&str], records: &[&str]) -> FoundService {
         let records = records.iter().map(|record| record.split_once('=').unwrap());
-        Service {
+        FoundService {
             instance: instance.to_owned(),
             port: 9480,
             addresses: ips.iter().map(|ip| address(ip, Some(("eth0", 2)), false)).collect(),
@@ -221,10 +221,13 @@ mod tests {
             let found = FoundCard::read(heard("a", ips, &[]));
             assert_eq!(found.map(|card| card.address()).as_deref(), want, "{ips:?}");
         }
-        let own =
-            Service { addresses: vec![address("127.0.0.1", Some(("lo", 1)), true)], ..Service::default() };
+        let own = FoundService {
+            addresses: vec![address("127.0.0.1", Some(("lo", 1)), true)],
+            ..FoundService::default()
+        };
         assert_eq!(FoundCard::read(own).unwrap().address(), "127.0.0.1");
-        let nowhere = Service { addresses: vec![address("fe80::1", None, false)], ..Service::default() };
+        let nowhere =
+            FoundService { addresses: vec![address("fe80::1", None, false)], ..FoundService::default() };
         assert!(FoundCard::read(nowhere).is_none(), "of which link?");
         let link = card("a", &["fe80::1"], &[]).addresses[0].at;
         assert!(matches!(link, SocketAddr::V6(v6) if v6.scope_id() == 2), "{link}");

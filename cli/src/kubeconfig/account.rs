@@ -14,7 +14,7 @@ use weaver_tenant::Account;
 use super::refusal::KubeconfigRefusal;
 
 /// The token, and when it expires.
-pub struct Credential {
+pub struct AccountCredential {
     pub token: String,
     pub expires: Timestamp,
 }
@@ -42,7 +42,7 @@ pub async fn mint(
     kubeconfig: Option<&Path>,
     account: &Account,
     days: u16,
-) -> anyhow::Result<Credential> {
+) -> anyhow::Result<AccountCredential> {
     let Account { namespace, name } = account;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
@@ -78,7 +78,7 @@ pub async fn mint(
         .with_context(|| format!("{}: the answer has no token", what()))?;
     let expires =
         status.expiration_timestamp.map_or_else(|| Timestamp::now() + seconds.seconds(), |time| time.0);
-    Ok(Credential { token, expires })
+    Ok(AccountCredential { token, expires })
 }
 
 #[cfg(test)]

@@ -79,18 +79,19 @@ fn chosen(answer: &str, targets: Vec<SshTarget>) -> Option<SshTarget> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::find::card::{Address, Service};
+    use crate::find::card::{FoundService, ServedAddress};
     use std::net::SocketAddr;
 
     fn card(ip: &str, served: &str) -> FoundCard {
         let records = [("txtvers", "1".to_owned()), ("served", served.to_owned()), ("ca", "0a".repeat(32))];
-        let address = Address {
+        let address = ServedAddress {
             at: SocketAddr::new(ip.parse().unwrap(), 0),
             interface: Some(("eth0".into(), 2)),
             is_own: false,
         };
         let records = records.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())).collect();
-        FoundCard::read(Service { addresses: vec![address], records, ..Service::default() }).unwrap()
+        FoundCard::read(FoundService { addresses: vec![address], records, ..FoundService::default() })
+            .unwrap()
     }
 
     #[test]

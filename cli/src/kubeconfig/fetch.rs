@@ -33,7 +33,7 @@ use super::deliver::merged;
 use super::file::{MergeOptions, default_kubeconfig};
 use super::handshake::{self, anchors};
 use super::refusal::{REFUSED, refusal};
-use super::remote::{self, Failed, RemoteLimits};
+use super::remote::{self, RemoteError, RemoteLimits};
 use crate::find::Search;
 use crate::stdout::note;
 
@@ -168,7 +168,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
     ssh.args(["--", from, &export]);
     let done = match remote::answer(ssh, from, RemoteLimits::default()).await {
         Ok(done) => done,
-        Err(Failed::Run(error)) => {
+        Err(RemoteError::Run(error)) => {
             return Err(error).with_context(|| {
                 format!("ssh cannot be run: {SSH_MISSING}, or export on the Pi and copy the file")
             });

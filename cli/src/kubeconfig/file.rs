@@ -187,7 +187,7 @@ pub fn merge_into(
 ) -> Result<MergeOutcome, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
     platform::create_directories(directory_of(path), 0o700).map_err(failed)?;
-    let _lock = Lock::take(path)?;
+    let _lock = KubeconfigLock::take(path)?;
     let (target, old) = target(path)?;
     let text = old.as_ref().map(|_| read(path, "run this as its owner, or name another file")).transpose()?;
     let theirs = text.as_ref().map_or_else(|| Ok(Document::empty()), Document::parse)?;
@@ -271,9 +271,9 @@ fn back_up(path: &Path, text: &str, old: &Metadata, now: Timestamp) -> Result<Pa
 }
 
 /// kubectl's lock for changes of a kubeconfig; gone when dropped.
-struct Lock(PathBuf);
+struct KubeconfigLock(PathBuf);
 
-impl Lock {
+impl KubeconfigLock {
     fn take(path: &Path) -> Result<Self, FileError> {
         let lock = with_suffix(path, ".lock");
         match platform::create_new(&lock) {
@@ -286,7 +286,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for KubeconfigLock {
     fn drop(&mut self) {
         // The next run names it, should it stay.
         drop(fs::remove_file(&self.0));

@@ -15,7 +15,7 @@ use weaver_diagnostics::kubeconfig_export::client_certificate::{
     self, ClientCertificate, Dates, Whose, other_key,
 };
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
-use weaver_diagnostics::kubeconfig_export::references::{self, Surroundings};
+use weaver_diagnostics::kubeconfig_export::references::{self, KubectlEnvironment};
 use weaver_diagnostics::kubeconfig_export::refused;
 use weaver_diagnostics::kubeconfig_export::several;
 use weaver_diagnostics::text_file::TextFile;
@@ -98,7 +98,7 @@ fn is_of_another(held: &ClientCertificate) -> bool {
 
 struct Here;
 
-impl Surroundings for Here {
+impl KubectlEnvironment for Here {
     fn is_file(&self, path: &Path) -> bool {
         fs::File::open(path).and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.is_file())
     }

@@ -28,7 +28,7 @@ const LONGEST: usize = 400;
 const K3S_NAME: &str = "default";
 
 #[derive(Args)]
-pub struct Merge {
+pub struct KubeconfigMergeArgs {
     /// Exported kubeconfig
     file: PathBuf,
     /// Kubeconfig to merge into [default: the first of KUBECONFIG, else ~/.kube/config]
@@ -45,7 +45,7 @@ pub struct Merge {
     switch: bool,
 }
 
-pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
+pub async fn merge(arguments: &KubeconfigMergeArgs) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     if !arguments.file.exists() {
         return Err(refusal(format!(

@@ -40,7 +40,7 @@ pub struct SshOutput {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RemoteError {
     /// The program could not be run or read.
     #[error("cannot be asked: {0}")]
     Run(#[from] io::Error),
@@ -52,25 +52,29 @@ pub enum Failed {
 }
 
 /// Runs a program that queries `machine`. It is killed when it exceeds a limit.
-pub async fn answer(mut program: Command, machine: &str, limits: RemoteLimits) -> Result<SshOutput, Failed> {
+pub async fn answer(
+    mut program: Command,
+    machine: &str,
+    limits: RemoteLimits,
+) -> Result<SshOutput, RemoteError> {
     // ssh asks for passwords at the terminal itself.
     program.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = program.spawn()?;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(Failed::Run(io::ErrorKind::BrokenPipe.into()));
+        return Err(RemoteError::Run(io::ErrorKind::BrokenPipe.into()));
     };
     let all = async {
         let messages = async { Ok(show(stderr, limits.messages, |line| note!("{machine}: {line}")).await?) };
         let (stdout, ()) = tokio::try_join!(limited(stdout, limits.answer), messages)?;
         Ok(SshOutput { code: child.wait().await?.code(), stdout })
     };
-    timeout(limits.time, all).await.unwrap_or(Err(Failed::TooLong(limits.time)))
+    timeout(limits.time, all).await.unwrap_or(Err(RemoteError::TooLong(limits.time)))
 }
 
-async fn limited(from: impl AsyncRead + Unpin, most: u64) -> Result<Vec<u8>, Failed> {
+async fn limited(from: impl AsyncRead + Unpin, most: u64) -> Result<Vec<u8>, RemoteError> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes).await?;
-    if bytes.len() as u64 > most { Err(Failed::TooLarge(most)) } else { Ok(bytes) }
+    if bytes.len() as u64 > most { Err(RemoteError::TooLarge(most)) } else { Ok(bytes) }
 }
 
 /// Shows each line, cleaned, until the limit is reached; then reads on to the end.
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     #[cfg(unix)]
-    async fn asked(script: &str, limits: RemoteLimits) -> Result<SshOutput, Failed> {
+    async fn asked(script: &str, limits: RemoteLimits) -> Result<SshOutput, RemoteError> {
         let mut sh = Command::new("sh");
         sh.args(["-c", script]);
         answer(sh, "pi", limits).await
@@ -113,14 +117,14 @@ mod tests {
         assert_eq!((short.code, &*short.stdout), (Some(3), &b"hello"[..]));
         let fits = asked("head -c 100 /dev/zero", limits).await.unwrap();
         assert_eq!((fits.code, fits.stdout.len()), (Some(0), 100));
-        assert!(matches!(asked("cat /dev/zero", limits).await, Err(Failed::TooLarge(100))));
+        assert!(matches!(asked("cat /dev/zero", limits).await, Err(RemoteError::TooLarge(100))));
         let soon = RemoteLimits { time: Duration::from_millis(100), ..limits };
-        assert!(matches!(asked("exec sleep 60", soon).await, Err(Failed::TooLong(_))));
+        assert!(matches!(asked("exec sleep 60", soon).await, Err(RemoteError::TooLong(_))));
         // Half of a line forever, and messages without an end.
-        assert!(matches!(asked("exec cat /dev/zero >&2", soon).await, Err(Failed::TooLong(_))));
+        assert!(matches!(asked("exec cat /dev/zero >&2", soon).await, Err(RemoteError::TooLong(_))));
         let mut none = Command::new("/nowhere/ssh");
         none.arg("x");
-        assert!(matches!(answer(none, "pi", limits).await, Err(Failed::Run(_))));
+        assert!(matches!(answer(none, "pi", limits).await, Err(RemoteError::Run(_))));
     }
 
     #[tokio::test]

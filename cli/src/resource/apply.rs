@@ -15,11 +15,11 @@ use weaver_client::rollback::{Applied, Rollback, UndoOutcome};
 use weaver_client::{Conflicts, Error, Refusal, WriteMode};
 
 use super::kind::Kind;
-use super::manifest::{self, Checked};
+use super::manifest::{self, CheckedManifest};
 use super::options::DryRun;
 use super::readiness::wait;
 use super::store::Store;
-use crate::stdout::{Lines, failed, print};
+use crate::stdout::{ErrorLines, failed, print};
 
 /// The default time to wait for each object.
 const PATIENCE: u64 = 60;
@@ -59,7 +59,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     let asked = options.namespace.as_deref();
     let checked =
         (1..).zip(documents).map(|(number, document)| manifest::check(document, number, asked, &default));
-    let checked: Vec<Checked> = checked.collect::<Result<_, _>>()?;
+    let checked: Vec<CheckedManifest> = checked.collect::<Result<_, _>>()?;
     let conflicts = if options.force_conflicts { Conflicts::Force } else { Conflicts::Refuse };
     for one in &checked {
         let store = store.at(one.kind, Some(&one.namespace));
@@ -96,7 +96,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Result<AppliedObject> {
+async fn apply(store: Store, one: &CheckedManifest, conflicts: Conflicts) -> anyhow::Result<AppliedObject> {
     let mut writes = Rollback::new();
     let applied = writes.apply(&store.applier(), &one.name, &one.object, conflicts).await;
     let applied = applied.map_err(|error| refused(&store, one, error))?;
@@ -133,10 +133,10 @@ async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Re
             outcome => lines.push(format!("{place}: {outcome}")),
         }
     }
-    Err(Lines(lines).into())
+    Err(ErrorLines(lines).into())
 }
 
-fn refused(store: &Store, one: &Checked, error: Error) -> anyhow::Error {
+fn refused(store: &Store, one: &CheckedManifest, error: Error) -> anyhow::Error {
     let (home, place) = (&one.namespace, store.place(&one.name));
     match error.refusal() {
         Some(Refusal::NamespaceMissing) => {

@@ -14,7 +14,7 @@ use weaver_api::crds::STORED;
 use weaver_client::{Refusal, WriteMode};
 
 use super::kind::Kind;
-use super::manifest::{self, Checked};
+use super::manifest::{self, CheckedManifest};
 use super::options::DryRun;
 use super::output::{self, Format};
 use super::store::Store;
@@ -39,7 +39,7 @@ pub struct Create {
 }
 
 /// The object that the flags describe; its namespace is known only once there is a connection.
-pub struct Flags<'a> {
+pub struct ObjectFromFlags<'a> {
     pub name: &'a str,
     pub spec: &'a dyn Fn(&str) -> Value,
 }
@@ -48,7 +48,7 @@ pub struct Flags<'a> {
 pub async fn run(
     kind: Kind,
     options: &Create,
-    flags: Option<Flags<'_>>,
+    flags: Option<ObjectFromFlags<'_>>,
     store: Option<Store>,
 ) -> anyhow::Result<ExitCode> {
     let documents = match (&flags, &options.manifests.file) {
@@ -94,8 +94,8 @@ pub fn object(kind: Kind, name: &str, spec: &Value) -> Value {
     })
 }
 
-async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Result<()> {
-    let Checked { kind, namespace: home, name, object } = wanted;
+async fn create(store: &Store, wanted: CheckedManifest, options: &Create) -> anyhow::Result<()> {
+    let CheckedManifest { kind, namespace: home, name, object } = wanted;
     let store = store.at(kind, Some(&home));
     let place = store.place(&name);
     let dry_run = options.dry_run.is_asked_for();

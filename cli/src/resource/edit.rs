@@ -18,7 +18,7 @@ use super::kind::Kind;
 use super::manifest::{self, valid};
 use super::options::DryRun;
 use super::store::Store;
-use super::text::{Text, wanted};
+use super::text::{PrivateTextFile, wanted};
 use crate::stdout::say;
 
 #[derive(Args)]
@@ -61,7 +61,7 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
         let patch = difference(&content(&seen), &wanted(kind, &manifest::read_one(file)?, &seen)?);
         change(&store, current, UserEdit { patch, seen: Some(seen) }, &options).await?;
     } else {
-        let text = Text::of(kind, &seen)?;
+        let text = PrivateTextFile::of(kind, &seen)?;
         let edited = in_editor(&store, current, seen, &text, &options).await;
         if let Err(error) = edited {
             let path = text.keep()?;
@@ -82,7 +82,7 @@ async fn in_editor(
     store: &Store,
     current: DynamicObject,
     seen: Value,
-    text: &Text,
+    text: &PrivateTextFile,
     options: &Edit,
 ) -> anyhow::Result<()> {
     text.open().await?;

@@ -13,7 +13,7 @@ use weaver_client::conditions::condition;
 use super::kind::Kind;
 use super::list;
 use super::output::{COLUMN_GAP, line, row, titles, widths};
-use crate::screen::Size;
+use crate::screen::ScreenSize;
 
 /// Characters of a name that are always shown.
 const SHORTEST: usize = 12;
@@ -54,7 +54,7 @@ impl LiveTable {
     }
 
     /// The lines of a terminal of this size. Where not all objects fit, those that are not Ready come first.
-    pub fn lines(&self, size: Size, now: Timestamp) -> Vec<String> {
+    pub fn lines(&self, size: ScreenSize, now: Timestamp) -> Vec<String> {
         let fitting = size.lines().saturating_sub(1 + usize::from(self.trouble.is_some()));
         let mut objects: Vec<&DynamicObject> = self.objects.values().collect();
         let mut lines = Vec::new();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn lines(table: &LiveTable, rows: usize) -> Vec<String> {
-        table.lines(Size { rows, columns: 80 }, "2026-11-22T12:00:00Z".parse().unwrap())
+        table.lines(ScreenSize { rows, columns: 80 }, "2026-11-22T12:00:00Z".parse().unwrap())
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             shown[2].starts_with("team-a      nnnnnnnn") && shown[2].contains("…   False   "),
             "{shown:?}"
         );
-        let tiny = table.lines(Size { rows: 24, columns: 10 }, "2026-11-22T12:00:00Z".parse().unwrap());
+        let tiny = table.lines(ScreenSize { rows: 24, columns: 10 }, "2026-11-22T12:00:00Z".parse().unwrap());
         assert!(tiny[2].starts_with("team-a      nnnnnnnnnnn…   False"), "{tiny:?}");
     }
 

@@ -13,7 +13,7 @@ use weaver_api::ownership::FINALIZER;
 use weaver_diagnostics::text_file::decoded;
 
 use super::kind::Kind;
-use crate::stdout::Lines;
+use crate::stdout::ErrorLines;
 
 /// Largest file that is read: more than the API server accepts in one request, for several objects.
 const LIMIT: u64 = 16 << 20;
@@ -78,7 +78,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// A manifest that has a known kind, a valid name and a namespace, and follows the rules of its kind.
-pub struct Checked {
+pub struct CheckedManifest {
     pub kind: Kind,
     pub namespace: String,
     pub name: String,
@@ -96,7 +96,7 @@ pub fn check(
     number: usize,
     asked: Option<&str>,
     default: &str,
-) -> anyhow::Result<Checked> {
+) -> anyhow::Result<CheckedManifest> {
     let document = || format!("document {number}");
     let kind = Kind::of(&object).map_err(|why| anyhow!("{} {why}", document()))?;
     let (own, name) = (field(&object, "namespace").to_owned(), field(&object, "name").to_owned());
@@ -113,7 +113,7 @@ pub fn check(
     object["metadata"]["namespace"] = json!(namespace);
     forget_state(&mut object);
     valid(kind, &object)?;
-    Ok(Checked { kind, namespace, name, object })
+    Ok(CheckedManifest { kind, namespace, name, object })
 }
 
 /// Removes what the API server and the operator add, so that the output of `get -o yaml` is a manifest as well.
@@ -143,7 +143,7 @@ pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
     let place = kind.key(field(object, "namespace"), field(object, "name"));
     let mut lines = vec![format!("{place} is not valid; nothing was changed:")];
     lines.extend(faults.iter().map(ToString::to_string));
-    Err(Lines(lines).into())
+    Err(ErrorLines(lines).into())
 }
 
 /// The only document of a file.

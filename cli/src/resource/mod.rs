@@ -32,7 +32,7 @@ use kind::Kind;
 
 /// What can be done with an object of each of our kinds.
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum ResourceVerb {
     /// Show objects by name
     Get(list::Get),
     /// List the objects of a namespace, or those selected
@@ -47,7 +47,7 @@ pub enum Verb {
 
 /// The command line with the name of the kind, where the help of these verbs has `object`.
 pub fn with_kinds(command: Command) -> Command {
-    let verbs = Verb::augment_subcommands(Command::new("verbs"));
+    let verbs = ResourceVerb::augment_subcommands(Command::new("verbs"));
     command.mut_subcommands(|group| {
         let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.noun() == group.get_name()) else {
             return group;
@@ -71,13 +71,13 @@ fn with_kind(verb: Command, kind: Kind) -> Command {
     })
 }
 
-pub async fn run(kind: Kind, verb: Verb) -> anyhow::Result<ExitCode> {
+pub async fn run(kind: Kind, verb: ResourceVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Get(options) => list::get(kind, options).await,
-        Verb::List(options) => list::list(kind, options).await,
-        Verb::Watch(options) => watch::run(kind, options).await,
-        Verb::Edit(options) => edit::run(kind, options).await,
-        Verb::Delete(options) => delete::run(kind, options).await,
+        ResourceVerb::Get(options) => list::get(kind, options).await,
+        ResourceVerb::List(options) => list::list(kind, options).await,
+        ResourceVerb::Watch(options) => watch::run(kind, options).await,
+        ResourceVerb::Edit(options) => edit::run(kind, options).await,
+        ResourceVerb::Delete(options) => delete::run(kind, options).await,
     }
 }
 

@@ -12,9 +12,9 @@ use weaver_api::validate::validate;
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
-use super::create::{self, Create, Flags};
+use super::create::{self, Create, ObjectFromFlags};
 use super::kind::Kind;
-use super::manifest::{self, Checked};
+use super::manifest::{self, CheckedManifest};
 use super::store::{self, Store};
 use crate::stdout::{note, print, say};
 use crate::sync::any_sync::valid_resource;
@@ -195,7 +195,7 @@ pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
         bail!(why);
     }
     let spec = |namespace: &str| options.spec(namespace);
-    let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
+    let flags = options.name.as_deref().map(|name| ObjectFromFlags { name, spec: &spec });
     let mut connected = None;
     if let Some(name) = options.name.as_deref().filter(|_| options.who.grant) {
         let store = Store::connect(options.of(), options.create.namespace.as_deref()).await?;
@@ -212,7 +212,7 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     let namespace = store.namespace.clone().unwrap_or_default();
     let written = options.spec(&namespace);
     // All faults are reported before anything is created.
-    let Checked { object, .. } =
+    let CheckedManifest { object, .. } =
         manifest::check(create::object(options.of(), name, &written), 1, None, &namespace)?;
     let client = store.client();
     let spec = match options.of() {

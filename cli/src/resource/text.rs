@@ -17,12 +17,12 @@ use super::output::yaml;
 const IDENTITY: [&str; 5] = ["generation", "name", "namespace", "resourceVersion", "uid"];
 
 /// A text in a file that only this user can read. It is removed in the end, unless it is kept.
-pub struct Text {
+pub struct PrivateTextFile {
     file: NamedTempFile,
     command: String,
 }
 
-impl Text {
+impl PrivateTextFile {
     /// The object as text.
     pub fn of(kind: Kind, object: &Value) -> anyhow::Result<Self> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());

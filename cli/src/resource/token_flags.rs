@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
-use super::create::{self, Create, Flags};
+use super::create::{self, Create, ObjectFromFlags};
 use super::kind::Kind;
 
 #[derive(Args)]
@@ -130,7 +130,7 @@ impl TokenFlags {
 /// Creates the object of the flags or of the file.
 pub async fn run(options: &TokenFlags) -> anyhow::Result<ExitCode> {
     let spec = |_: &str| options.spec();
-    let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
+    let flags = options.name.as_deref().map(|name| ObjectFromFlags { name, spec: &spec });
     create::run(Kind::ServiceToken, &options.create, flags, None).await
 }
 

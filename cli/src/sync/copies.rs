@@ -19,11 +19,11 @@ use weaver_copies::kinds::metadata_of;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{TakeOver, Takes};
-use weaver_copies::sources::{MAX_SOURCES, Wanted, may_be_source, query};
+use weaver_copies::sources::{MAX_SOURCES, WantedCopies, may_be_source, query};
 
 use super::any_sync::AnySync;
 use super::planned::{PlannedCopy, PlannedStep, Show};
-use crate::missing::{Targets, Tell};
+use crate::missing::{CopyTargets, Tell};
 
 /// So many more are listed than may be selected, since some may be copies.
 const PAGE: u32 = 100;
@@ -38,7 +38,7 @@ pub struct Comparison<'a> {
     pub client: &'a Client,
     pub sync: &'a AnySync,
     pub spec: &'a ValidSync,
-    pub targets: &'a Targets,
+    pub targets: &'a CopyTargets,
     pub tell: Tell<'a>,
     pub show: Show<'a>,
 }
@@ -234,7 +234,7 @@ impl Comparison<'_> {
     /// Shows each copy that is not wanted any more, by the operator's own decision; `names` are those of the
     /// copies of sources that are there. Without the right to list objects everywhere none is shown.
     async fn stale(&self, names: BTreeSet<String>) {
-        let wanted = Wanted { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
+        let wanted = WantedCopies { spec: self.spec, namespaces: &self.targets.all, names: Some(names) };
         let kind = self.spec.source_kind;
         let both = ObjectKind::OF_CONFIG_MAP_SYNC.to_vec();
         for kind in if kind.is_of_config_map_sync() { both } else { vec![kind] } {
@@ -242,7 +242,7 @@ impl Comparison<'_> {
         }
     }
 
-    async fn stale_of(&self, kind: ObjectKind, wanted: &Wanted<'_>) {
+    async fn stale_of(&self, kind: ObjectKind, wanted: &WantedCopies<'_>) {
         let owner = self.sync.owner();
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
         let query = format!("{SYNC_UID_LABEL}={}", owner.uid);

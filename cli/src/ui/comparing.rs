@@ -9,7 +9,7 @@ use super::app::{App, shown};
 use super::command_log::CommandLog;
 use super::page::grant::GrantOffer;
 use super::page::plan::WriteBlock;
-use super::page::sync::{Comparison, compared};
+use super::page::sync::{SyncExplanation, compared};
 use super::view::health::{ResourceHealth, ResourceSummary};
 use super::view::sync::{SyncKind, SyncView};
 use super::{granting, queries};
@@ -42,7 +42,7 @@ pub async fn comparison_page(
     } else {
         WriteBlock::No
     };
-    let comparison = Comparison { lines: log.lines(), copies: log.copies(), held, role, error, offer };
+    let comparison = SyncExplanation { lines: log.lines(), copies: log.copies(), held, role, error, offer };
     shown(compared(&app.frame(), &namespace, &name, &comparison))
 }
 

@@ -32,7 +32,7 @@ use super::page::explain::Recognised;
 use super::page::{self, Tab, trouble};
 use super::view::account::{AccountQuery, account, account_matrix};
 use super::view::matrix::{MatrixQuery, matrix};
-use super::view::overview::{Resources, overview};
+use super::view::overview::{ResourceViews, overview};
 use super::view::sync::{SyncKind, SyncView};
 use super::{comparing, granting, queries};
 use crate::explain::recognise;
@@ -155,7 +155,8 @@ async fn overview_page(State(app): State<App>) -> Response {
     app.live.ask();
     let syncs = app.live.known_syncs();
     let (tokens, nodes) = (app.live.tokens.borrow().known(), app.live.nodes.borrow().known());
-    let resources = Resources { syncs: syncs.as_deref(), tokens: tokens.as_deref(), nodes: nodes.as_deref() };
+    let resources =
+        ResourceViews { syncs: syncs.as_deref(), tokens: tokens.as_deref(), nodes: nodes.as_deref() };
     let frame = app.frame();
     let looked = app.live.looked.borrow();
     let made = overview(&looked.seen, &looked.first_seen, &resources, frame.now);

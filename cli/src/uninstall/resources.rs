@@ -34,7 +34,7 @@ use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
 use crate::resource::kind::Kind;
 use crate::resource::store::{Store, exactly, is_invalid};
-use crate::stdout::{Lines, say};
+use crate::stdout::{ErrorLines, say};
 
 /// Deletes all that were found, and waits until they are gone.
 pub async fn remove(
@@ -77,7 +77,7 @@ pub async fn remove(
             );
             let held =
                 left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
-            return Err(Lines(std::iter::once(first).chain(held).collect()).into());
+            return Err(ErrorLines(std::iter::once(first).chain(held).collect()).into());
         }
         sleep(LOOK).await;
     }

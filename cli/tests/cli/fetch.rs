@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::pty::openpty;
 use sha2::{Digest as _, Sha256};
 
-use crate::find::Network;
+use crate::find::MdnsNetwork;
 use crate::support::tls_server::{Ca, TlsServer, closed_port};
 use crate::support::{CERTIFICATE, KEY, k3s_kubeconfig};
 use tempfile::TempDir;
@@ -66,7 +66,7 @@ impl Scene {
 }
 
 /// Chooses `answer` on a terminal: exit status, and what was seen there.
-fn chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
+fn chosen(scene: &Scene, network: &MdnsNetwork, answer: &str) -> (i32, String) {
     let ends = openpty(None, None).unwrap();
     let far = || Stdio::from(ends.slave.try_clone().unwrap());
     let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"))
@@ -91,7 +91,7 @@ fn chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
 }
 
 /// On a busy machine the first answer may be too late.
-fn until_chosen(scene: &Scene, network: &Network, answer: &str) -> (i32, String) {
+fn until_chosen(scene: &Scene, network: &MdnsNetwork, answer: &str) -> (i32, String) {
     let begun = Instant::now();
     loop {
         let (code, seen) = chosen(scene, network, answer);
@@ -107,7 +107,7 @@ fn a_card_that_is_found_is_chosen_on_the_terminal() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["localhost"]));
     let scene = Scene::new(&ca, &format!("https://{}", server.address));
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     let announced = sha256(&ca.pem());
     network.announce(
         "raspi",
@@ -129,7 +129,7 @@ fn a_card_that_is_found_is_chosen_on_the_terminal() {
 fn an_announced_ca_is_no_anchor_and_another_one_is_refused() {
     let (ca, other) = (Ca::new(), Ca::new());
     let server = TlsServer::start(ca.leaf(&["localhost"]));
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     let records = |ca: &Ca| {
         [("txtvers", "1".to_owned()), ("served", "localhost".to_owned()), ("ca", sha256(&ca.pem()))]
     };

@@ -15,12 +15,12 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_mins(2);
 const KIND: &str = "_weaver._tcp.local.";
 
-pub struct Network {
+pub struct MdnsNetwork {
     daemon: ServiceDaemon,
     pub port: u16,
 }
 
-impl Network {
+impl MdnsNetwork {
     pub fn new() -> Self {
         let port = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap().local_addr().unwrap().port();
         Self { daemon: ServiceDaemon::new_with_port(port).unwrap(), port }
@@ -72,7 +72,7 @@ impl Network {
     }
 }
 
-impl Drop for Network {
+impl Drop for MdnsNetwork {
     fn drop(&mut self) {
         drop(self.daemon.shutdown());
     }
@@ -101,7 +101,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[test]
 fn a_card_is_found_with_the_state_that_its_page_says() {
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     let (ca, port) = ("0a".repeat(32), page(OK));
     let records = [
         ("txtvers", "1"),
@@ -128,7 +128,7 @@ fn a_card_is_found_with_the_state_that_its_page_says() {
 
 #[test]
 fn two_cards_of_one_name_are_both_listed_and_the_clash_is_named() {
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     let records = [("txtvers", "1"), ("name", "raspi"), ("port", "page")];
     network.announce("raspi", page(OK), &records);
     network.announce("raspi #2", page("HTTP/1.1 503 x\r\n\r\n"), &records);
@@ -147,7 +147,7 @@ fn two_cards_of_one_name_are_both_listed_and_the_clash_is_named() {
 
 #[test]
 fn where_no_card_answers_it_is_said_what_to_check() {
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     for arguments in [&["find", "--timeout", "1"][..], &["kubeconfig", "fetch", "--timeout", "1"]] {
         let (code, list, said) = network.weaver(arguments);
         assert_eq!((code, list.as_str()), (1, ""), "{said}");
@@ -166,7 +166,7 @@ fn where_no_card_answers_it_is_said_what_to_check() {
 
 #[test]
 fn hostile_announcements_are_bounded_and_not_obeyed() {
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     let evil = "\u{1b}]0;owned\u{7}\u{202e}x";
     let page = page("HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n\u{1b}[2Jok");
     let records = [
@@ -202,7 +202,7 @@ fn hostile_announcements_are_bounded_and_not_obeyed() {
 
 #[test]
 fn without_a_terminal_fetch_lists_what_to_type_and_changes_nothing() {
-    let network = Network::new();
+    let network = MdnsNetwork::new();
     network.announce("raspi", 1, &[("txtvers", "1"), ("name", "raspi"), ("served", "raspi.lan")]);
     network.announce("worker", 1, &[("txtvers", "1"), ("name", "worker"), ("role", "agent")]);
     network.found(2);

@@ -10,13 +10,13 @@ use anyhow::Result;
 
 use super::board::Board;
 use super::programs;
-use super::qemu::{Hardware, virt_arguments};
+use super::qemu::{EmulatedHardware, virt_arguments};
 
 /// Writes the device tree to `to`.
 ///
 /// # Errors
 /// When QEMU or fdtput is missing or fails.
-pub fn write(to: &Path, board: Board, hardware: &Hardware) -> Result<()> {
+pub fn write(to: &Path, board: Board, hardware: &EmulatedHardware) -> Result<()> {
     let mut dump = programs::command("qemu-system-aarch64");
     dump.args(virt_arguments(hardware, Some(to)));
     programs::run(&mut dump)?;

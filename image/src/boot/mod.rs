@@ -37,21 +37,21 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use weaver_devstack::files;
-use weaver_devstack::signals::Signals;
+use weaver_devstack::signals::ForwardedSignals;
 use weaver_devstack::steps::{Steps, say};
 
 use board::Board;
 use card::{Card, Edits};
 use host_names::HostNames;
 use kubectl::export_command;
-use qemu::{Clock, Console, Emulated, ForwardedPorts, Hardware, QemuStart};
+use qemu::{Console, Emulated, EmulatedHardware, ForwardedPorts, GuestClock, QemuStart};
 use running::{End, free_ports, switch_on};
 use ssh::quoted;
 use stage::{Setup, Stage};
 
 /// Boot the card image in QEMU, with its console on this terminal.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct BootOptions {
     /// The card image; the newest `out/*.img` unless given.
     pub image: Option<PathBuf>,
     /// Board whose firmware is emulated.
@@ -68,7 +68,7 @@ pub struct Options {
     pub size: u64,
     /// The clock at power-on: `epoch`, as on a Pi, `host`, or a date (UTC).
     #[arg(long, default_value = "epoch")]
-    pub rtc: Clock,
+    pub rtc: GuestClock,
     /// Keep the card image in this directory and reuse it for the next boot.
     #[arg(long)]
     pub dir: Option<PathBuf>,
@@ -90,8 +90,8 @@ const PROGRAMS: [&str; 8] =
 ///
 /// # Errors
 /// When it cannot be booted; see the module.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let caught = Signals::take()?;
+pub fn run(options: &BootOptions) -> Result<ExitCode> {
+    let caught = ForwardedSignals::take()?;
     programs::require(&PROGRAMS)?;
     let has_network = options.machine == Emulated::Virt;
     if !has_network && options.board != Board::Pi3 {
@@ -105,11 +105,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let card = prepare(options, &image, &mut steps)?;
     let setup = Setup {
         board: options.board,
-        hardware: Hardware {
+        hardware: EmulatedHardware {
             machine: options.machine,
             memory_mib: options.memory,
             clock: options.rtc.clone(),
-            ..Hardware::default()
+            ..EmulatedHardware::default()
         },
         arguments: options.append.clone(),
     };
@@ -161,7 +161,7 @@ fn say_access(card: &Card, ports: ForwardedPorts, kubectl: &Path) {
     say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
 }
 
-fn prepare(options: &Options, image: &Path, steps: &mut Steps) -> Result<Card> {
+fn prepare(options: &BootOptions, image: &Path, steps: &mut Steps) -> Result<Card> {
     let read =
         |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
     let edits = Edits {

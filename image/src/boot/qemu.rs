@@ -20,7 +20,7 @@ pub enum Emulated {
 
 /// The real-time clock when the machine is switched on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
+pub enum GuestClock {
     /// 1970-01-01: a Pi has no clock that runs without power.
     #[default]
     Epoch,
@@ -30,7 +30,7 @@ pub enum Clock {
     At(String),
 }
 
-impl FromStr for Clock {
+impl FromStr for GuestClock {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -48,24 +48,24 @@ impl FromStr for Clock {
 
 /// What the machine is made of.
 #[derive(Clone, Debug)]
-pub struct Hardware {
+pub struct EmulatedHardware {
     pub machine: Emulated,
     /// Memory in MiB; a Pi 3B has its own.
     pub memory_mib: u32,
     /// The clock at power-on.
-    pub clock: Clock,
+    pub clock: GuestClock,
     /// Receives all that is written to the card; see [`super::write_log`]. Such a machine has no snapshots.
     pub write_log: Option<PathBuf>,
     /// Further arguments of QEMU's, behind all others.
     pub qemu_arguments: Vec<String>,
 }
 
-impl Default for Hardware {
+impl Default for EmulatedHardware {
     fn default() -> Self {
         Self {
             machine: Emulated::Virt,
             memory_mib: 2048,
-            clock: Clock::Epoch,
+            clock: GuestClock::Epoch,
             write_log: None,
             qemu_arguments: Vec::new(),
         }
@@ -96,7 +96,7 @@ pub const LINK: &str = "net0";
 pub struct QemuStart<'a> {
     /// What the firmware found.
     pub played: &'a Played,
-    pub hardware: &'a Hardware,
+    pub hardware: &'a EmulatedHardware,
     /// The card, a qcow2 file.
     pub card: &'a Path,
     pub ports: ForwardedPorts,
@@ -111,7 +111,7 @@ pub struct QemuStart<'a> {
 
 /// `virt`: processors and memory. With `dump`, QEMU writes its device tree there and ends.
 #[must_use]
-pub fn virt_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsString> {
+pub fn virt_arguments(hardware: &EmulatedHardware, dump: Option<&Path>) -> Vec<OsString> {
     let mut board = OsString::from("virt");
     if let Some(to) = dump {
         board.push(",dumpdtb=");
@@ -169,9 +169,9 @@ pub fn arguments(start: &QemuStart<'_>) -> Vec<OsString> {
     // The firmware runs again at every reset, so QEMU ends there and we emulate it.
     option("-action", &[&"reboot=shutdown,watchdog=reset"]);
     let base = match &start.hardware.clock {
-        Clock::Epoch => "1970-01-01T00:00:00",
-        Clock::Host => "utc",
-        Clock::At(date) => date,
+        GuestClock::Epoch => "1970-01-01T00:00:00",
+        GuestClock::Host => "utc",
+        GuestClock::At(date) => date,
     };
     option("-rtc", &[&"base=", &base]);
     let log = escaped(start.console_log);
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    fn text(change: impl FnOnce(&mut QemuStart<'_>), hardware: &Hardware) -> String {
+    fn text(change: impl FnOnce(&mut QemuStart<'_>), hardware: &EmulatedHardware) -> String {
         let played = Played {
             kernel: PathBuf::from("/t/kernel"),
             initramfs: Some(PathBuf::from("/t/initramfs")),
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn the_whole_line() {
         assert_eq!(
-            text(|_| {}, &Hardware::default()),
+            text(|_| {}, &EmulatedHardware::default()),
             "-M virt -cpu cortex-a72 -smp 2 -m 2048 -nodefaults -display none -kernel /t/kernel \
              -initrd /t/initramfs -append root=LABEL=a rw -dtb /t/dtb \
              -drive if=none,id=card,format=qcow2,file=/t/a,,b.qcow2 -device virtio-blk-pci,drive=card \
@@ -262,14 +262,14 @@ mod tests {
 
     #[test]
     fn what_can_be_chosen() {
-        let plain = Hardware::default();
+        let plain = EmulatedHardware::default();
         assert!(text(|start| start.snapshot = Some("ready"), &plain).ends_with("-loadvm ready -S"));
         let terminal = text(|start| start.console = Console::Terminal, &plain);
         assert!(terminal.contains("-chardev stdio,id=console,mux=on,signal=off,logfile=/t/console.log -mon"));
-        let more = Hardware {
+        let more = EmulatedHardware {
             machine: Emulated::Virt,
             memory_mib: 1024,
-            clock: Clock::At("2027-01-02".to_owned()),
+            clock: GuestClock::At("2027-01-02".to_owned()),
             write_log: None,
             qemu_arguments: vec!["-snapshot".to_owned()],
         };
@@ -279,7 +279,7 @@ mod tests {
                 && line.contains("-rtc base=2027-01-02 ")
                 && line.ends_with(" -S -snapshot")
         );
-        let host = Hardware { clock: Clock::Host, ..Hardware::default() };
+        let host = EmulatedHardware { clock: GuestClock::Host, ..EmulatedHardware::default() };
         assert!(text(|_| {}, &host).contains("-rtc base=utc "));
         let dump = virt_arguments(&plain, Some(Path::new("/t/a,b")));
         assert!(dump.contains(&OsString::from("virt,dumpdtb=/t/a,,b")));
@@ -287,7 +287,8 @@ mod tests {
 
     #[test]
     fn writes_are_logged_where_the_guest_sees_a_cache_that_it_must_flush() {
-        let logged = Hardware { write_log: Some(PathBuf::from("/t/w,l")), ..Hardware::default() };
+        let logged =
+            EmulatedHardware { write_log: Some(PathBuf::from("/t/w,l")), ..EmulatedHardware::default() };
         let drive = "-drive if=none,id=card,cache=writeback,driver=blklogwrites,file.driver=qcow2,\
                      file.file.driver=file,file.file.filename=/t/a,,b.qcow2,log.driver=file,log.filename=/t/w,,l \
                      -device virtio-blk-pci,drive=card ";
@@ -297,7 +298,8 @@ mod tests {
 
     #[test]
     fn a_pi_3_has_the_card_in_its_slot_and_the_console_on_its_second_port() {
-        let line = text(|_| {}, &Hardware { machine: Emulated::Raspi3b, ..Hardware::default() });
+        let line =
+            text(|_| {}, &EmulatedHardware { machine: Emulated::Raspi3b, ..EmulatedHardware::default() });
         assert!(line.starts_with("-M raspi3b -nodefaults -display none -kernel "), "{line}");
         assert!(
             line.contains("-drive if=sd,id=card,format=qcow2,file=/t/a,,b.qcow2 -serial null "),
@@ -308,13 +310,13 @@ mod tests {
 
     #[test]
     fn clocks() {
-        assert_eq!("epoch".parse(), Ok(Clock::Epoch));
-        assert_eq!("host".parse(), Ok(Clock::Host));
+        assert_eq!("epoch".parse(), Ok(GuestClock::Epoch));
+        assert_eq!("host".parse(), Ok(GuestClock::Host));
         for date in ["2027-12-31", "2027-12-31T23:59:59"] {
-            assert_eq!(date.parse(), Ok(Clock::At(date.to_owned())));
+            assert_eq!(date.parse(), Ok(GuestClock::At(date.to_owned())));
         }
         for bad in ["", "now", "2027", "2027-1-1", "2027-01-01,clock=vm", "2027-01-01T00:00:00Z"] {
-            assert!(bad.parse::<Clock>().unwrap_err().starts_with("write `epoch`"), "{bad}");
+            assert!(bad.parse::<GuestClock>().unwrap_err().starts_with("write `epoch`"), "{bad}");
         }
     }
 }

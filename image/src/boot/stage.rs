@@ -12,7 +12,7 @@ use super::card::temporary_dir;
 use super::device_tree;
 use super::firmware::{self, Played};
 use super::overlay::Overlay;
-use super::qemu::{Emulated, Hardware};
+use super::qemu::{Emulated, EmulatedHardware};
 
 /// QEMU's Pi 3 has a watchdog without a timer: it resets the machine as soon as it is armed (seen with 10.0.2).
 const NO_WATCHDOG: &str = "systemd.watchdog_sec=0";
@@ -22,14 +22,14 @@ const NO_WATCHDOG: &str = "systemd.watchdog_sec=0";
 pub struct Setup {
     /// Board whose firmware is emulated.
     pub board: Board,
-    pub hardware: Hardware,
+    pub hardware: EmulatedHardware,
     /// Added to the kernel's command line.
     pub arguments: Vec<String>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { board: Board::Pi4, hardware: Hardware::default(), arguments: Vec::new() }
+        Self { board: Board::Pi4, hardware: EmulatedHardware::default(), arguments: Vec::new() }
     }
 }
 

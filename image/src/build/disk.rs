@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::tar_merge::{self, Layer};
-use super::tools::{Logs, cannot_start};
+use super::tools::{BuildLogs, cannot_start};
 
 /// The disk's signature in the MBR.
 const DISK_ID: &str = "0x57ea7e12";
@@ -46,7 +46,7 @@ pub fn assemble(
     base: &Path,
     layer: &Layer,
     epoch: u64,
-    logs: &Logs,
+    logs: &BuildLogs,
 ) -> Result<()> {
     let file = File::create(image).with_context(|| format!("cannot write {}", image.display()))?;
     file.set_len(ROOT_START + ROOT_SIZE).context("making room for the image")?;
@@ -64,7 +64,7 @@ fn table() -> String {
     )
 }
 
-fn partition(image: &Path, logs: &Logs) -> Result<()> {
+fn partition(image: &Path, logs: &BuildLogs) -> Result<()> {
     let mut script = tempfile::tempfile().context("making a temporary file")?;
     script.write_all(table().as_bytes()).context("writing sfdisk's script")?;
     std::io::Seek::rewind(&mut script)?;
@@ -76,7 +76,7 @@ fn partition(image: &Path, logs: &Logs) -> Result<()> {
     if status.success() { Ok(()) } else { Err(logs.failed("partition table", &status)) }
 }
 
-fn fat(image: &Path, boot: &Path, epoch: u64, logs: &Logs) -> Result<()> {
+fn fat(image: &Path, boot: &Path, epoch: u64, logs: &BuildLogs) -> Result<()> {
     let mut command = Command::new("mkfs.vfat");
     command
         .args(["--invariant", "-F", "32", "-n", FAT_LABEL, "-i", FAT_ID])
@@ -88,7 +88,7 @@ fn fat(image: &Path, boot: &Path, epoch: u64, logs: &Logs) -> Result<()> {
 }
 
 /// Directory by directory and in order: by itself, mcopy copies nested files in the order of the disk's listing.
-fn copy_into_fat(image: &Path, from: &Path, to: &str, epoch: u64, logs: &Logs) -> Result<()> {
+fn copy_into_fat(image: &Path, from: &Path, to: &str, epoch: u64, logs: &BuildLogs) -> Result<()> {
     let mut entries: Vec<_> = fs::read_dir(from)
         .with_context(|| format!("cannot read {}", from.display()))?
         .collect::<Result<_, _>>()?;
@@ -113,7 +113,7 @@ fn copy_into_fat(image: &Path, from: &Path, to: &str, epoch: u64, logs: &Logs) -
     Ok(())
 }
 
-fn root(image: &Path, base: &Path, layer: &Layer, epoch: u64, logs: &Logs) -> Result<()> {
+fn root(image: &Path, base: &Path, layer: &Layer, epoch: u64, logs: &BuildLogs) -> Result<()> {
     let step = "root partition";
     let log = logs.create(step)?;
     let mut command = Command::new("mke2fs");

@@ -44,9 +44,9 @@ use weaver_devstack::steps::{Progress, Steps, say};
 
 use self::image_name::ImageName;
 use self::layer::LayerInputs;
-pub use self::options::{Options, RootOptions};
+pub use self::options::{BuildOptions, RootOptions};
 use self::rootfs::RootFs;
-use self::tools::{Logs, output};
+use self::tools::{BuildLogs, output};
 use crate::k3s::{self, K3s, K3sChoice};
 use crate::programs::{self, CardProgram, Profile};
 
@@ -83,7 +83,7 @@ pub struct BuiltImage {
 pub fn root(options: &RootOptions) -> Result<()> {
     let RootOptions { source, kernel } = options;
     let mut steps = Steps::begin();
-    let logs = Logs::below(&source.join("target/image/logs"))?;
+    let logs = BuildLogs::below(&source.join("target/image/logs"))?;
     let cache = cache()?;
     let cached = rootfs::cached(source, *kernel, &cache)?;
     is_fit(&[], &cache, cached.is_some())?;
@@ -99,10 +99,10 @@ pub fn root(options: &RootOptions) -> Result<()> {
 ///
 /// # Errors
 /// See the module; [`k3s::NotFetched`] where the k3s of the lock cannot be fetched.
-pub fn build(options: &Options) -> Result<BuiltImage> {
-    let Options { source, out, kernel, .. } = options;
+pub fn build(options: &BuildOptions) -> Result<BuiltImage> {
+    let BuildOptions { source, out, kernel, .. } = options;
     let mut steps = Steps::begin();
-    let logs = Logs::below(&source.join("target/image/logs"))?;
+    let logs = BuildLogs::below(&source.join("target/image/logs"))?;
     files::make_dir(out)?;
     let _alone = build_dir::alone(out)?;
     build_dir::clear(out)?;
@@ -180,7 +180,7 @@ fn cache() -> Result<PathBuf> {
 }
 
 /// Where the root file system comes from; the message about a new one comes before its long silence.
-fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
+fn announced(cached: Option<&RootFs>, logs: &BuildLogs) -> &'static str {
     if cached.is_some() {
         return "from the cache";
     }
@@ -193,7 +193,7 @@ fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
 }
 
 /// Reports that a root file system is being made: its log shows the progress.
-fn making(logs: &Logs) -> Progress {
+fn making(logs: &BuildLogs) -> Progress {
     Progress::waiting(&format!("root file system: {}", logs.path("root file system").display()))
 }
 
@@ -211,15 +211,15 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
 }
 
 fn put_together(
-    options: &Options,
+    options: &BuildOptions,
     named: &ImageName,
     root: &RootFs,
     tar: &Path,
     k3s: &K3s,
     epoch: u64,
-    logs: &Logs,
+    logs: &BuildLogs,
 ) -> Result<NamedTempFile> {
-    let Options { source, out, kernel, .. } = options;
+    let BuildOptions { source, out, kernel, .. } = options;
     let work = partial_directory(out)?;
     let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;

@@ -16,7 +16,7 @@ pub struct RootOptions {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct BuildOptions {
     /// The checkout.
     #[arg(long, default_value = ".")]
     pub source: PathBuf,

@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::rootfs::{RootFs, hook};
-use super::tools::Logs;
+use super::tools::BuildLogs;
 
 /// What they are called.
 pub const NAMES: [&str; 3] = ["config-weaver", "config-weaver-card", "weaver"];
@@ -27,7 +27,7 @@ pub fn install(
     programs: &Path,
     work: &Path,
     epoch: u64,
-    logs: &Logs,
+    logs: &BuildLogs,
 ) -> Result<PathBuf> {
     // Both programs start elsewhere.
     let source = source.canonicalize()?;

@@ -15,9 +15,9 @@ use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
 use super::image_name::ImageName;
-use super::options::Options;
+use super::options::BuildOptions;
 use super::rootfs::RootFs;
-use super::tools::{self, Logs, output};
+use super::tools::{self, BuildLogs, output};
 use super::{os_list, packages, sbom};
 use crate::k3s::K3s;
 use crate::programs;
@@ -41,8 +41,8 @@ pub struct Lists {
 ///
 /// # Errors
 /// A package that was not reviewed, or one that is gone; a list that cannot be read.
-pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
-    let Options { source, out, kernel, .. } = options;
+pub fn lists(options: &BuildOptions, root: &RootFs, k3s: &K3s) -> Result<Lists> {
+    let BuildOptions { source, out, kernel, .. } = options;
     let read =
         |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
     let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
@@ -61,7 +61,7 @@ pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
     }
     packages::compare(&expected, &installed)?;
     let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
-    let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
+    let k3s = sbom::K3sComponent { version: &k3s.version, sha256: &k3s.sha256 };
     let bill = sbom::cyclonedx(env!("CARGO_PKG_VERSION"), &installed, &crates, &k3s)?;
     Ok(Lists { packages: installed.len(), lock, bill })
 }
@@ -77,7 +77,7 @@ pub struct Packed {
 ///
 /// # Errors
 /// When xz fails, or what it made is over the budget.
-pub fn pack(image: &Path, file: NamedTempFile, logs: &Logs) -> Result<Packed> {
+pub fn pack(image: &Path, file: NamedTempFile, logs: &BuildLogs) -> Result<Packed> {
     let step = "compressing";
     let mut command = Command::new("xz");
     command.args(["-T0", "-0", "-c"]).arg(image).stdout(file.reopen()?).stderr(logs.create(step)?);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn publish(out: &Path, content: &[u8], packs: bool) -> PathBuf {
-        let logs = Logs::below(&out.join("logs")).unwrap();
+        let logs = BuildLogs::below(&out.join("logs")).unwrap();
         let lists = Lists { packages: 1, lock: "a\t1\t00\n".to_owned(), bill: "{}".to_owned() };
         let mut image = NamedTempFile::new_in(out).unwrap();
         image.write_all(content).unwrap();

@@ -16,7 +16,7 @@ use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
 use super::debian_kernel::DebianKernel;
-use super::tools::Logs;
+use super::tools::BuildLogs;
 use super::{build_dir, packages};
 
 /// The latest date of files in packages: the day of the first card.
@@ -117,7 +117,13 @@ pub fn cached(source: &Path, kernel: DebianKernel, cache: &Path) -> Result<Optio
 ///
 /// # Errors
 /// When mmdebstrap fails.
-pub fn make(source: &Path, kernel: DebianKernel, cache: &Path, fresh: bool, logs: &Logs) -> Result<RootFs> {
+pub fn make(
+    source: &Path,
+    kernel: DebianKernel,
+    cache: &Path,
+    fresh: bool,
+    logs: &BuildLogs,
+) -> Result<RootFs> {
     let store = store(cache);
     files::make_dir(&store)?;
     let _alone = build_dir::wait_alone(&store)?;

@@ -22,7 +22,7 @@ pub struct Crate {
 
 /// k3s, or its replacement.
 #[derive(Debug)]
-pub struct K3s<'a> {
+pub struct K3sComponent<'a> {
     /// The version that it reports.
     pub version: &'a str,
     /// The hash of the file on the card.
@@ -64,7 +64,7 @@ pub fn cyclonedx(
     version: &str,
     packages: &[DebianPackage],
     crates: &[Crate],
-    k3s: &K3s<'_>,
+    k3s: &K3sComponent<'_>,
 ) -> Result<String> {
     let debian = packages.iter().map(|package| {
         let DebianPackage { name, version, architecture, source, sha256 } = package;
@@ -153,7 +153,7 @@ mod tests {
         };
         let license = Some("MIT / Apache-2.0".into());
         let tokio = Crate { name: "tokio".into(), version: "1.0.0".into(), license };
-        let k3s = K3s { version: "v1", sha256: "ee" };
+        let k3s = K3sComponent { version: "v1", sha256: "ee" };
         let bill: Value =
             serde_json::from_str(&cyclonedx("0.1.0", &[package], &[tokio], &k3s).unwrap()).unwrap();
         let purls: Vec<_> =

@@ -17,11 +17,11 @@ const LAST_LINES: usize = 15;
 
 /// Where the steps log.
 #[derive(Debug, Clone)]
-pub struct Logs {
+pub struct BuildLogs {
     directory: PathBuf,
 }
 
-impl Logs {
+impl BuildLogs {
     /// Makes the directory.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_failed_step_names_its_log_and_repeats_its_end() {
         let home = tempfile::tempdir().unwrap();
-        let logs = Logs::below(&home.path().join("logs")).unwrap();
+        let logs = BuildLogs::below(&home.path().join("logs")).unwrap();
         let script = "i=0; while [ $i -lt 30 ]; do echo line $i; i=$((i+1)); done; exit 4";
         let error = logs.run("root file system", Command::new("sh").args(["-c", script])).unwrap_err();
         let text = error.to_string();

@@ -120,7 +120,7 @@ impl ElfFile {
         bytes
     }
 
-    fn faults(&self, origin: ProgramOrigin) -> Vec<Fault> {
+    fn faults(&self, origin: ProgramOrigin) -> Vec<ProgramFault> {
         read(&self.bytes()).unwrap().faults(origin)
     }
 }
@@ -140,36 +140,36 @@ fn everything_is_read_and_a_fit_program_has_no_fault() {
 
 #[test]
 fn each_fault_is_found_alone_and_named() {
-    let cases: [(ElfFile, Fault, &str); 9] = [
+    let cases: [(ElfFile, ProgramFault, &str); 9] = [
         (
             ElfFile { machine: 62, ..fit() },
-            Fault::Machine { found: "x86-64, 64 bits, little-endian".to_owned() },
+            ProgramFault::Machine { found: "x86-64, 64 bits, little-endian".to_owned() },
             "is for x86-64, 64 bits, little-endian; the card needs AArch64",
         ),
-        (ElfFile { kind: 1, ..fit() }, Fault::NotExecutable, "no program"),
-        (ElfFile { loader: None, ..fit() }, Fault::Static, "no loader"),
+        (ElfFile { kind: 1, ..fit() }, ProgramFault::NotExecutable, "no program"),
+        (ElfFile { loader: None, ..fit() }, ProgramFault::Static, "no loader"),
         (
             ElfFile { loader: Some("/lib/ld-musl-aarch64.so.1"), ..fit() },
-            Fault::Loader("/lib/ld-musl-aarch64.so.1".to_owned()),
+            ProgramFault::Loader("/lib/ld-musl-aarch64.so.1".to_owned()),
             "loader is /lib/ld-musl-aarch64.so.1; the card's is /lib/ld-linux-aarch64.so.1",
         ),
         (
             ElfFile { libraries: vec!["libc.so.6", "libssl.so.3"], ..fit() },
-            Fault::Library("libssl.so.3".to_owned()),
+            ProgramFault::Library("libssl.so.3".to_owned()),
             "needs libssl.so.3; allowed are libc.so.6,",
         ),
         (
             ElfFile { references: vec!["GLIBC_2.17", "GLIBC_2.42"], ..fit() },
-            Fault::GlibcTooNew(Glibc(2, 42)),
+            ProgramFault::GlibcTooNew(Glibc(2, 42)),
             "needs glibc 2.42, the card has 2.41",
         ),
-        (ElfFile { references: vec![], ..fit() }, Fault::GlibcUnknown, "does not say which glibc"),
+        (ElfFile { references: vec![], ..fit() }, ProgramFault::GlibcUnknown, "does not say which glibc"),
         (
             ElfFile { references: vec!["GLIBC_2.17", "GLIBC_PRIVATE"], ..fit() },
-            Fault::OddReference("GLIBC_PRIVATE".to_owned()),
+            ProgramFault::OddReference("GLIBC_PRIVATE".to_owned()),
             "uses GLIBC_PRIVATE",
         ),
-        (ElfFile { flags: 0, ..fit() }, Fault::NotPositionIndependent, "not position-independent"),
+        (ElfFile { flags: 0, ..fit() }, ProgramFault::NotPositionIndependent, "not position-independent"),
     ];
     for (program, fault, words) in cases {
         assert!(fault.to_string().contains(words), "{fault}");
@@ -181,12 +181,12 @@ fn each_fault_is_found_alone_and_named() {
 fn a_program_of_others_may_be_static_and_fixed() {
     let go = ElfFile { kind: 2, loader: None, libraries: vec![], references: vec![], flags: 0, ..fit() };
     assert_eq!(go.faults(ProgramOrigin::Foreign), []);
-    assert_eq!(go.faults(ProgramOrigin::Ours), [Fault::Static, Fault::NotPositionIndependent]);
+    assert_eq!(go.faults(ProgramOrigin::Ours), [ProgramFault::Static, ProgramFault::NotPositionIndependent]);
     // As soon as it has a loader, it has to fit the card's glibc.
     let linked = ElfFile { references: vec!["GLIBC_2.43"], flags: 0, ..fit() };
-    assert_eq!(linked.faults(ProgramOrigin::Foreign), [Fault::GlibcTooNew(Glibc(2, 43))]);
+    assert_eq!(linked.faults(ProgramOrigin::Foreign), [ProgramFault::GlibcTooNew(Glibc(2, 43))]);
     let silent = ElfFile { references: vec![], ..linked };
-    assert_eq!(silent.faults(ProgramOrigin::Foreign), [Fault::GlibcUnknown]);
+    assert_eq!(silent.faults(ProgramOrigin::Foreign), [ProgramFault::GlibcUnknown]);
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn several_faults_are_all_named() {
     assert_eq!(
         program.faults(ProgramOrigin::Ours),
         [
-            Fault::Library("libdl.so.2".to_owned()),
-            Fault::Library("libz.so.1".to_owned()),
-            Fault::GlibcTooNew(Glibc(3, 0)),
-            Fault::NotPositionIndependent,
+            ProgramFault::Library("libdl.so.2".to_owned()),
+            ProgramFault::Library("libz.so.1".to_owned()),
+            ProgramFault::GlibcTooNew(Glibc(3, 0)),
+            ProgramFault::NotPositionIndependent,
         ]
     );
 }
@@ -234,7 +234,7 @@ fn other_machines_are_named_whatever_their_width_and_order() {
         put(&mut bytes, 16, 2);
         put(&mut bytes, 18, machine);
         let facts = read(&bytes).unwrap();
-        assert_eq!(facts.faults(ProgramOrigin::Foreign), [Fault::Machine { found: words.to_owned() }]);
+        assert_eq!(facts.faults(ProgramOrigin::Foreign), [ProgramFault::Machine { found: words.to_owned() }]);
     }
 }
 

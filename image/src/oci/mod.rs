@@ -28,7 +28,7 @@ pub const PROGRAM: &str = "weaver-operator";
 const STATIC: &str = "-Ctarget-feature=+crt-static";
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct OciOptions {
     /// The checkout
     #[arg(long, default_value = ".")]
     source: PathBuf,
@@ -41,7 +41,7 @@ pub struct Options {
 ///
 /// # Errors
 /// A build fails, a program is not fit for the image, or it cannot be written.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &OciOptions) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     let about = about(&options.source)?;
     let mut programs = Vec::new();

@@ -38,7 +38,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 ];
 
 #[derive(Debug, Clone, clap::Args)]
-pub struct Options {
+pub struct ReleaseOptions {
     /// The checkout
     #[arg(long, default_value = ".")]
     source: PathBuf,
@@ -66,9 +66,9 @@ pub struct Options {
 ///
 /// # Errors
 /// Names the file that could not be made or read.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &ReleaseOptions) -> Result<ExitCode> {
     let mut steps = Steps::begin();
-    let Options { source, dist, version, notes: heading, url, .. } = options;
+    let ReleaseOptions { source, dist, version, notes: heading, url, .. } = options;
     files::remove(&dist.join(SUMS))?;
     let write = |name: &str, text: &str| files::replace(&dist.join(name), text.as_bytes(), MODE);
     let text = fs::read_to_string(source.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;

@@ -13,7 +13,7 @@ mod schema_judge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rules_table::{Case, Judge, cases, read};
+use rules_table::{Judge, RuleCase, cases, read};
 use schema_judge::SchemaJudge;
 use serde_json::{Value, json};
 use weaver_api::validate::{SpecFault, secret_name_unchanged, validate, validate_resource, validate_token};
@@ -22,12 +22,12 @@ use weaver_api::{v1alpha1, v1beta1};
 /// Entries that only say what is accepted.
 const ACCEPTING: [&str; 3] = ["default", "deprecated", "nullable"];
 
-fn place(case: &Case) -> String {
+fn place(case: &RuleCase) -> String {
     format!("{} {}: {} {} ({})", case.kind, case.version, case.keyword, case.field, case.rule)
 }
 
 /// The object as its type reads it, and as that writes it again.
-fn parsed(case: &Case, object: &Value) -> Result<Value, serde_json::Error> {
+fn parsed(case: &RuleCase, object: &Value) -> Result<Value, serde_json::Error> {
     fn again<T: serde::Serialize + serde::de::DeserializeOwned>(
         object: &Value,
     ) -> Result<Value, serde_json::Error> {
@@ -44,7 +44,7 @@ fn parsed(case: &Case, object: &Value) -> Result<Value, serde_json::Error> {
 }
 
 /// What the pure rules say.
-fn faults(case: &Case, object: &Value) -> Vec<String> {
+fn faults(case: &RuleCase, object: &Value) -> Vec<String> {
     let faults = if case.kind == "ConfigMapSync" {
         let object: v1beta1::ConfigMapSync = serde_json::from_value(object.clone()).unwrap();
         validate(object.spec.spec.as_ref()).err().unwrap_or_default()
@@ -69,7 +69,7 @@ fn names(text: &str, field: &str) -> bool {
 
 /// The schema's own field for an entry: of a required field, of a duplicate item and of a rule that points to a field
 /// below, it is the one above.
-fn general(case: &Case) -> Option<String> {
+fn general(case: &RuleCase) -> Option<String> {
     let field =
         definitions::general(definitions::schema(&case.kind, &case.version), &format!(".{}", case.field))?;
     let field = field.trim_start_matches('.').to_owned();
@@ -116,7 +116,7 @@ fn every_keyword_every_cel_rule_and_every_field_with_a_limit_has_an_entry() {
     let cases = cases().unwrap();
     let keywords: BTreeSet<&str> = cases.iter().map(|case| case.keyword.as_str()).collect();
     for (kind, version, schema) in definitions::all() {
-        let of = |case: &&Case| case.kind == kind && case.version == version;
+        let of = |case: &&RuleCase| case.kind == kind && case.version == version;
         let entries: BTreeSet<String> = cases.iter().filter(of).filter_map(general).collect();
         let fields = definitions::spec_fields(schema);
         let rules = cel_rules(&fields, schema);
@@ -126,8 +126,8 @@ fn every_keyword_every_cel_rule_and_every_field_with_a_limit_has_an_entry() {
             "two rules cannot be distinguished"
         );
         for rule in rules {
-            let has_entry = |case: &Case| general(case).as_ref() == Some(&rule);
-            let is_cel = |case: &&Case| case.keyword == "x-kubernetes-validations";
+            let has_entry = |case: &RuleCase| general(case).as_ref() == Some(&rule);
+            let is_cel = |case: &&RuleCase| case.keyword == "x-kubernetes-validations";
             let found = cases.iter().filter(of).filter(is_cel).any(has_entry);
             assert!(found, "{kind} {version}: the CEL rule on {rule} has no entry");
         }

@@ -64,7 +64,7 @@ impl Right {
         self.verb == "watch" || (self.verb == "list" && self.object.is_some())
     }
 
-    fn concerned(&self) -> Concerned<'_> {
+    fn concerned(&self) -> RightScope<'_> {
         (self.kind, &self.namespace, self.object.as_deref(), self.on_sources)
     }
 }
@@ -120,7 +120,7 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
     let (mut text, places) = sentences(account, missing);
-    let may_not_exist = |place: &Concerned<'_>| {
+    let may_not_exist = |place: &RightScope<'_>| {
         let (_, namespace, _, on_sources) = *place;
         let needed = if on_sources { SOURCE_VERBS.len() } else { TARGET_VERBS.len() };
         let lacks = |right: &&Right| right.concerned() == *place;
@@ -145,7 +145,7 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
 /// Each Role that, bound, grants a part of what is missing, with its binding.
 #[must_use]
 pub fn roles(account: &Account, missing: &BTreeSet<Right>) -> Vec<(Role, RoleBinding)> {
-    let places: BTreeSet<Concerned<'_>> = missing.iter().map(Right::concerned).collect();
+    let places: BTreeSet<RightScope<'_>> = missing.iter().map(Right::concerned).collect();
     places.iter().map(|place| role_of(account, place)).collect()
 }
 
@@ -165,11 +165,11 @@ pub fn writer_role(account: &Account, name: &str) -> (Role, RoleBinding) {
 }
 
 /// A kind in a namespace, one object of it or all, and whether they are sources.
-type Concerned<'a> = (ObjectKind, &'a str, Option<&'a str>, bool);
+type RightScope<'a> = (ObjectKind, &'a str, Option<&'a str>, bool);
 
 /// Says what is missing, and where.
-fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<Concerned<'a>>) {
-    let mut verbs_of: BTreeMap<Concerned<'a>, Vec<&str>> = BTreeMap::new();
+fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<RightScope<'a>>) {
+    let mut verbs_of: BTreeMap<RightScope<'a>, Vec<&str>> = BTreeMap::new();
     for right in missing {
         verbs_of.entry(right.concerned()).or_default().push(right.verb);
     }
@@ -190,7 +190,10 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
 /// name has the account and the purpose, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
-fn role_of(account: &Account, &(kind, namespace, object, on_sources): &Concerned<'_>) -> (Role, RoleBinding) {
+fn role_of(
+    account: &Account,
+    &(kind, namespace, object, on_sources): &RightScope<'_>,
+) -> (Role, RoleBinding) {
     let resources = kind.plural();
     // As `kubectl` names it: two groups may have a kind of one plural.
     let dot = if kind.group().is_empty() { "" } else { "." };

@@ -80,7 +80,7 @@ impl From<&ValidSync> for SpecSource {
 }
 
 /// Which copies a resource wants.
-pub struct Wanted<'a> {
+pub struct WantedCopies<'a> {
     pub spec: &'a ValidSync,
     /// The namespaces that are asked for.
     pub namespaces: &'a BTreeSet<String>,
@@ -88,7 +88,7 @@ pub struct Wanted<'a> {
     pub names: Option<BTreeSet<String>>,
 }
 
-impl Wanted<'_> {
+impl WantedCopies<'_> {
     /// Is the copy `object_key` wanted? So is that of a source which is gone, where the spec says so: if it has the name
     /// that the spec gives such a copy, and is of such a source, as far as it is known which one it names.
     #[must_use]
@@ -171,7 +171,7 @@ mod tests {
             let (spec, namespaces) = (spec(source, policy), BTreeSet::from(["foo".to_owned()]));
             let object_key = |kind| ObjectKey { kind, namespace: at.0.into(), name: at.1.into() };
             let there =
-                Wanted { spec: &spec, namespaces: &namespaces, names: Some(["a-x".to_owned()].into()) };
+                WantedCopies { spec: &spec, namespaces: &namespaces, names: Some(["a-x".to_owned()].into()) };
             assert_eq!(
                 there.has(&object_key(ObjectKind::CONFIG_MAP), of),
                 expected,
@@ -179,7 +179,7 @@ mod tests {
             );
             assert!(!there.has(&object_key(ObjectKind::SECRET), of));
             // Of what could not be listed nothing is removed.
-            let unknown = Wanted { names: None, ..there };
+            let unknown = WantedCopies { names: None, ..there };
             let expected = at.0 == "foo";
             assert_eq!(
                 unknown.has(&object_key(ObjectKind::CONFIG_MAP), of),
@@ -192,7 +192,7 @@ mod tests {
             let (spec, namespaces) = (spec(&named, policy), BTreeSet::from(["foo".to_owned()]));
             let object_key =
                 ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: "foo".into(), name: "a-x".into() };
-            let gone = Wanted { spec: &spec, namespaces: &namespaces, names: Some(BTreeSet::new()) };
+            let gone = WantedCopies { spec: &spec, namespaces: &namespaces, names: Some(BTreeSet::new()) };
             assert_eq!(gone.has(&object_key, None), expected, "{policy}");
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     k3s_unit::Flag,
     text_file::TextFile,
-    yaml_node::{self, Value, YamlNode},
+    yaml_node::{self, YamlNode, YamlValue},
 };
 
 pub use crate::k3s_unit::Setting;
@@ -93,8 +93,8 @@ pub fn merge(files: &[TextFile], flags: &[Flag]) -> Effective {
 impl Effective {
     fn add_file(&mut self, file: &TextFile, root: &YamlNode) {
         let entries = match &root.value {
-            Value::Null => return,
-            Value::Map(entries) => entries,
+            YamlValue::Null => return,
+            YamlValue::Map(entries) => entries,
             other => {
                 let place = Place::at(&file.path, root.line, root.column);
                 self.findings
@@ -256,10 +256,10 @@ fn names(file: &TextFile, value: &YamlNode) -> Result<Vec<Setting>, Box<Finding>
     let wrong =
         |node: &YamlNode| wrong_type("tls-san", "a list of names", place(node), "tls-san:\n  - pi.example");
     let nodes = match &value.value {
-        Value::Null => return Ok(Vec::new()),
-        Value::Scalar(_) => std::slice::from_ref(value),
-        Value::List(items) => items,
-        Value::Map(_) => return Err(Box::new(wrong(value))),
+        YamlValue::Null => return Ok(Vec::new()),
+        YamlValue::Scalar(_) => std::slice::from_ref(value),
+        YamlValue::List(items) => items,
+        YamlValue::Map(_) => return Err(Box::new(wrong(value))),
     };
     let mut names = Vec::new();
     for node in nodes {

@@ -9,7 +9,7 @@ use crate::{
     kubeconfig_export::document::is_entry_name,
     shell::quoted,
     text_file::{TextFile, decoded},
-    yaml_node::{self, Value, YamlNode},
+    yaml_node::{self, YamlNode, YamlValue},
 };
 
 /// What keeps a kubeconfig from being used.
@@ -67,7 +67,7 @@ pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
         }
     };
     let fault = wrong_top(&root).or_else(|| whole(&root, context).err());
-    fault.map(|Missing { node, why, is_asked }| {
+    fault.map(|MissingPart { node, why, is_asked }| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
         let correction = other_context(file, &root, context).map(Box::new);
         Unusable { correction, is_asked, ..Unusable::new(place, why) }
@@ -168,34 +168,35 @@ pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: 
 }
 
 /// What is missing, and where.
-pub(crate) struct Missing<'a> {
+pub(crate) struct MissingPart<'a> {
     node: Option<&'a YamlNode>,
     why: String,
     /// kubectl asks for it.
     is_asked: bool,
 }
 
-impl<'a> Missing<'a> {
+impl<'a> MissingPart<'a> {
     fn at(node: Option<&'a YamlNode>, why: impl Into<String>) -> Self {
         Self { node, why: why.into(), is_asked: false }
     }
 }
 
 /// What is no kubeconfig at its top.
-pub(crate) fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
+pub(crate) fn wrong_top(root: &YamlNode) -> Option<MissingPart<'_>> {
     for (key, want) in [("kind", "Config"), ("apiVersion", "v1")] {
         let other =
             root.get(key).filter(|node| node.as_str().is_some_and(|text| text != want && !text.is_empty()));
         if let Some(node) = other {
             let why = format!("its {key} is not `{want}`, which is all that kubectl reads");
-            return Some(Missing::at(Some(node), why));
+            return Some(MissingPart::at(Some(node), why));
         }
     }
     for list in ["clusters", "users", "contexts"] {
-        if let Some(node) = root.get(list).filter(|node| !matches!(node.value, Value::List(_) | Value::Null))
+        if let Some(node) =
+            root.get(list).filter(|node| !matches!(node.value, YamlValue::List(_) | YamlValue::Null))
         {
             let why = format!("{list} is {}, not a list: begin each entry with `- name:`", node.value.kind());
-            return Some(Missing::at(Some(node), why));
+            return Some(MissingPart::at(Some(node), why));
         }
     }
     let current = root.entries().iter().map(|(key, _)| key);
@@ -203,16 +204,16 @@ pub(crate) fn wrong_top(root: &YamlNode) -> Option<Missing<'_>> {
         current.filter(|key| matches!(key.as_str(), Some("currentContext" | "current_context")));
     let key = current.next().filter(|_| root.get("current-context").is_none())?;
     let why = "kubectl reads `current-context`, with a hyphen; the other keys are written the same way";
-    Some(Missing::at(Some(key), why))
+    Some(MissingPart::at(Some(key), why))
 }
 
-fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a>> {
+fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), MissingPart<'a>> {
     let [cluster, user] = in_force(root, context)?;
     let credentials =
         ["client-certificate-data", "client-certificate", "token", "tokenFile", "exec", "auth-provider"];
     let ((name, body), (user_name, user)) = (cluster, user);
     if body.get("server").is_none() {
-        return Err(Missing::at(Some(body), format!("cluster `{name}` has no server")));
+        return Err(MissingPart::at(Some(body), format!("cluster `{name}` has no server")));
     }
     if credentials.iter().any(|need| user.get(need).is_some()) {
         return Ok(());
@@ -220,20 +221,20 @@ fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), Missing<'a
     if user.get("username").is_some() {
         let why =
             format!("user `{user_name}` has only a password, which Kubernetes has not taken since v1.19");
-        return Err(Missing::at(Some(user), why));
+        return Err(MissingPart::at(Some(user), why));
     }
     let why = format!(
         "user `{user_name}` has no client-certificate, token or exec: kubectl asks for a user name and a \
         password, which k3s does not take"
     );
-    Err(Missing { is_asked: true, ..Missing::at(Some(user), why) })
+    Err(MissingPart { is_asked: true, ..MissingPart::at(Some(user), why) })
 }
 
 /// Cluster and user of the context, each with the name of its entry.
 pub(crate) fn in_force<'a>(
     root: &'a YamlNode,
     context: Option<&str>,
-) -> Result<[(&'a str, &'a YamlNode); 2], Missing<'a>> {
+) -> Result<[(&'a str, &'a YamlNode); 2], MissingPart<'a>> {
     let entry = |list: &str, name: &str| {
         root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
     };
@@ -241,17 +242,17 @@ pub(crate) fn in_force<'a>(
 
     let current = root.get("current-context");
     let Some(name) = context.or_else(|| current?.as_str()).filter(|name| !name.is_empty()) else {
-        return Err(Missing::at(None, "it has no current-context"));
+        return Err(MissingPart::at(None, "it has no current-context"));
     };
     let Some(context) = entry("contexts", name).and_then(|entry| entry.get("context")) else {
-        return Err(Missing::at(current.filter(|_| context.is_none()), named(name, "context")));
+        return Err(MissingPart::at(current.filter(|_| context.is_none()), named(name, "context")));
     };
     let part = |key: &str, list: &str| {
         let Some((node, name)) = context.get(key).and_then(|node| Some((node, node.as_str()?))) else {
-            return Err(Missing::at(Some(context), format!("the context names no {key}")));
+            return Err(MissingPart::at(Some(context), format!("the context names no {key}")));
         };
         let body = entry(list, name).and_then(|entry| entry.get(key));
-        body.map(|body| (name, body)).ok_or_else(|| Missing::at(Some(node), named(name, key)))
+        body.map(|body| (name, body)).ok_or_else(|| MissingPart::at(Some(node), named(name, key)))
     };
     Ok([part("cluster", "clusters")?, part("user", "users")?])
 }

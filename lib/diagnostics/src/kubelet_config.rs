@@ -9,7 +9,7 @@ mod types;
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
 use crate::k3s_unit::Setting;
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Value, YamlNode};
+use crate::yaml_node::{self, YamlNode, YamlValue};
 
 const FIELDS: &str = include_str!("kubelet_fields.txt");
 /// The directory of the drop-ins, below k3s' data.
@@ -31,12 +31,12 @@ const MAPPINGS: [&str; 8] = [
 const LISTS: [&str; 5] =
     ["clusterDNS", "allowedUnsafeSysctls", "enforceNodeAllocatable", "registerWithTaints", "tlsCipherSuites"];
 
-fn is_mapping(value: &Value) -> bool {
-    matches!(value, Value::Map(_) | Value::Null)
+fn is_mapping(value: &YamlValue) -> bool {
+    matches!(value, YamlValue::Map(_) | YamlValue::Null)
 }
 
-fn is_list(value: &Value) -> bool {
-    matches!(value, Value::List(_) | Value::Null)
+fn is_list(value: &YamlValue) -> bool {
+    matches!(value, YamlValue::List(_) | YamlValue::Null)
 }
 
 /// The file that an entry of `kubelet-arg` names.
@@ -157,7 +157,7 @@ impl KubeletLint<'_> {
 
     fn shapes(&mut self, root: &YamlNode) {
         for (names, is_right, kind) in [
-            (&MAPPINGS[..], is_mapping as fn(&Value) -> bool, "a mapping, `name: value` on a line each"),
+            (&MAPPINGS[..], is_mapping as fn(&YamlValue) -> bool, "a mapping, `name: value` on a line each"),
             (&LISTS[..], is_list, "a list, `- value` on a line each"),
         ] {
             let present = names.iter().filter_map(|name| Some((*name, root.get(name)?)));

@@ -10,7 +10,7 @@ use serde::{
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum YamlValue {
     /// Nothing, `~` or `null`.
     Null,
     /// Any scalar, as k3s would turn it into a string.
@@ -23,7 +23,7 @@ pub enum Value {
 /// A value and where it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct YamlNode {
-    pub value: Value,
+    pub value: YamlValue,
     /// Line, from 1.
     pub line: u64,
     /// Column, from 1.
@@ -75,7 +75,7 @@ pub fn second_document(text: &str) -> Option<u64> {
     Some((first.lines().count() + rest + 1) as u64)
 }
 
-/// Parses the first document. An empty one is [`Value::Null`].
+/// Parses the first document. An empty one is [`YamlValue::Null`].
 ///
 /// # Errors
 /// Position and kind of the first mistake.
@@ -85,8 +85,8 @@ pub fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
     // k3s' parser takes duplicates, and the last one wins.
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     let text = first_document(text.strip_prefix('\u{feff}').unwrap_or(text));
-    serde_saphyr::from_str_with_options::<Option<Spanned<Value>>>(text, options)
-        .map(|node| node.map_or(YamlNode { value: Value::Null, line: 1, column: 1 }, YamlNode::from))
+    serde_saphyr::from_str_with_options::<Option<Spanned<YamlValue>>>(text, options)
+        .map(|node| node.map_or(YamlNode { value: YamlValue::Null, line: 1, column: 1 }, YamlNode::from))
         .map_err(|error| {
             let place = error.location().filter(|place| place.line() > 0);
             SyntaxError {
@@ -103,8 +103,8 @@ fn kind_of(text: &str) -> String {
     line.split(" at line ").next().unwrap_or(line).to_owned()
 }
 
-impl From<Spanned<Value>> for YamlNode {
-    fn from(spanned: Spanned<Value>) -> Self {
+impl From<Spanned<YamlValue>> for YamlNode {
+    fn from(spanned: Spanned<YamlValue>) -> Self {
         Self { line: spanned.referenced.line(), column: spanned.referenced.column(), value: spanned.value }
     }
 }
@@ -113,7 +113,7 @@ impl YamlNode {
     /// The last value of a key, where this is a mapping that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
-        let Value::Map(entries) = &self.value else {
+        let YamlValue::Map(entries) = &self.value else {
             return None;
         };
         entries.iter().rev().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
@@ -122,7 +122,7 @@ impl YamlNode {
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::Scalar(text) => Some(text),
+            YamlValue::Scalar(text) => Some(text),
             _ => None,
         }
     }
@@ -139,7 +139,7 @@ impl YamlNode {
     #[must_use]
     pub fn items(&self) -> &[Self] {
         match &self.value {
-            Value::List(items) => items,
+            YamlValue::List(items) => items,
             _ => &[],
         }
     }
@@ -148,13 +148,13 @@ impl YamlNode {
     #[must_use]
     pub fn entries(&self) -> &[(Self, Self)] {
         match &self.value {
-            Value::Map(entries) => entries,
+            YamlValue::Map(entries) => entries,
             _ => &[],
         }
     }
 }
 
-impl Value {
+impl YamlValue {
     /// What kind of value this is, for a message.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -167,7 +167,7 @@ impl Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for YamlValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ValueVisitor)
     }
@@ -176,10 +176,12 @@ impl<'de> Deserialize<'de> for Value {
 impl Serialize for YamlNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.value {
-            Value::Null => serializer.serialize_unit(),
-            Value::Scalar(text) => serializer.serialize_str(text),
-            Value::List(items) => serializer.collect_seq(items),
-            Value::Map(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
+            YamlValue::Null => serializer.serialize_unit(),
+            YamlValue::Scalar(text) => serializer.serialize_str(text),
+            YamlValue::List(items) => serializer.collect_seq(items),
+            YamlValue::Map(entries) => {
+                serializer.collect_map(entries.iter().map(|(key, value)| (key, value)))
+            }
         }
     }
 }
@@ -188,14 +190,14 @@ struct ValueVisitor;
 
 macro_rules! scalars {
     ($($method:ident $type:ty,)*) => {
-        $(fn $method<E>(self, value: $type) -> Result<Value, E> {
-            Ok(Value::Scalar(value.to_string()))
+        $(fn $method<E>(self, value: $type) -> Result<YamlValue, E> {
+            Ok(YamlValue::Scalar(value.to_string()))
         })*
     };
 }
 
 impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
+    type Value = YamlValue;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a YAML value")
@@ -206,32 +208,32 @@ impl<'de> Visitor<'de> for ValueVisitor {
         visit_str &str,
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<YamlValue, E> {
+        Ok(YamlValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_none<E>(self) -> Result<YamlValue, E> {
+        Ok(YamlValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlValue, D::Error> {
+        YamlValue::deserialize(deserializer)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<YamlValue, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element::<Spanned<Value>>()? {
+        while let Some(item) = seq.next_element::<Spanned<YamlValue>>()? {
             items.push(item.into());
         }
-        Ok(Value::List(items))
+        Ok(YamlValue::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlValue, A::Error> {
         let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<Value>, Spanned<Value>>()? {
+        while let Some((key, value)) = map.next_entry::<Spanned<YamlValue>, Spanned<YamlValue>>()? {
             entries.push((key.into(), value.into()));
         }
-        Ok(Value::Map(entries))
+        Ok(YamlValue::Map(entries))
     }
 }
 
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn an_empty_file_is_nothing() {
         for text in ["", "\n", "# only a note\n", "\u{feff}", "---\n"] {
-            assert_eq!(parse(text).unwrap().value, Value::Null, "{text:?}");
+            assert_eq!(parse(text).unwrap().value, YamlValue::Null, "{text:?}");
         }
     }
 
@@ -325,10 +327,10 @@ mod tests {
             text in "\\PC*|[-a-z0-9:\\[\\]{}&*!|>'\"#%@,?=~.\\\\ \t\n\u{85}\u{2028}\u{feff}]*",
         ) {
             let node = |value| YamlNode { value, line: 1, column: 1 };
-            let (scalar, nothing) = (node(Value::Scalar(text.clone())), node(Value::Null));
-            let list = node(Value::List(vec![scalar.clone(), nothing.clone(), node(Value::List(vec![scalar.clone()]))]));
-            let inner = node(Value::Map(vec![(scalar.clone(), list.clone()), (nothing, scalar.clone())]));
-            let whole = node(Value::Map(vec![(scalar, inner.clone()), (list, inner)]));
+            let (scalar, nothing) = (node(YamlValue::Scalar(text.clone())), node(YamlValue::Null));
+            let list = node(YamlValue::List(vec![scalar.clone(), nothing.clone(), node(YamlValue::List(vec![scalar.clone()]))]));
+            let inner = node(YamlValue::Map(vec![(scalar.clone(), list.clone()), (nothing, scalar.clone())]));
+            let whole = node(YamlValue::Map(vec![(scalar, inner.clone()), (list, inner)]));
             let written = write(&Ordered(vec![("k", &whole)]));
             let read = parse(&written).map_err(|error| TestCaseError::fail(format!("{error}: {written}")))?;
             prop_assert!(is_alike(read.get("k").unwrap(), &whole), "{}: {:?}", written, read);
@@ -337,10 +339,10 @@ mod tests {
 
     fn is_alike(one: &YamlNode, other: &YamlNode) -> bool {
         match (&one.value, &other.value) {
-            (Value::List(one), Value::List(other)) => {
+            (YamlValue::List(one), YamlValue::List(other)) => {
                 one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
             }
-            (Value::Map(one), Value::Map(other)) => {
+            (YamlValue::Map(one), YamlValue::Map(other)) => {
                 let pairs = |(one, other): (&(YamlNode, YamlNode), &(YamlNode, YamlNode))| {
                     is_alike(&one.0, &other.0) && is_alike(&one.1, &other.1)
                 };

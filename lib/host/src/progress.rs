@@ -25,13 +25,14 @@ const WAITS: &str = "{spinner} {elapsed:>4}  {wide_msg}";
 const BYTES: &str = "[{bar:24}] {percent:>3} %  {bytes} of {total_bytes}  {wide_msg}";
 const ITEMS: &str = "[{bar:24}] {percent:>3} %  {pos} of {len}  {wide_msg}";
 
-static LINES: LazyLock<Lines> =
-    LazyLock::new(|| Lines(MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(RATE))));
+static LINES: LazyLock<ProgressLines> = LazyLock::new(|| {
+    ProgressLines(MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(RATE)))
+});
 
 /// All lines of a terminal.
-struct Lines(MultiProgress);
+struct ProgressLines(MultiProgress);
 
-impl Lines {
+impl ProgressLines {
     fn begin(&self, style: &str, total: Option<u64>, text: &str) -> Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         // A template that is none would be a fault of ours, which a test finds: without one the work continues.
@@ -45,15 +46,15 @@ impl Lines {
             bar.tick();
             bar.enable_steady_tick(TICK);
         }
-        Progress(Arc::new(Line { bar, all: self.0.clone() }))
+        Progress(Arc::new(ProgressLine { bar, all: self.0.clone() }))
     }
 }
 
 /// Work in progress; its line is removed with the last of its clones.
 #[derive(Clone)]
-pub struct Progress(Arc<Line>);
+pub struct Progress(Arc<ProgressLine>);
 
-struct Line {
+struct ProgressLine {
     bar: ProgressBar,
     all: MultiProgress,
 }
@@ -113,7 +114,7 @@ impl<R: Read> Read for Reading<R> {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
         self.all.remove(&self.bar);
@@ -131,10 +132,10 @@ mod tests {
 
     use super::*;
 
-    fn terminal(columns: u16) -> (InMemoryTerm, Lines) {
+    fn terminal(columns: u16) -> (InMemoryTerm, ProgressLines) {
         let terminal = InMemoryTerm::new(6, columns);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        (terminal, Lines(MultiProgress::with_draw_target(target)))
+        (terminal, ProgressLines(MultiProgress::with_draw_target(target)))
     }
 
     /// What the terminal shows, without waiting for the next time it is drawn.
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_terminal_nothing_is_drawn() {
-        let lines = Lines(MultiProgress::with_draw_target(ProgressDrawTarget::hidden()));
+        let lines = ProgressLines(MultiProgress::with_draw_target(ProgressDrawTarget::hidden()));
         let progress = lines.begin(ITEMS, Some(2), "x");
         progress.more(1);
         assert!(progress.0.bar.is_hidden());

@@ -11,7 +11,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 /// What becomes of a request.
-pub enum Fate {
+pub enum RequestFate {
     Answered,
     /// It is refused with this code and message, and nothing is done.
     Refused(u16, &'static str),
@@ -19,7 +19,7 @@ pub enum Fate {
     Lost,
 }
 
-type Hook = Box<dyn FnMut(&mut Stored, &Method, &str) -> Fate + Send>;
+type Hook = Box<dyn FnMut(&mut Stored, &Method, &str) -> RequestFate + Send>;
 
 #[derive(Default)]
 pub struct Stored {
@@ -48,12 +48,12 @@ impl FakeApi {
         let stored = Stored { page: 500, ..Stored::default() };
         Self {
             stored: Arc::new(Mutex::new(stored)),
-            hook: Arc::new(Mutex::new(Box::new(|_, _, _| Fate::Answered))),
+            hook: Arc::new(Mutex::new(Box::new(|_, _, _| RequestFate::Answered))),
         }
     }
 
     /// Decides from now on what becomes of each request, and may change what is stored before.
-    pub fn hook(&self, hook: impl FnMut(&mut Stored, &Method, &str) -> Fate + Send + 'static) {
+    pub fn hook(&self, hook: impl FnMut(&mut Stored, &Method, &str) -> RequestFate + Send + 'static) {
         *self.hook.lock().unwrap() = Box::new(hook);
     }
 
@@ -85,9 +85,9 @@ impl FakeApi {
             stored.writes.push(format!("{method} {path}"));
         }
         let (code, answer) = match fate {
-            Fate::Refused(code, message) => failure(code, message),
-            Fate::Answered => stored.answer(method, path, query, body),
-            Fate::Lost => {
+            RequestFate::Refused(code, message) => failure(code, message),
+            RequestFate::Answered => stored.answer(method, path, query, body),
+            RequestFate::Lost => {
                 stored.answer(method, path, query, body);
                 return None;
             }

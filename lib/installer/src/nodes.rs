@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake_api::{FakeApi, Fate};
+    use crate::fake_api::{FakeApi, RequestFate};
     use crate::{InstallOptions, InstallOutcome, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
@@ -120,9 +120,9 @@ mod tests {
             let is_policy = *method == http::Method::POST && path.ends_with("/validatingadmissionpolicies");
             // The policy on accounts: nothing is there yet.
             if is_policy && stored.writes.is_empty() {
-                Fate::Refused(403, "no, says the server")
+                RequestFate::Refused(403, "no, says the server")
             } else {
-                Fate::Answered
+                RequestFate::Answered
             }
         });
         let webhook =

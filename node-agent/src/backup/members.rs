@@ -17,14 +17,14 @@ const NOT_OF_SERVER: [&str; 4] = ["db", "etc", "logs", "static"];
 
 /// Where the parts are, as the host names them.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub struct BackupLayout {
     pub data_dir: PathBuf,
     pub boot_dir: PathBuf,
     pub state_dir: PathBuf,
     admin_kubeconfig: PathBuf,
 }
 
-impl Layout {
+impl BackupLayout {
     #[must_use]
     pub fn of(host: &Host, state_dir: &Path) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Layout {
 
 /// Why there is no datastore of SQLite where it is not there.
 #[must_use]
-pub fn other_datastore(host: &Host, layout: &Layout) -> Option<String> {
+pub fn other_datastore(host: &Host, layout: &BackupLayout) -> Option<String> {
     let root = &host.root;
     if root.is_dir(layout.data_dir.join("server/db/etcd")) {
         return Some(
@@ -71,7 +71,12 @@ pub fn other_datastore(host: &Host, layout: &Layout) -> Option<String> {
 ///
 /// # Errors
 /// A directory cannot be read.
-pub fn list(host: &Host, layout: &Layout, copy: &Path, volumes: bool) -> anyhow::Result<Vec<ArchiveInput>> {
+pub fn list(
+    host: &Host,
+    layout: &BackupLayout,
+    copy: &Path,
+    volumes: bool,
+) -> anyhow::Result<Vec<ArchiveInput>> {
     let real = |path: PathBuf| host.root.real(path);
     let server = real(layout.directory(BackupRoot::Server));
     ensure!(

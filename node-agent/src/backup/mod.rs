@@ -41,7 +41,7 @@ pub use common::Refused;
 use common::{Nowhere, Scratch, counted, full, make_private};
 use datastore::DatastoreContents;
 use journal::lock;
-use members::Layout;
+use members::BackupLayout;
 use seal::Seal;
 use target::BackupFile;
 
@@ -75,7 +75,7 @@ pub struct BackupRequest {
 
 /// A backup that was made.
 #[derive(Debug)]
-pub struct Made {
+pub struct MadeBackup {
     pub path: PathBuf,
     pub bytes: u64,
     pub manifest: BackupManifest,
@@ -89,7 +89,7 @@ pub struct Made {
 ///
 /// # Errors
 /// [`Refused`], or a step failed; nothing of it is left.
-pub async fn to(request: BackupRequest) -> anyhow::Result<Made> {
+pub async fn to(request: BackupRequest) -> anyhow::Result<MadeBackup> {
     let k3s = version_of(&request.program).await.ok().map(|version| version.to_string());
     tokio::task::spawn_blocking(move || make(&request, k3s)).await.context("making a backup")?
 }
@@ -99,8 +99,12 @@ pub async fn to(request: BackupRequest) -> anyhow::Result<Made> {
 ///
 /// # Errors
 /// As [`to`].
-pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> anyhow::Result<Option<Made>> {
-    let layout = Layout::of(host, state_dir);
+pub async fn before_upgrade(
+    host: &Host,
+    state_dir: &Path,
+    program: &Path,
+) -> anyhow::Result<Option<MadeBackup>> {
+    let layout = BackupLayout::of(host, state_dir);
     if host.role() == Role::Agent || !host.root.exists(layout.datastore()) {
         return Ok(None);
     }
@@ -120,9 +124,9 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
     to(request).await.map(Some)
 }
 
-fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<Made> {
+fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBackup> {
     let BackupRequest { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
-    let layout = Layout::of(host, state_dir);
+    let layout = BackupLayout::of(host, state_dir);
     if let Some(refusal) = of_the_node(host, &layout) {
         bail!(Refused(vec![refusal]));
     }
@@ -189,7 +193,7 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<Made> {
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         Ok(removed) => (removed.unwrap_or_default(), None),
     };
-    Ok(Made { path: place.path(), bytes, manifest, removed, not_removed })
+    Ok(MadeBackup { path: place.path(), bytes, manifest, removed, not_removed })
 }
 
 /// FAT, exFAT and NTFS have only the modes of their mount options.
@@ -235,7 +239,7 @@ fn write(
 }
 
 /// Why this node has nothing to back up.
-fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
+fn of_the_node(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
     if host.role() == Role::Agent {
         let what = "this node has joined another's cluster, whose state is on its server".to_owned();
         let remedy = "make the backup there; of this node keep its weaver.toml".to_owned();
@@ -245,8 +249,8 @@ fn of_the_node(host: &Host, layout: &Layout) -> Option<UpgradeRefusal> {
     Some(UpgradeRefusal { what, remedy: "use the backup tools of that datastore".to_owned() })
 }
 
-fn reported(made: &Made) -> String {
-    let Made { path, bytes, manifest, removed, not_removed } = made;
+fn reported(made: &MadeBackup) -> String {
+    let MadeBackup { path, bytes, manifest, removed, not_removed } = made;
     let BackupManifest { node, revision, members, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",

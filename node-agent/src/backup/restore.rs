@@ -22,7 +22,7 @@ use super::archive::{self, RestoreTargets};
 use super::args::RestoreArgs;
 use super::common::{Nowhere, Refused, refused};
 use super::journal::{boot, lock, note, pending};
-use super::members::{self, Layout};
+use super::members::{self, BackupLayout};
 use super::seal::DecryptionArgs;
 use super::show::open;
 use super::{datastore, swap};
@@ -83,7 +83,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
 struct RestoreRun {
     node: K3sNode,
     systemctl: Systemctl,
-    layout: Layout,
+    layout: BackupLayout,
     /// The real path, below the root directory.
     state_dir: PathBuf,
 }
@@ -91,7 +91,7 @@ struct RestoreRun {
 impl RestoreRun {
     fn of(args: &RestoreArgs) -> anyhow::Result<Self> {
         let node = K3sNode::of(&args.node)?;
-        let layout = Layout::of(&node.host, &args.node.state_dir);
+        let layout = BackupLayout::of(&node.host, &args.node.state_dir);
         let state_dir = node.host.root.real(&args.node.state_dir);
         Ok(Self { systemctl: Systemctl::new(args.node.systemctl.clone()), node, layout, state_dir })
     }
@@ -239,7 +239,7 @@ impl RestoreRun {
 /// A backup next to what is there.
 #[derive(Clone)]
 struct Laid {
-    layout: Layout,
+    layout: BackupLayout,
     root: HostRoot,
 }
 

@@ -7,7 +7,7 @@ use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_diagnostics::when::When;
 
 use super::seal::Seal;
-use super::{BackupRequest, Made, STAMP, reported, to};
+use super::{BackupRequest, MadeBackup, STAMP, reported, to};
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 use crate::timer_record;
@@ -45,7 +45,7 @@ pub async fn made(
         Err(error) => Err(error),
     };
     let last = match &done {
-        Ok(Made { not_removed, .. }) => {
+        Ok(MadeBackup { not_removed, .. }) => {
             let failure =
                 not_removed.as_deref().map(|why| format!("older backups were not removed: {}", short(why)));
             LastBackup { made: Some(now.as_second()), first: Some(first), begun: None, failure, ..last }

@@ -11,18 +11,18 @@ use weaver_diagnostics::exit_code;
 use super::command::run;
 use super::schedule::schedule;
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{AgentArgs, AgentCommand};
 use crate::host_root::HostRoot;
 
 /// The root of a server, k3s' connection to its datastore, and a directory for backups.
-pub struct Scene {
+pub struct BackupScene {
     dir: tempfile::TempDir,
     database: Option<Connection>,
 }
 
 pub const SECRET: &str = "K10the-token-of-a-test";
 
-impl Scene {
+impl BackupScene {
     pub fn new(node: &str, rows: i64) -> Self {
         let mut scene = Self { dir: tempfile::tempdir().unwrap(), database: None };
         for (path, text) in [
@@ -88,17 +88,17 @@ impl Scene {
         let root = self.dir.path().to_str().unwrap();
         let root = ["--root", root];
         let words = ["weaver-node-agent"].iter().chain(words).chain(&root);
-        match Args::try_parse_from(words).unwrap().resolve().unwrap().command {
-            Command::Backup(args) => run(args).await,
-            Command::Restore(args) => restore::run(args).await,
-            Command::BootConfig(args) => Ok(crate::boot_config::run(&args)),
+        match AgentArgs::try_parse_from(words).unwrap().resolve().unwrap().command {
+            AgentCommand::Backup(args) => run(args).await,
+            AgentCommand::Restore(args) => restore::run(args).await,
+            AgentCommand::BootConfig(args) => Ok(crate::boot_config::run(&args)),
             other => panic!("{other:?}"),
         }
     }
 
     pub fn request(&self, target: &Path) -> BackupRequest {
         let words = ["weaver-node-agent", "backup", "x", "--root", self.dir.path().to_str().unwrap()];
-        let Command::Backup(args) = Args::parse_from(words).command else { panic!() };
+        let AgentCommand::Backup(args) = AgentArgs::parse_from(words).command else { panic!() };
         let host: Host = args.host.into();
         BackupRequest {
             program: host.root.real(&args.program),
@@ -134,7 +134,7 @@ fn members(path: &Path) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_in_it_and_who_may_read_it() {
-    let scene = Scene::new("raspi", 30);
+    let scene = BackupScene::new("raspi", 30);
     let made = to(scene.request(&scene.at("/backups"))).await.unwrap();
     assert_eq!((made.manifest.revision, made.manifest.rows), (30, 30));
     assert_eq!((made.manifest.node.as_str(), made.manifest.k3s.as_deref()), ("raspi", Some("v1.36.4+k3s1")));
@@ -187,7 +187,7 @@ async fn what_is_in_it_and_who_may_read_it() {
 
 #[tokio::test]
 async fn the_oldest_of_this_node_go() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     let owner = scene.owner();
     // Another node of this name uses the share, too.
     for other in [&owner, "raspi-00000000", "attic"] {
@@ -203,7 +203,7 @@ async fn the_oldest_of_this_node_go() {
 
 #[tokio::test]
 async fn what_is_refused_writes_nothing() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     let at = |path: &str| scene.at(path).to_str().unwrap().to_owned();
     assert_eq!(scene.run(&["backup", &at("/boot/firmware")]).await.unwrap(), exit_code::KNOWN_BAD);
     assert_eq!(scene.run(&["backup", &at("/boot/firmware/b.tar")]).await.unwrap(), exit_code::KNOWN_BAD);
@@ -231,18 +231,18 @@ async fn what_is_refused_writes_nothing() {
 
 #[tokio::test]
 async fn a_worker_etcd_and_a_server_that_never_ran_have_nothing_to_save() {
-    let worker = Scene::new("raspi", 1);
+    let worker = BackupScene::new("raspi", 1);
     worker.write("/etc/weaver/k3s-agent", "");
-    let etcd = Scene::new("raspi", 1);
+    let etcd = BackupScene::new("raspi", 1);
     etcd.write("/var/lib/rancher/k3s/server/db/etcd/member", "");
-    let elsewhere = Scene::new("raspi", 1);
+    let elsewhere = BackupScene::new("raspi", 1);
     fs::remove_dir_all(elsewhere.at("/var/lib/rancher/k3s/server/db")).unwrap();
     for scene in [worker, etcd, elsewhere] {
         let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
         assert!(error.is::<Refused>(), "{error:#}");
         assert!(scene.names("/backups").is_empty());
     }
-    let fresh = Scene::new("raspi", 1);
+    let fresh = BackupScene::new("raspi", 1);
     fs::remove_dir_all(fresh.at("/var/lib/rancher/k3s/server")).unwrap();
     let error = to(fresh.request(&fresh.at("/backups"))).await.unwrap_err().to_string();
     assert!(error.contains("has k3s run?"), "{error}");
@@ -250,7 +250,7 @@ async fn a_worker_etcd_and_a_server_that_never_ran_have_nothing_to_save() {
 
 #[tokio::test]
 async fn a_damaged_datastore_becomes_no_backup() {
-    let mut scene = Scene::new("raspi", 1);
+    let mut scene = BackupScene::new("raspi", 1);
     let path = scene.at("/var/lib/rancher/k3s/server/db/state.db");
     scene.database = None;
     fs::write(&path, "no database, though long enough to have a header of its own").unwrap();
@@ -262,7 +262,7 @@ async fn a_damaged_datastore_becomes_no_backup() {
 /// A file system of 64 KiB that fills up while it is written.
 #[tokio::test]
 async fn a_disk_that_fills_up_keeps_nothing_half_written() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     let place = BackupFile::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
     assert!(place.is_directory);
     // The kernel's own full disk.
@@ -287,7 +287,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
 
 #[tokio::test]
 async fn one_at_a_time_and_no_word_of_a_secret() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     let held = lock(&scene.at("/var/lib/weaver")).unwrap();
     let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
     assert!(error.to_string().contains("another backup or restore is running"), "{error:#}");
@@ -298,7 +298,7 @@ async fn one_at_a_time_and_no_word_of_a_secret() {
 
 #[tokio::test]
 async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     let request = scene.request(Path::new("/"));
     let made = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap().unwrap();
     assert_eq!(made.path.parent().unwrap(), scene.at("/var/lib/weaver/backups"));
@@ -313,7 +313,7 @@ async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
 
 #[tokio::test]
 async fn an_encrypted_one_may_be_on_the_boot_partition_and_opens_with_its_key_alone() {
-    let scene = Scene::new("raspi", 5);
+    let scene = BackupScene::new("raspi", 5);
     for (file, text) in [("/right", "correct horse\n"), ("/wrong", "incorrect horse\n"), ("/empty", "\n")] {
         scene.write(file, text);
     }
@@ -417,7 +417,7 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
 
 #[tokio::test]
 async fn the_timer_makes_one_when_it_is_due_and_its_failure_is_in_the_report() {
-    let scene = Scene::new("raspi", 1);
+    let scene = BackupScene::new("raspi", 1);
     scene.write("/etc/weaver/backup.env", "WEAVER_BACKUP_TARGET=/mnt/usb\nWEAVER_BACKUP_WHEN=daily\n");
     scene.write("/proc/uptime", "90000.12 100.00\n");
     let root = HostRoot::new(scene.at("/"));

@@ -28,15 +28,15 @@ pub struct BootConfigArgs {
 mod tests {
     use clap::Parser as _;
 
-    use crate::args::{Args, Command};
+    use crate::args::{AgentArgs, AgentCommand};
 
     #[test]
     fn paths_start_at_the_root() {
         let parse = |words: &[&str]| {
             let words = ["weaver-node-agent", "boot-config"].iter().chain(words);
-            Args::try_parse_from(words).and_then(Args::resolve)
+            AgentArgs::try_parse_from(words).and_then(AgentArgs::resolve)
         };
-        let Command::BootConfig(args) = parse(&[]).unwrap().command else { panic!() };
+        let AgentCommand::BootConfig(args) = parse(&[]).unwrap().command else { panic!() };
         assert_eq!(args.file.to_str(), Some("/boot/firmware/weaver.toml"));
         assert_eq!(args.state_dir.to_str(), Some("/var/lib/weaver/boot-config"));
         assert_eq!(args.root.to_str(), Some("/"));

@@ -9,7 +9,7 @@ use weaver_diagnostics::{
     text_file::TextFile,
     weaver_toml::{
         Config, RoleSetting, Secret,
-        companion::{self, Unknown},
+        companion::{self, UnreadableFile},
         encoding, foreign_files,
         join_token::{self, Form},
         network_config::{self, OtherWifi},
@@ -128,12 +128,12 @@ fn said<T: Default>(
     root: &HostRoot,
     path: &Path,
     read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
-) -> Result<T, Unknown> {
+) -> Result<T, UnreadableFile> {
     companion::read(&path.display().to_string(), root.read(path), read)
 }
 
 /// cloud-init's configuration or, where that has no Wi-Fi any more, what it made of it earlier.
-fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Unknown> {
+fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, UnreadableFile> {
     let reported = weaver_toml.with_file_name("network-config");
     let mut unknown = None;
     for path in [reported.as_path(), Path::new(CLOUD_INITS_NETPLAN)] {
@@ -148,7 +148,7 @@ fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, 
 
 /// What the owner's netplan files configure for the radio, a kind that netplan refuses next to a Wi-Fi first; and the
 /// files whose content is not known.
-fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<Unknown>) {
+fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<UnreadableFile>) {
     let (mut names, mut radios, mut unknown) = (BTreeSet::new(), Vec::new(), Vec::new());
     for directory in NETPLAN_FILES {
         // As in a shell, `*.yaml` leaves out what begins with a dot.

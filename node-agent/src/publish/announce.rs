@@ -13,7 +13,7 @@ use weaver_diagnostics::{
     weaver_toml::plan::ANNOUNCEMENT,
 };
 
-use super::{html, page::Page};
+use super::{html, page::ReportPage};
 use crate::{facts::identity, host::Host, host_root::HostRoot};
 
 /// Whether the node announces itself.
@@ -27,7 +27,7 @@ pub enum Choice {
 
 /// What must be announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RequiredAnnouncement {
     /// Nothing: there is no avahi, and no file to write.
     NoAvahi,
     Nothing,
@@ -48,14 +48,19 @@ impl Announcer {
     }
 
     /// The wanted content of the file.
-    pub(super) fn wanted(&self, root: &HostRoot, page: &Page<'_>, is_seen: bool) -> Wanted {
+    pub(super) fn wanted(
+        &self,
+        root: &HostRoot,
+        page: &ReportPage<'_>,
+        is_seen: bool,
+    ) -> RequiredAnnouncement {
         let path = root.real(ANNOUNCEMENT);
         if !path.parent().is_some_and(Path::is_dir) {
-            return Wanted::NoAvahi;
+            return RequiredAnnouncement::NoAvahi;
         }
         let joins = self.host.joins();
         if !is_wanted(self.choice, is_seen, joins) {
-            return Wanted::Nothing;
+            return RequiredAnnouncement::Nothing;
         }
         let port = if is_seen { html::PORT } else { self.host.api_address(&self.host.effective()).port() };
         // While k3s starts, the file stays as an earlier boot had it.
@@ -71,7 +76,7 @@ impl Announcer {
             ca: self.ca(root),
             served: served.or_else(before),
         };
-        Wanted::File(service_file(&announcement, port))
+        RequiredAnnouncement::File(service_file(&announcement, port))
     }
 
     /// Its fingerprint; none where the cluster is not this host's own.
@@ -169,7 +174,7 @@ mod tests {
         fn announce(&self, host_name: &str, report: &Report, is_seen: bool) -> Result<(), PublishError> {
             let root = self.dir.path().to_owned();
             let flags = Flags::parse_from(["agent", "--root", root.to_str().unwrap(), "--cluster", "k3s"]);
-            let page = Page { host_name, time: Timestamp::UNIX_EPOCH, synchronised: true, report };
+            let page = ReportPage { host_name, time: Timestamp::UNIX_EPOCH, synchronised: true, report };
             let announcer = Announcer::new(Host::from(flags.host), self.choice);
             let root = HostRoot::new(root);
             announce(&root, announcer.wanted(&root, &page, is_seen))

@@ -12,7 +12,7 @@ use qrcode::{EcLevel, QrCode, render::unicode::Dense1x2};
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 
-use super::{html, page::Page};
+use super::{html, page::ReportPage};
 
 /// Findings that are shown, and characters of a line of theirs.
 const SHOWN: usize = 3;
@@ -24,8 +24,8 @@ const COLUMNS: usize = 80;
 /// The banner; `card_fault` says why the boot partition does not show the same, `has_page` whether a browser
 /// can show it.
 #[must_use]
-pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str, has_page: bool) -> String {
-    let mut out = format!("{} on {}  \\4  \\6\n", Page::product(), line(page.host_name));
+pub fn banner(page: &ReportPage<'_>, card_fault: Option<&str>, full_text: &str, has_page: bool) -> String {
+    let mut out = format!("{} on {}  \\4  \\6\n", ReportPage::product(), line(page.host_name));
     out.extend(["gate ", &line(&page.gate()), "\n"]);
     if page.report.k3s_blocked == Some(true) {
         out.push_str("k3s is not started\n");
@@ -91,7 +91,7 @@ mod tests {
         has_page: bool,
     ) -> String {
         let report = Report { findings, k3s_blocked: Some(true), ..Report::unchecked() };
-        let page = Page { host_name, time: Timestamp::UNIX_EPOCH, synchronised: true, report: &report };
+        let page = ReportPage { host_name, time: Timestamp::UNIX_EPOCH, synchronised: true, report: &report };
         banner(&page, card_fault, "/run/weaver/node-status.txt", has_page)
     }
 

@@ -12,7 +12,7 @@ use weaver_diagnostics::host::storage::Mount;
 use weaver_host::durable_file;
 
 use super::{
-    page::{Page, essence},
+    page::{ReportPage, essence},
     write_budget::{A_DAY, WriteBudget},
 };
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
@@ -50,7 +50,7 @@ impl BootPartition {
     }
 
     /// Shows the page there, if it is another one than that which is shown.
-    pub fn show(&mut self, page: &Page<'_>) -> Publication {
+    pub fn show(&mut self, page: &ReportPage<'_>) -> Publication {
         let directory = self.directory.display();
         match Mounts::read(&self.root).unwrap_or_default().at(&self.directory) {
             Mount::Absent => {
@@ -146,7 +146,7 @@ mod tests {
         fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Publication {
             let report = Report { reason: reason.to_owned(), ..Report::unchecked() };
             let time = Timestamp::from_second(1_800_000_000 + second).unwrap();
-            self.card.show(&Page { host_name, time, synchronised: true, report: &report })
+            self.card.show(&ReportPage { host_name, time, synchronised: true, report: &report })
         }
 
         fn path(&self, name: &str) -> PathBuf {

@@ -15,7 +15,7 @@ use weaver_diagnostics::{
     serving,
 };
 
-use super::page::Page;
+use super::page::ReportPage;
 use crate::node_report::Gate;
 
 /// Where it is, for the program that shows it: anyone may read it.
@@ -67,7 +67,7 @@ pub fn starting() -> String {
     whole("Starting", Some(SOON), &content, &html! {}).into_string()
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     #[must_use]
     pub fn html(&self) -> String {
         let host = cut(self.host_name, 100);
@@ -242,7 +242,7 @@ mod tests {
     use weaver_diagnostics::finding::{Place, Remedy};
 
     fn made(host_name: &str, report: &Report) -> String {
-        Page { host_name, time: Timestamp::UNIX_EPOCH, synchronised: false, report }.html()
+        ReportPage { host_name, time: Timestamp::UNIX_EPOCH, synchronised: false, report }.html()
     }
 
     fn proof(names: &[&str]) -> Finding {

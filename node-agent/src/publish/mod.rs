@@ -27,9 +27,9 @@ use weaver_diagnostics::weaver_toml::plan::{ANNOUNCEMENT, PAGE_ENVIRONMENT, PAGE
 use weaver_host::durable_file::{self, WriteError};
 
 use self::{
-    announce::{Announcer, Wanted},
+    announce::{Announcer, RequiredAnnouncement},
     card::{BootPartition, Publication},
-    page::Page,
+    page::ReportPage,
     write_budget::WriteBudget,
 };
 use crate::{clock_wait, host_root::HostRoot, node_report};
@@ -123,7 +123,7 @@ impl Publisher {
         let _lock = lock(&self.runtime_dir.join("publish.lock"))?;
         let host_name = host_name(&self.root);
         let synchronised = clock_wait::is_synchronised(&self.root);
-        let page = Page { host_name: &host_name, time: now, synchronised, report };
+        let page = ReportPage { host_name: &host_name, time: now, synchronised, report };
         let mut written = self.write(&page);
         let outcome = self.card.show(&page);
         let fault = outcome.fault();
@@ -137,7 +137,7 @@ impl Publisher {
     }
 
     /// Everything but the boot partition. Each file on its own: a failure does not affect the others.
-    fn write(&self, page: &Page<'_>) -> Result<(), PublishError> {
+    fn write(&self, page: &ReportPage<'_>) -> Result<(), PublishError> {
         let card = self.card_said.clone();
         let fault = card.as_ref().filter(|card| !card.current).map(|card| card.reason.as_str());
         let report_json = node_report::Report { card: card.clone(), ..page.report.clone() };
@@ -180,13 +180,13 @@ impl Publisher {
 }
 
 /// Has avahi announce that. avahi reads the file as a user of its own.
-fn announce(root: &HostRoot, wanted: Wanted) -> Result<(), PublishError> {
+fn announce(root: &HostRoot, wanted: RequiredAnnouncement) -> Result<(), PublishError> {
     let path = root.real(ANNOUNCEMENT);
     match wanted {
-        Wanted::NoAvahi => Ok(()),
-        Wanted::Nothing => durable_file::if_there(fs::remove_file(&path))
+        RequiredAnnouncement::NoAvahi => Ok(()),
+        RequiredAnnouncement::Nothing => durable_file::if_there(fs::remove_file(&path))
             .map_err(|source| PublishError::Place { path, source }),
-        Wanted::File(text) => {
+        RequiredAnnouncement::File(text) => {
             replace_changed(&path, text.as_bytes(), 0o644).map(drop).map_err(|error| match error {
                 PublishError::Write { source } => PublishError::Announce { source },
                 other => other,

@@ -30,7 +30,7 @@ const PRODUCT: &str = concat!("Config Weaver ", env!("CARGO_PKG_VERSION"));
 
 /// What a page is made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
+pub struct ReportPage<'a> {
     pub host_name: &'a str,
     /// When it was made.
     pub time: Timestamp,
@@ -65,7 +65,7 @@ pub struct NodeStatus<'a> {
     pub findings: Vec<&'a Finding>,
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     #[must_use]
     pub const fn product() -> &'static str {
         PRODUCT
@@ -225,8 +225,8 @@ mod tests {
         Report { findings, k3s_blocked: Some(false), ..Report::unchecked() }
     }
 
-    fn page(report: &Report) -> Page<'_> {
-        Page { host_name: "raspi", time: Timestamp::UNIX_EPOCH, synchronised: true, report }
+    fn page(report: &Report) -> ReportPage<'_> {
+        ReportPage { host_name: "raspi", time: Timestamp::UNIX_EPOCH, synchronised: true, report }
     }
 
     fn bad() -> Finding {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn the_page_names_host_time_gate_k3s_and_findings() {
         let report = Report { k3s_blocked: Some(true), ..report(vec![bad()]) };
-        let text = Page { synchronised: false, ..page(&report) }.text_for_windows();
+        let text = ReportPage { synchronised: false, ..page(&report) }.text_for_windows();
         for part in [
             "Config Weaver ",
             "status of the node raspi\r\n",
@@ -277,7 +277,7 @@ mod tests {
         let mut findings = vec![bad()];
         findings.extend(std::iter::repeat_n(noise, 200));
         let report = Report { reason: "é".repeat(100_000), ..report(findings) };
-        let page = Page { host_name: &"h".repeat(100_000), ..page(&report) };
+        let page = ReportPage { host_name: &"h".repeat(100_000), ..page(&report) };
         let text = page.text_for_windows();
         assert!(text.len() <= LIMIT && text.contains("N-12  FAIL"), "{}", text.len());
         assert!(text.contains("the beginning is cut off"));
@@ -292,7 +292,7 @@ mod tests {
             ],
             ..report.clone()
         };
-        let page = Page { report: &lines, ..page };
+        let page = ReportPage { report: &lines, ..page };
         assert!(page.text_for_windows().len() <= LIMIT);
         assert!(serde_json::to_string_pretty(&page.json()).unwrap().len() <= LIMIT);
     }
@@ -302,7 +302,7 @@ mod tests {
         let unknown = |text: &str| Finding::new(Code::ServingNamesUnknown, text);
         let before = report(vec![bad(), unknown("refused")]);
         let of = |report: &Report| essence(&page(report).json());
-        let later = Page { time: Timestamp::MAX, synchronised: false, ..page(&before) };
+        let later = ReportPage { time: Timestamp::MAX, synchronised: false, ..page(&before) };
         assert_eq!(essence(&later.json()), of(&before));
         assert_eq!(of(&report(vec![bad(), unknown("timed out")])), of(&before));
         assert_eq!(of(&Report { reason: "other".into(), ..before.clone() }), of(&before));

@@ -20,7 +20,7 @@ use super::{
     kernel_log,
     phase::{Delivery, GatePhase, GateState},
     renewal::Renewal,
-    status::{AgentStatus, Checked},
+    status::{AgentStatus, CheckOutcome},
     units::{CheckRound, Units},
     watchdog::KeeperHeartbeat,
 };
@@ -266,7 +266,7 @@ impl Keeper {
                 let kernel = self.kernel_log.iter().flat_map(kernel_log::SharedLog::findings);
                 agent_only.extend(kernel.map(|finding| runs.typed_there(finding)));
                 let joined = matches!(self.phase, GatePhase::Joined) && units.has_joined().await;
-                self.status.set_round(Checked {
+                self.status.set_round(CheckOutcome {
                     findings: with_slowness(&self.status, check, &agent_only, load.as_ref()),
                     agent_only,
                     k3s_blocked: units.k3s_is_blocked(),

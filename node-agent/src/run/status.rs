@@ -50,7 +50,7 @@ pub struct AgentStatus {
 
 /// How a round of checks ended under systemd.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckOutcome {
     /// What a check finds.
     pub findings: Vec<Finding>,
     /// What only this agent knows.
@@ -149,8 +149,8 @@ impl AgentStatus {
 
     /// How a round ended, under systemd: all at once, so that no state in
     /// between costs the boot partition a write.
-    pub fn set_round(&self, checked: Checked) {
-        let Checked { findings, mut agent_only, k3s_blocked, joined, gate, reason } = checked;
+    pub fn set_round(&self, checked: CheckOutcome) {
+        let CheckOutcome { findings, mut agent_only, k3s_blocked, joined, gate, reason } = checked;
         agent_only.extend(self.in_cluster.borrow().clone());
         self.change(|report| {
             change_findings(report, findings, agent_only);

@@ -54,19 +54,20 @@ fn version(text: &str) -> Result<String, &'static str> {
 mod tests {
     use clap::Parser as _;
 
-    use crate::args::{Args, Command};
+    use crate::args::{AgentArgs, AgentCommand};
 
     #[test]
     fn a_version_is_no_option_and_no_other_package() {
-        let parse = |words: &str| Args::try_parse_from(words.split(' ')).and_then(Args::resolve);
-        let Command::Update(args) = parse("weaver-node-agent update --to 1:0.2.0~rc1-1+b2").unwrap().command
+        let parse = |words: &str| AgentArgs::try_parse_from(words.split(' ')).and_then(AgentArgs::resolve);
+        let AgentCommand::Update(args) =
+            parse("weaver-node-agent update --to 1:0.2.0~rc1-1+b2").unwrap().command
         else {
             panic!()
         };
         assert_eq!((args.to.as_deref(), args.yes, args.node.wait), (Some("1:0.2.0~rc1-1+b2"), false, 300));
         for wrong in ["-o=Dir=/", "0.1 x", "0.1=2", "stable", "v0.2.0", "0.1/stable", "", "0.1;reboot"] {
             let words = ["weaver-node-agent", "update", "--to", wrong];
-            assert!(Args::try_parse_from(words).is_err(), "{wrong}");
+            assert!(AgentArgs::try_parse_from(words).is_err(), "{wrong}");
         }
     }
 }

@@ -63,13 +63,13 @@ fn hash(text: &str) -> Result<String, &'static str> {
 mod tests {
     use clap::Parser as _;
 
-    use crate::args::{Args, Command};
+    use crate::args::{AgentArgs, AgentCommand};
 
     #[test]
     fn a_hash_is_one_and_bounds_are_bounds() {
-        let parse = |words: &str| Args::try_parse_from(words.split(' ')).and_then(Args::resolve);
+        let parse = |words: &str| AgentArgs::try_parse_from(words.split(' ')).and_then(AgentArgs::resolve);
         let hash = "AB".repeat(32);
-        let Command::Upgrade(args) =
+        let AgentCommand::Upgrade(args) =
             parse(&format!("weaver-node-agent upgrade --k3s k3s --sha256 {hash}")).unwrap().command
         else {
             panic!()

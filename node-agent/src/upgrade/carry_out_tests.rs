@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser as _;
 
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{AgentArgs, AgentCommand};
 use crate::upgrade::journal;
 
 /// A node that has joined another's cluster: only its unit can be proven.
@@ -35,7 +35,7 @@ impl Scene {
         let words = ["weaver-node-agent", "rollback", "--root"].map(str::to_owned).into_iter();
         let words = words.chain([path(dir.path()), "--program".to_owned(), "/k3s".to_owned()]);
         let words = words.chain(["--systemctl".to_owned(), path(&file("systemctl"))]);
-        let Command::Rollback(args) = Args::parse_from(words).command else { panic!() };
+        let AgentCommand::Rollback(args) = AgentArgs::parse_from(words).command else { panic!() };
         let mut node = K3sNode::of(&args.node).unwrap();
         (node.wait, node.settle) = (Duration::from_millis(100), Duration::ZERO);
         Self { dir, node }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, UpgradePlan, plan};
+use weaver_diagnostics::k3s_upgrade::plan::{Facts, UpgradeCandidate, UpgradePlan, plan};
 use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase, UpgradeRecord, UpgradeResume};
 use weaver_diagnostics::k3s_upgrade::{Role, UpgradeRequest};
@@ -276,7 +276,7 @@ fn cut_off(last: &UpgradeRecord, resume: UpgradeResume) -> String {
 
 fn would(facts: &Facts, role: Role, names: &[String], node: &K3sNode) -> String {
     let program = &node.program;
-    let Candidate { shown, asked, version, .. } = &facts.candidate;
+    let UpgradeCandidate { shown, asked, version, .. } = &facts.candidate;
     let from = facts.installed.as_ref().map_or("an unknown version".to_owned(), ToString::to_string);
     let to = version.as_ref().and_then(|version| version.as_ref().ok()).or(asked.as_ref());
     let to = to.map_or("a version that is known once it may be run".to_owned(), ToString::to_string);

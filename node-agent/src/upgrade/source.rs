@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
-use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Hash};
+use weaver_diagnostics::k3s_upgrade::plan::{Hash, UpgradeCandidate};
 use weaver_diagnostics::k3s_upgrade::program::{self, HEAD};
 use weaver_diagnostics::k3s_upgrade::release::{self, ReleaseFiles};
 use weaver_diagnostics::k3s_upgrade::version::Version;
@@ -66,15 +66,15 @@ impl K3sSource {
     ///
     /// # Errors
     /// Its file cannot be read.
-    pub async fn look(&self, program: &ProgramFiles) -> anyhow::Result<Candidate> {
+    pub async fn look(&self, program: &ProgramFiles) -> anyhow::Result<UpgradeCandidate> {
         Ok(match self {
             Self::File { path, sha256 } => {
                 let expected = expected(path, sha256.as_deref())?;
                 let missing =
                     || Hash::Missing { list: release::files(ARCH).map_or("list", |f| f.sums).to_owned() };
-                Candidate { hash: expected.map_or_else(missing, |_| Hash::Unknown), ..of_file(path)? }
+                UpgradeCandidate { hash: expected.map_or_else(missing, |_| Hash::Unknown), ..of_file(path)? }
             }
-            Self::Release { version, releases, files, .. } => Candidate {
+            Self::Release { version, releases, files, .. } => UpgradeCandidate {
                 shown: release::address(releases, version, files.program),
                 kind: None,
                 hash: Hash::Unknown,
@@ -102,7 +102,7 @@ impl K3sSource {
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn judge_in_place(&self, candidate: &mut Candidate) -> anyhow::Result<()> {
+    pub async fn judge_in_place(&self, candidate: &mut UpgradeCandidate) -> anyhow::Result<()> {
         let Self::File { path, sha256: named } = self else { return Ok(()) };
         let Some(wanted) = expected(path, named.as_deref())? else { return Ok(()) };
         if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
@@ -116,7 +116,11 @@ impl K3sSource {
     ///
     /// # Errors
     /// It cannot be fetched, read or written.
-    pub async fn stage(&self, program: &ProgramFiles, candidate: &mut Candidate) -> anyhow::Result<()> {
+    pub async fn stage(
+        &self,
+        program: &ProgramFiles,
+        candidate: &mut UpgradeCandidate,
+    ) -> anyhow::Result<()> {
         let wanted = match self {
             Self::File { path, sha256 } => {
                 let wanted = expected(path, sha256.as_deref())?;
@@ -148,7 +152,7 @@ impl K3sSource {
             }
         };
         let path = program.staged();
-        let Candidate { kind, size, .. } = of_file(&path)?;
+        let UpgradeCandidate { kind, size, .. } = of_file(&path)?;
         (candidate.kind, candidate.size) = (kind, size);
         judge(&path, wanted.as_deref(), candidate).await
     }
@@ -195,7 +199,7 @@ fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> 
 }
 
 /// The facts from its metadata and its first bytes.
-fn of_file(path: &Path) -> anyhow::Result<Candidate> {
+fn of_file(path: &Path) -> anyhow::Result<UpgradeCandidate> {
     let shown = path.display().to_string();
     let what = format!("there is no readable file {shown}");
     // Checked before it is opened: opening a pipe would wait for a writer.
@@ -209,11 +213,11 @@ fn of_file(path: &Path) -> anyhow::Result<Candidate> {
         Err("it is not a regular file".to_owned())
     };
     let size = metadata.is_file().then_some(metadata.len());
-    Ok(Candidate { shown, kind: Some(kind), hash: Hash::Unknown, asked: None, version: None, size })
+    Ok(UpgradeCandidate { shown, kind: Some(kind), hash: Hash::Unknown, asked: None, version: None, size })
 }
 
 /// Its hash; and its version, if it may be run.
-async fn judge(path: &Path, wanted: Option<&str>, candidate: &mut Candidate) -> anyhow::Result<()> {
+async fn judge(path: &Path, wanted: Option<&str>, candidate: &mut UpgradeCandidate) -> anyhow::Result<()> {
     let reading = path.to_owned();
     let found =
         tokio::task::spawn_blocking(move || sha256(&reading)).await.context("reading a program")??;

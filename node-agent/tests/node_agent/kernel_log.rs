@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::support::{
     host::{CONFIG, TestHost},
-    systemctl::Systemctl,
+    systemctl::FakeSystemctl,
     tls_server::closed_port,
 };
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Scene {
     host: TestHost,
-    systemctl: Systemctl,
+    systemctl: FakeSystemctl,
 }
 
 /// A running agent; killed at the end.
@@ -43,7 +43,7 @@ impl Scene {
     fn new() -> Self {
         let host = TestHost::debian().boot_partition("rw").file(CONFIG, "tls-san: [box.example]\n");
         fs::create_dir_all(host.path("/dev")).unwrap();
-        Self { host, systemctl: Systemctl::new("active") }
+        Self { host, systemctl: FakeSystemctl::new("active") }
     }
 
     fn kmsg(&self) -> PathBuf {

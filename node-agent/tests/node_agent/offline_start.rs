@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
-use crate::support::host::{CONFIG, TestHost, Verdict};
+use crate::support::host::{AgentOutput, CONFIG, TestHost};
 
 const PAGE: &str = "/boot/firmware/NODE-STATUS.txt";
 const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
@@ -20,7 +20,7 @@ fn flags(host: &TestHost, then: &str, wait: &str) -> [String; 4] {
     ["--offline-start".into(), format!("--route-wait={wait}"), "--ip".into(), program.display().to_string()]
 }
 
-fn gate(host: &TestHost, then: &str) -> Verdict {
+fn gate(host: &TestHost, then: &str) -> AgentOutput {
     host.gate(&flags(host, then, "0").each_ref().map(String::as_str))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_node_agent::{
     node_report::{CardStatus, ChildReport, Gate, Report},
-    publish::page::Page,
+    publish::page::ReportPage,
     report, schemas,
 };
 
@@ -107,7 +107,8 @@ fn what_is_said_is_what_is_published() {
     };
     for report in [&whole, &Report::unchecked()] {
         fits("report.json", &serde_json::to_value(report).unwrap());
-        let page = Page { host_name: "raspi", time: Timestamp::UNIX_EPOCH, synchronised: false, report };
+        let page =
+            ReportPage { host_name: "raspi", time: Timestamp::UNIX_EPOCH, synchronised: false, report };
         fits("node-status.json", &page.json());
     }
 }

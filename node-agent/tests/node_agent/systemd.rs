@@ -11,9 +11,9 @@ use std::{
 };
 
 use crate::support::{
-    fake_api::{FakeApi, TOKEN},
+    fake_api::{FakeApiServer, TOKEN},
     host::{CONFIG, KUBECONFIG, MEMINFO, SMALL, TestHost, enough_memory},
-    systemctl::Systemctl,
+    systemctl::FakeSystemctl,
     tls_server::{Ca, TlsServer, closed_port},
 };
 use nix::{
@@ -30,22 +30,22 @@ const BLOCK: &str = "/run/weaver/k3s.blocked";
 /// A host on which everything is right and k3s is active, and what is around it.
 struct Scene {
     host: TestHost,
-    systemctl: Systemctl,
+    systemctl: FakeSystemctl,
     server: TlsServer,
-    api: FakeApi,
+    api: FakeApiServer,
 }
 
 impl Scene {
     fn new() -> Self {
         let ca = Ca::new();
         let server = TlsServer::start(ca.leaf(&["box.example"]));
-        let api = FakeApi::start();
+        let api = FakeApiServer::start();
         let host = TestHost::debian()
             .boot_partition("rw")
             .server_ca(&ca.pem())
             .file(CONFIG, "tls-san: [box.example]\n")
             .file(KUBECONFIG, api.kubeconfig());
-        Self { host, systemctl: Systemctl::new("active"), server, api }
+        Self { host, systemctl: FakeSystemctl::new("active"), server, api }
     }
 
     fn put(&self, path: &str, content: &str) {

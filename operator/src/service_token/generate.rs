@@ -42,7 +42,7 @@ pub struct Accounts<'a> {
 
 /// What is known of them after they were made.
 #[derive(Default)]
-pub struct Made {
+pub struct MadeAccounts {
     /// Each that is wanted, or why it is not there.
     pub accounts: BTreeMap<String, Result<AccountState, String>>,
     /// Those that were there before, or are there now; `None` where that is not known.
@@ -71,22 +71,27 @@ pub struct Removed {
 
 impl Accounts<'_> {
     /// Sees to it that those that are `wanted` are there.
-    pub async fn make(&self, wanted: &[ValidAccount]) -> Made {
+    pub async fn make(&self, wanted: &[ValidAccount]) -> MadeAccounts {
         match self.list(wanted).await {
             Ok(found) => self.carry_out(accounts::plan(self.owner, wanted, self.used, &found)).await,
             Err(error) => {
                 let unknown = |account: &ValidAccount| (account.name.clone(), Err(error.to_string()));
                 let unlisted = matches!(error, CallError::Forbidden(_));
                 let troubles = vec![format!("the accounts could not be listed: {error}")];
-                Made { accounts: wanted.iter().map(unknown).collect(), unlisted, troubles, ..Made::default() }
+                MadeAccounts {
+                    accounts: wanted.iter().map(unknown).collect(),
+                    unlisted,
+                    troubles,
+                    ..MadeAccounts::default()
+                }
             }
         }
     }
 
-    async fn carry_out(&self, plan: AccountPlan) -> Made {
+    async fn carry_out(&self, plan: AccountPlan) -> MadeAccounts {
         let sent = !plan.make.is_empty() || !plan.mark.is_empty();
         let there = plan.ready.len() + plan.going.len() + plan.surplus.len();
-        let mut made = Made { sent, surplus: plan.surplus, ..Made::default() };
+        let mut made = MadeAccounts { sent, surplus: plan.surplus, ..MadeAccounts::default() };
         let ready = plan.ready.into_iter().map(|(name, uid)| (name, Ok(AccountState::Allowed { uid })));
         made.accounts.extend(ready);
         made.accounts.extend(plan.foreign.into_iter().map(|name| (name, Ok(AccountState::Foreign))));
@@ -203,7 +208,7 @@ fn size(meta: &ObjectMeta) -> usize {
     256 * (1 + owners) + maps.map(|(key, value)| key.len() + value.len()).sum::<usize>()
 }
 
-impl Made {
+impl MadeAccounts {
     fn take(&mut self, name: String, answer: Result<AccountState, CallError>) {
         if matches!(answer, Err(CallError::Forbidden(_))) {
             self.refused.insert(name.clone());

@@ -33,7 +33,7 @@ pub struct TokenWork {
     /// The same for accounts to generate.
     pub missing_of_accounts: Result<BTreeSet<AccountRight>, String>,
     /// What became of the accounts that are made, where there are or were such.
-    pub generated: Option<Generated>,
+    pub generated: Option<GeneratedAccounts>,
     /// A token was minted, or a write of the Secret was tried.
     pub sent: bool,
     /// When something is due by the clock, and what that shows now.
@@ -42,7 +42,7 @@ pub struct TokenWork {
 
 /// Accounts of the resource's own making.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Generated {
+pub struct GeneratedAccounts {
     /// Name of the resource, which its Role has.
     pub owner: String,
     /// How many there are.
@@ -128,7 +128,7 @@ pub(super) mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::{Args, RunOptions, Verb};
+    use crate::args::{OperatorArgs, OperatorVerb, RunOptions};
 
     /// A reconciliation with these keys.
     pub fn work(keys: Vec<RequestedToken>) -> TokenWork {
@@ -158,9 +158,9 @@ pub(super) mod tests {
     }
 
     fn options() -> RunOptions {
-        match Args::try_parse_from(["weaver-operator", "run"]).unwrap().verb {
-            Verb::Run(options) => options,
-            Verb::Webhook(_) | Verb::Install(_) => unreachable!(),
+        match OperatorArgs::try_parse_from(["weaver-operator", "run"]).unwrap().verb {
+            OperatorVerb::Run(options) => options,
+            OperatorVerb::Webhook(_) | OperatorVerb::Install(_) => unreachable!(),
         }
     }
 

@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
+use super::outcome::{GeneratedAccounts, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
 use super::plan::SecretRefusal;
 use crate::args::RunOptions;
 use crate::controller;
@@ -61,7 +61,7 @@ pub fn status(
 }
 
 /// The accounts that were made; nothing where there are none and none are wanted any more.
-fn generated(made: &Generated, keys: &[RequestedToken]) -> Option<GeneratedStatus> {
+fn generated(made: &GeneratedAccounts, keys: &[RequestedToken]) -> Option<GeneratedStatus> {
     let keys: Vec<&RequestedToken> = keys.iter().filter(|key| key.is_generated).collect();
     let present = || keys.iter().filter_map(|key| key.present.as_ref());
     let problem = |key: &&RequestedToken| {

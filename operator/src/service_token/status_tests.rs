@@ -188,7 +188,7 @@ fn making(count: usize, troubles: &[TokenProblem]) -> TokenWork {
         let present = trouble.is_none().then(claims);
         RequestedToken { key: format!("{n:03}"), account, is_generated: true, present, trouble }
     });
-    let generated = Generated { owner: "bots".into(), there: count, not_removed: Vec::new() };
+    let generated = GeneratedAccounts { owner: "bots".into(), there: count, not_removed: Vec::new() };
     TokenWork { generated: Some(generated), ..work(keys.collect()) }
 }
 
@@ -235,13 +235,13 @@ fn a_writer_that_may_not_make_accounts_sees_the_role() {
 
 #[test]
 fn accounts_that_could_not_be_removed_are_reported_and_counted_until_they_are_gone() {
-    let left = Generated { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
+    let left = GeneratedAccounts { owner: "bots".into(), there: 2, not_removed: vec!["bot-2: away".into()] };
     let status = of(TokenWork { generated: Some(left), ..making(1, &[]) });
     let ready = shown(&status, READY);
     assert!(ready.starts_with("False/AccountCleanupPending: ") && ready.ends_with("bot-2: away"), "{ready}");
     let generated = status.generated.unwrap();
     assert_eq!((generated.desired, generated.accounts), (1, 2));
-    let gone = Generated { owner: "bots".into(), there: 0, not_removed: Vec::new() };
+    let gone = GeneratedAccounts { owner: "bots".into(), there: 0, not_removed: Vec::new() };
     assert_eq!(of(TokenWork { generated: Some(gone), ..work(vec![key(None)]) }).generated, None);
 }
 

@@ -24,8 +24,8 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::fill::{FillOutcome, KnownSecret, SecretJob};
-use super::generate::{Accounts, Made, Removed};
-use super::outcome::{Generated, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
+use super::generate::{Accounts, MadeAccounts, Removed};
+use super::outcome::{GeneratedAccounts, RequestedToken, SecretWrite, TokenOutcome, TokenProblem, TokenWork};
 use super::plan;
 use super::secret::DesiredSecret;
 use super::size::{self, Measure};
@@ -94,7 +94,7 @@ pub async fn work(
     // Those of an earlier spec are still there where the status says so.
     let before = resource.status.as_ref().and_then(|status| status.generated.as_ref());
     let is_or_was = asked.generate.is_some() || before.is_some();
-    let mut made = if is_or_was { generated.make(&wanted).await } else { Made::default() };
+    let mut made = if is_or_was { generated.make(&wanted).await } else { MadeAccounts::default() };
     accounts.append(&mut made.accounts);
     let job = SecretJob {
         operator: &context.client,
@@ -148,11 +148,16 @@ fn valid(
 }
 
 /// What became of generated accounts. Where they could not be listed, there are as many as `before`.
-fn became(owner: &Owner, made: &Made, surplus: &Removed, before: Option<&GeneratedStatus>) -> Generated {
+fn became(
+    owner: &Owner,
+    made: &MadeAccounts,
+    surplus: &Removed,
+    before: Option<&GeneratedStatus>,
+) -> GeneratedAccounts {
     let before = || before.and_then(|before| usize::try_from(before.accounts).ok()).unwrap_or_default();
     let failed =
         surplus.not_removed.iter().map(|(name, error)| format!("{name} could not be removed: {error}"));
-    Generated {
+    GeneratedAccounts {
         owner: owner.name.clone(),
         there: made.there.map_or_else(before, |there| there.saturating_sub(surplus.count)),
         not_removed: made.troubles.iter().chain(&surplus.kept).cloned().chain(failed).collect(),
@@ -239,7 +244,7 @@ async fn account(
 /// What the writer lacks to make accounts and to mint for them, where something was refused.
 async fn missing_rights_on_accounts(
     tenant: &TenantClient,
-    made: &Made,
+    made: &MadeAccounts,
     surplus: &Removed,
     keys: &[RequestedToken],
 ) -> Result<BTreeSet<AccountRight>, String> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weaver_api::ownership::{ADOPTED_ANNOTATION, FINALIZER, SYNC_ANNOTATION, SYNC_UID_LABEL};
 
 use super::outcome::tests::spec;
-use super::world::{SYNC, World};
+use super::world::{SYNC, SyncWorld};
 
 fn spec_with(field: &str, value: &str) -> Value {
     let mut spec = spec(&["foo"]);
@@ -15,7 +15,7 @@ fn spec_with(field: &str, value: &str) -> Value {
 }
 
 /// A `settings` of someone else's in foo.
-fn put_theirs(world: &World, more: &Value) -> Value {
+fn put_theirs(world: &SyncWorld, more: &Value) -> Value {
     let mut metadata = json!({"labels": {"theirs": "x"}, "annotations": {"their/note": "y"}});
     metadata.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     world.put("foo", "settings", "theirs", &metadata);
@@ -25,7 +25,7 @@ fn put_theirs(world: &World, more: &Value) -> Value {
 #[tokio::test]
 async fn an_adopted_object_becomes_a_copy_and_goes_back_to_whose_it_was() {
     for end in ["deleted", "dropped"] {
-        let world = World::new(Duration::ZERO).await;
+        let world = SyncWorld::new(Duration::ZERO).await;
         let theirs = put_theirs(&world, &json!({}));
         world.create(&spec_with("conflictPolicy", "Adopt"), &[]);
         world.settle().await;
@@ -53,7 +53,7 @@ async fn an_adopted_object_becomes_a_copy_and_goes_back_to_whose_it_was() {
 
 #[tokio::test]
 async fn what_happens_is_reported_once_also_to_those_who_keep_a_copy() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     put_theirs(&world, &json!({}));
     world.create(&spec_with("conflictPolicy", "Adopt"), &[]);
     world.settle().await;
@@ -71,7 +71,7 @@ async fn what_happens_is_reported_once_also_to_those_who_keep_a_copy() {
 #[tokio::test]
 async fn an_object_of_someone_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
     for (policy, immutable, reason) in [("Refuse", false, "NotOurs"), ("Adopt", true, "NotAdoptable")] {
-        let world = World::new(Duration::ZERO).await;
+        let world = SyncWorld::new(Duration::ZERO).await;
         put_theirs(&world, &json!({}));
         world.edit("foo", "settings", |object| object["immutable"] = immutable.into());
         let theirs = world.object("foo", "settings");
@@ -88,7 +88,7 @@ async fn an_object_of_someone_else_is_untouched_unless_the_spec_adopts_it_and_it
 #[tokio::test]
 async fn copies_of_a_deleted_source_stay_or_go_as_the_spec_says() {
     for (policy, stays) in [("Retain", true), ("Delete", false)] {
-        let world = World::new(Duration::ZERO).await;
+        let world = SyncWorld::new(Duration::ZERO).await;
         world.create(&spec_with("sourceDeletionPolicy", policy), &[]);
         world.settle().await;
         world.remove("team-a", "settings");
@@ -108,7 +108,7 @@ async fn copies_of_a_deleted_source_stay_or_go_as_the_spec_says() {
 
 #[tokio::test]
 async fn a_source_that_may_not_be_read_any_more_is_not_taken_for_a_deleted_one() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec_with("sourceDeletionPolicy", "Delete"), &[]);
     world.settle().await;
     world.remove("team-a", "settings");
@@ -119,7 +119,7 @@ async fn a_source_that_may_not_be_read_any_more_is_not_taken_for_a_deleted_one()
 
 #[tokio::test]
 async fn labels_and_annotations_follow_the_source_and_the_spec() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     let mut spec = spec(&["foo"]);
     spec["targets"]["labels"] = json!({"tier": "copy"});
     spec["targets"]["annotations"] = json!({"note": "1"});
@@ -131,7 +131,7 @@ async fn labels_and_annotations_follow_the_source_and_the_spec() {
     );
     world.create(&spec, &[]);
     world.settle().await;
-    let labels = |world: &World| {
+    let labels = |world: &SyncWorld| {
         let mut labels = world.object("foo", "settings").unwrap()["metadata"]["labels"].clone();
         labels.as_object_mut().unwrap().retain(|key, _| key != SYNC_UID_LABEL);
         labels
@@ -150,7 +150,7 @@ async fn labels_and_annotations_follow_the_source_and_the_spec() {
 
 #[tokio::test]
 async fn what_could_not_be_seen_when_it_was_searched_for_goes_with_the_resource() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     // Something is in the way, so the resource does not vouch for anything.
     put_theirs(&world, &json!({}));
     world.create(&spec(&["foo", "bar"]), &[]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::super::outcome::tests::spec;
-use super::super::world::World;
+use super::super::world::SyncWorld;
 use super::*;
 
 /// A namespace that did not exist at first.
@@ -63,12 +63,12 @@ fn by_label() -> Value {
     json!({"selector": {"matchLabels": {"tier": "dev"}}})
 }
 
-async fn world(targets: &Value) -> World {
+async fn world(targets: &Value) -> SyncWorld {
     world_where_rights_last(targets, Duration::ZERO).await
 }
 
-async fn world_where_rights_last(targets: &Value, rights_last: Duration) -> World {
-    let world = World::remembering(Duration::ZERO, rights_last).await;
+async fn world_where_rights_last(targets: &Value, rights_last: Duration) -> SyncWorld {
+    let world = SyncWorld::remembering(Duration::ZERO, rights_last).await;
     let mut spec = spec(&[]);
     spec["targets"] = targets.clone();
     world.create(&spec, &[FINALIZER]);

@@ -11,13 +11,13 @@ use weaver_api::ownership::{FINALIZER, SYNC_NOW_ANNOTATION, UPSTREAM_FINALIZER};
 use weaver_tenant::watch::WatchLimits;
 
 use super::outcome::tests::spec;
-use super::world::{SYNC, World};
+use super::world::{SYNC, SyncWorld};
 use crate::controller::kind::Failure;
 use crate::watch::LIMITS;
 
 #[tokio::test]
 async fn a_resource_gets_a_finalizer_and_is_synced_and_reported() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     assert_eq!(world.finalizers(), json!([FINALIZER]));
@@ -46,7 +46,7 @@ async fn a_resource_gets_a_finalizer_and_is_synced_and_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fan_out_that_takes_long_shows_how_far_it_is() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[FINALIZER]);
     world.server.answers_late("bar", Duration::from_secs(7));
     let meanwhile = async {
@@ -72,7 +72,7 @@ async fn a_fan_out_that_takes_long_shows_how_far_it_is() {
 #[tokio::test(start_paused = true)]
 async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_few_times_a_day() {
     const FIVE_MINUTES: Duration = Duration::from_mins(5);
-    let world = World::remembering(Duration::ZERO, FIVE_MINUTES).await;
+    let world = SyncWorld::remembering(Duration::ZERO, FIVE_MINUTES).await;
     world.server.grants_everywhere(true);
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
@@ -97,7 +97,7 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
 #[tokio::test]
 async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once() {
     let limits = WatchLimits { watches: 20, ..LIMITS };
-    let world = World::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
+    let world = SyncWorld::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
     for number in 0..limits.watches + 10 {
         let meta = ObjectMeta {
             name: Some(format!("many-{number}")),
@@ -123,7 +123,7 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_a_sync_has_all_rights_asked_again_but_not_in_a_loop() {
-    let world = World::remembering(Duration::ZERO, Duration::from_mins(5)).await;
+    let world = SyncWorld::remembering(Duration::ZERO, Duration::from_mins(5)).await;
     world.server.forbid("bar", true);
     let mut selecting = spec(&["foo"]);
     selecting["targets"]["patterns"] = json!(["ba?"]);
@@ -149,7 +149,7 @@ async fn who_asks_for_a_sync_has_all_rights_asked_again_but_not_in_a_loop() {
 
 #[tokio::test]
 async fn a_newly_excluded_namespace_loses_its_copy() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     world.change(|sync| {
@@ -163,7 +163,7 @@ async fn a_newly_excluded_namespace_loses_its_copy() {
 
 #[tokio::test]
 async fn while_suspended_nothing_is_written_but_the_status_and_then_all_is_made_good() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     let before = world.object("foo", "settings");
@@ -186,7 +186,7 @@ async fn while_suspended_nothing_is_written_but_the_status_and_then_all_is_made_
 
 #[tokio::test]
 async fn a_dry_run_of_a_new_resource_sets_no_finalizer_and_reports_its_plan() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.put("bar", "settings", "theirs", &json!({}));
     world.server.lacks("baz");
     let mut dry = spec(&["foo", "bar", "baz"]);
@@ -211,7 +211,7 @@ async fn a_dry_run_of_a_new_resource_sets_no_finalizer_and_reports_its_plan() {
 
 #[tokio::test]
 async fn a_dry_run_of_a_change_tells_it_and_leaves_every_copy() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     let copies = || (world.object("foo", "settings"), world.object("bar", "settings"));
@@ -237,7 +237,7 @@ async fn a_dry_run_of_a_change_tells_it_and_leaves_every_copy() {
 
 #[tokio::test]
 async fn what_a_client_of_v1alpha1_dropped_from_the_status_is_written_again() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.settle().await;
     let before = world.sync()["status"].clone();
@@ -254,7 +254,7 @@ async fn what_a_client_of_v1alpha1_dropped_from_the_status_is_written_again() {
 
 #[tokio::test]
 async fn round_trip_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.change(|sync| {
         sync["metadata"]["annotations"] = json!({"weaver.example.com/converted": "not what we write"});
@@ -275,7 +275,7 @@ async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_i
     let mut plain = spec(&["foo"]);
     plain["deletionPolicy"] = "Orphan".into();
     for spec_then in [plain, selecting, suspended, invalid] {
-        let world = World::new(Duration::from_hours(1)).await;
+        let world = SyncWorld::new(Duration::from_hours(1)).await;
         world.create(&spec(&["foo"]), &[]);
         world.settle().await;
         let copy = world.object("foo", "settings");
@@ -289,7 +289,7 @@ async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_i
 
 #[tokio::test]
 async fn an_object_that_cannot_be_understood_is_reported_once_and_left_alone() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&json!({"resyncSeconds": "often"}), &[UPSTREAM_FINALIZER]);
     world.change(|sync| sync["status"] = json!({"counts": {"desired": 1}, "theirs": "kept"}));
     assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
@@ -308,7 +308,7 @@ async fn an_object_that_cannot_be_understood_is_reported_once_and_left_alone() {
 
 #[tokio::test]
 async fn an_object_of_which_every_write_is_refused_is_not_tried_in_a_circle_and_not_stuck() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.settle().await;
     let copy = world.object("foo", "settings");
@@ -327,7 +327,7 @@ async fn an_object_of_which_every_write_is_refused_is_not_tried_in_a_circle_and_
 
 #[tokio::test]
 async fn a_status_that_cannot_be_read_is_written_again() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.change(|sync| sync["status"] = json!({"counts": "many"}));
     world.settle().await;
@@ -338,7 +338,7 @@ async fn a_status_that_cannot_be_read_is_written_again() {
 #[tokio::test]
 async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patience_and_removes_nothing() {
     for (patience, released) in [(Duration::from_hours(1), false), (Duration::ZERO, true)] {
-        let world = World::new(patience).await;
+        let world = SyncWorld::new(patience).await;
         world.create(&spec(&["foo"]), &[]);
         world.settle().await;
         let copy = world.object("foo", "settings");
@@ -356,7 +356,7 @@ async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patien
 
 #[tokio::test]
 async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_become_another() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     world.change(|sync| sync["spec"]["source"]["kind"] = "Secret".into());
@@ -371,7 +371,7 @@ async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_beco
 #[tokio::test]
 async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgotten() {
     for left in [&["foo", "bar"][..], &["foo"]] {
-        let world = World::new(Duration::ZERO).await;
+        let world = SyncWorld::new(Duration::ZERO).await;
         world.create(&spec(&["foo", "bar"]), &[]);
         world.settle().await;
         // As `kubectl replace` with a manifest from git does it.
@@ -390,7 +390,7 @@ async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgo
 
 #[tokio::test]
 async fn words_of_someone_else_that_change_each_time_do_not_end_the_back_off() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.server.breaks("foo");
     world.create(&spec(&["foo"]), &[]);
     world.settle().await;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, advance};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::outcome::tests::spec;
-use super::world::World;
+use super::world::SyncWorld;
 
 /// Namespaces of which the tenant may know nothing: two that it names, and one that only a selector or a pattern may
 /// find.
@@ -39,7 +39,7 @@ const ALL: [Hidden; 6] = [
     Hidden::ClosedAndSelected,
 ];
 
-async fn becomes(world: &World, name: &str, hidden: Hidden) {
+async fn becomes(world: &SyncWorld, name: &str, hidden: Hidden) {
     use Hidden::{Absent, Closed, ClosedAndSelected, Selected, Terminating};
     let mut meta = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
     if matches!(hidden, Selected | ClosedAndSelected | Terminating) {
@@ -79,7 +79,7 @@ fn selections() -> [Value; 3] {
     ]
 }
 
-fn asks(world: &World, source: Source, selection: &Value, mode: Option<&str>) -> Value {
+fn asks(world: &SyncWorld, source: Source, selection: &Value, mode: Option<&str>) -> Value {
     let mut spec = spec(&["foo", HIDDEN[0], HIDDEN[1]]);
     match source {
         Source::Found => {}
@@ -115,7 +115,7 @@ async fn seen(
     mode: Option<&str>,
     live: bool,
 ) -> Vec<String> {
-    let world = World::new(Duration::from_mins(5)).await;
+    let world = SyncWorld::new(Duration::from_mins(5)).await;
     fastrand::seed(7);
     for (name, hidden) in HIDDEN.iter().zip(hidden) {
         world.server.forbid(name, true);
@@ -191,7 +191,7 @@ async fn of_a_copy_where_the_account_may_not_look_any_more_no_selection_tells_an
 async fn tells_nothing_of_a_copy(selection: &Value) {
     let mut all = Vec::new();
     for now in ALL {
-        let world = World::new(Duration::from_mins(5)).await;
+        let world = SyncWorld::new(Duration::from_mins(5)).await;
         becomes(&world, "guess-one", Hidden::Selected).await;
         let mut spec = spec(&["foo"]);
         spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
@@ -218,7 +218,7 @@ async fn tells_nothing_of_a_copy(selection: &Value) {
 async fn a_pattern_that_matches_what_the_account_may_not_see_is_as_one_that_matches_nothing() {
     let mut all = Vec::new();
     for pattern in ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"] {
-        let world = World::new(Duration::from_mins(5)).await;
+        let world = SyncWorld::new(Duration::from_mins(5)).await;
         for name in ["guess-one", "bar", "baz", "team-a"] {
             world.server.forbid(name, name != "team-a");
         }
@@ -250,7 +250,7 @@ async fn nothing_is_reported_of_copies_in_places_that_someone_only_names() {
     let mut attack = spec(&["kube-system", "team-b", "no-such-namespace"]);
     attack["targets"]["name"] = "k3s-serving".into();
     for refused in [true, false] {
-        let world = World::new(Duration::from_mins(5)).await;
+        let world = SyncWorld::new(Duration::from_mins(5)).await;
         for namespace in ["kube-system", "team-b", "no-such-namespace"] {
             world.server.forbid(namespace, refused);
         }
@@ -271,7 +271,7 @@ async fn nothing_is_reported_of_copies_in_places_that_someone_only_names() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_copy_that_stays_its_own_namespace_is_reported() {
-    let world = World::new(Duration::from_mins(5)).await;
+    let world = SyncWorld::new(Duration::from_mins(5)).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;
     world.events();

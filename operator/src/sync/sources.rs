@@ -24,13 +24,13 @@ use weaver_copies::sources::{MAX_COPIES, MAX_SOURCES, may_be_source, query};
 
 /// Which sources there are.
 #[derive(Default)]
-pub struct Listed {
+pub struct ListedSources {
     pub names: BTreeSet<String>,
     /// Why they are not known. Then there are no names.
     pub unlisted: Option<Unlisted>,
 }
 
-impl Listed {
+impl ListedSources {
     /// Nothing, where there would be too many copies for `targets` namespaces.
     #[must_use]
     pub fn bounded(self, spec: &ValidSync, targets: usize) -> Self {
@@ -43,22 +43,22 @@ impl Listed {
 }
 
 /// Those that are named, whether they are there or not; or those that are selected.
-pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> Listed {
+pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> ListedSources {
     let selector = match &spec.sources {
         Sources::Named(_) | Sources::Listed(_) => {
-            return Listed { names: spec.source_names().iter().cloned().collect(), unlisted: None };
+            return ListedSources { names: spec.source_names().iter().cloned().collect(), unlisted: None };
         }
         Sources::Selected(selector) => selector,
     };
     let objects: Api<PartialObjectMeta<Object>> =
         tenant.namespaced(&spec.source_kind, &spec.source_namespace);
     let unlisted = match names(&objects, &query(selector)).await {
-        Ok(names) if names.len() <= MAX_SOURCES => return Listed { names, unlisted: None },
+        Ok(names) if names.len() <= MAX_SOURCES => return ListedSources { names, unlisted: None },
         Ok(_) => Unlisted::TooMany,
         Err(CallError::Forbidden(status)) => Unlisted::Forbidden(status.message),
         Err(error) => Unlisted::Failed(error.to_string()),
     };
-    Listed { unlisted: Some(unlisted), ..Listed::default() }
+    ListedSources { unlisted: Some(unlisted), ..ListedSources::default() }
 }
 
 /// All, or more than there may be.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn many_sources_for_many_namespaces_are_refused_and_one_source_never() {
-        let listed = |sources: usize| Listed {
+        let listed = |sources: usize| ListedSources {
             names: (0..sources).map(|number| number.to_string()).collect(),
             unlisted: None,
         };

@@ -36,7 +36,7 @@ use crate::metrics::CopyWrite;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::object::{Object, ObjectKey, resource};
-use weaver_copies::sources::{SpecSource, Wanted};
+use weaver_copies::sources::{SpecSource, WantedCopies};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
@@ -178,7 +178,7 @@ pub async fn sweep<K: Declares>(
     context: &Context<K>,
     state: &mut SyncState,
     tenant: &TenantClient,
-    wanted: &Wanted<'_>,
+    wanted: &WantedCopies<'_>,
     owner: &Owner,
     mode: Mode,
 ) -> StaleCopies {

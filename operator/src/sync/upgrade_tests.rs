@@ -9,7 +9,7 @@ use weaver_api::ownership::{
 };
 
 use super::outcome::tests::spec;
-use super::world::{SYNC, World};
+use super::world::{SYNC, SyncWorld};
 
 /// Ownership labels and annotations as the upstream operator writes them, on copies and sources
 /// alike.
@@ -22,7 +22,7 @@ fn upstreams() -> Value {
 
 #[tokio::test]
 async fn an_upgrade_from_upstream_takes_its_copies_over_and_nothing_else() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.put("team-a", "settings", "new", &upstreams());
     world.put("foo", "settings", "old", &upstreams());
     world.put("bar", "settings", "theirs", &json!({}));
@@ -46,7 +46,7 @@ async fn an_upgrade_from_upstream_takes_its_copies_over_and_nothing_else() {
 
 #[tokio::test]
 async fn an_upgrade_continues_while_one_target_cannot_be_written() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     for namespace in ["foo", "bar"] {
         world.put(namespace, "settings", "old", &upstreams());
     }
@@ -63,7 +63,7 @@ async fn an_upgrade_continues_while_one_target_cannot_be_written() {
 
 #[tokio::test]
 async fn upstreams_ownership_labels_count_no_more_once_the_upgrade_is_over() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER]);
     world.settle().await;
     world.put("bar", "settings", "old", &upstreams());
@@ -76,7 +76,7 @@ async fn upstreams_ownership_labels_count_no_more_once_the_upgrade_is_over() {
 
 #[tokio::test]
 async fn an_upgrade_and_another_source_and_a_deletion_leave_both_sources_as_they_were() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     for name in ["settings", "other"] {
         world.put("team-a", name, name, &upstreams());
     }
@@ -104,7 +104,7 @@ async fn a_resource_deleted_right_after_the_upgrade_is_released_and_upstreams_co
     unsupported["source"]["kind"] = "Secret".into();
     for spec in [spec(&["foo"]), no_account, unsupported, Value::Null, json!({"suspend": "yes"})] {
         // No one has to be patient: there was never a copy of ours.
-        let world = World::new(Duration::from_hours(1)).await;
+        let world = SyncWorld::new(Duration::from_hours(1)).await;
         world.put("foo", "settings", "old", &upstreams());
         let before = world.object("foo", "settings");
         world.create(&spec, &[UPSTREAM_FINALIZER]);
@@ -118,7 +118,7 @@ async fn a_resource_deleted_right_after_the_upgrade_is_released_and_upstreams_co
 
 #[tokio::test]
 async fn a_cache_that_lags_behind_changes_no_finalizer_twice() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER, FINALIZER]);
     world.reconcile().await.unwrap();
     let stale = world.sync();
@@ -131,7 +131,7 @@ async fn a_cache_that_lags_behind_changes_no_finalizer_twice() {
 
 #[tokio::test]
 async fn a_finalizer_of_upstream_that_comes_back_is_not_removed_in_a_circle() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER]);
     world.settle().await;
     assert_eq!(world.finalizers(), json!([FINALIZER]));
@@ -145,7 +145,7 @@ async fn a_finalizer_of_upstream_that_comes_back_is_not_removed_in_a_circle() {
 
 #[tokio::test]
 async fn a_former_source_among_the_targets_is_not_taken_for_a_copy_of_upstream() {
-    let world = World::new(Duration::ZERO).await;
+    let world = SyncWorld::new(Duration::ZERO).await;
     world.put("team-a", "settings", "precious", &upstreams());
     world.put("foo", "settings", "precious", &upstreams());
     world.put("baz", "settings", "base", &json!({}));

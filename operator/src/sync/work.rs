@@ -26,7 +26,7 @@ use super::outcome::{
     Rights, Selection, SourceState, SourceWork, StaleCopies, SyncOutcome, SyncWork, Unlisted, WatchGaps,
     copied,
 };
-use super::sources::{Listed, READS, SourceRead, Versions, copy, list, read};
+use super::sources::{ListedSources, READS, SourceRead, Versions, copy, list, read};
 use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, SyncWatches};
@@ -39,7 +39,7 @@ use weaver_copies::namespace::selects;
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::rights::Right;
-use weaver_copies::sources::Wanted;
+use weaver_copies::sources::WantedCopies;
 
 /// Works on `sync` once; read-only, unless it has our finalizer. `None`, if the source or the spec changed in the
 /// middle: what is left of the work is not worth doing any more.
@@ -103,7 +103,7 @@ struct SyncRun<'a, K: Declares> {
 }
 
 /// What became of the sources and their copies.
-struct Copied {
+struct CopiedSources {
     sources: BTreeMap<String, SourceWork>,
     merged: Option<SourceWork>,
     /// Was all of it done? Not, if the sources or the spec became outdated before the end.
@@ -119,8 +119,9 @@ impl<K: Declares> SyncRun<'_, K> {
             .watches
             .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
             .await;
-        let Listed { names, unlisted } = list(tenant, spec).await.bounded(spec, selection.desired.len());
-        let Copied { sources, merged, is_whole } =
+        let ListedSources { names, unlisted } =
+            list(tenant, spec).await.bounded(spec, selection.desired.len());
+        let CopiedSources { sources, merged, is_whole } =
             if let (Some(how), Some(name)) = (&spec.merge, spec.merged_name()) {
                 self.merged(state, how, name, &names, &selection.desired).await
             } else {
@@ -175,7 +176,7 @@ impl<K: Declares> SyncRun<'_, K> {
         state: &mut SyncState,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> Copied {
+    ) -> CopiedSources {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
         let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
@@ -199,7 +200,7 @@ impl<K: Declares> SyncRun<'_, K> {
                 }
             }
         }
-        Copied { sources, merged: None, is_whole }
+        CopiedSources { sources, merged: None, is_whole }
     }
 
     /// Reads all sources and copies what they make together.
@@ -210,7 +211,7 @@ impl<K: Declares> SyncRun<'_, K> {
         copy_name: &str,
         names: &BTreeSet<String>,
         desired: &BTreeSet<String>,
-    ) -> Copied {
+    ) -> CopiedSources {
         let Self { tenant, spec, owner, .. } = self;
         let order: Vec<String> = match &spec.sources {
             Sources::Listed(names) => names.clone(),
@@ -231,7 +232,7 @@ impl<K: Declares> SyncRun<'_, K> {
             }
             Err(why) => merged.state = why,
         }
-        Copied { sources, merged: Some(merged), is_whole }
+        CopiedSources { sources, merged: Some(merged), is_whole }
     }
 
     /// What follows from what became of the copies for the next reconciliation.
@@ -306,7 +307,7 @@ impl<K: Declares> SyncRun<'_, K> {
         let is_there = |source: &&SourceWork| source.state != SourceState::Missing || is_selected;
         let names = sources.values().filter(is_there).map(|source| source.copy_name.clone());
         let names = unlisted.is_none().then(|| names.collect());
-        let wanted = Wanted { spec, namespaces: asked, names };
+        let wanted = WantedCopies { spec, namespaces: asked, names };
         let swept = match *mode {
             Mode::Look => StaleCopies::default(),
             mode => stale_copies::sweep(context, state, tenant, &wanted, owner, mode).await,

@@ -42,7 +42,7 @@ fn config_map(namespace: &str, name: &str) -> String {
 }
 
 /// The namespaces team-a, foo, bar and baz, and two possible sources in team-a: `settings` and `other`.
-pub struct World {
+pub struct SyncWorld {
     pub server: FakeServer,
     /// What the watch on resources has seen.
     seen: Mutex<Writer<Guarded>>,
@@ -51,7 +51,7 @@ pub struct World {
     triggers: Triggers,
 }
 
-impl World {
+impl SyncWorld {
     /// `patience`: how long a deleted resource waits.
     pub async fn new(patience: Duration) -> Self {
         Self::remembering(patience, Duration::ZERO).await

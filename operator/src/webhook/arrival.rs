@@ -59,7 +59,7 @@ impl BodyMemory {
             bytes: AtomicUsize::new(0),
             given_up: CancellationToken::new(),
         });
-        let _listed = Listed::new(self, Arc::clone(&arrival));
+        let _listed = ArrivalEntry::new(self, Arc::clone(&arrival));
         tokio::select! {
             read = timeout(ARRIVAL, self.collect(body, &arrival)) => read.unwrap_or(Err(ConversionRefusal::SlowBody)),
             () = arrival.given_up.cancelled() => Err(ConversionRefusal::SlowBody),
@@ -146,9 +146,9 @@ fn too_slow(arriving: &[(u64, Instant, usize)], needed: usize, now: Instant) -> 
 }
 
 /// An entry of [`BodyMemory::arriving`], for as long as its body arrives.
-struct Listed<'a>(&'a BodyMemory, u64);
+struct ArrivalEntry<'a>(&'a BodyMemory, u64);
 
-impl<'a> Listed<'a> {
+impl<'a> ArrivalEntry<'a> {
     fn new(memory: &'a BodyMemory, arrival: Arc<Arrival>) -> Self {
         let mut arriving = memory.arriving.lock();
         let key = arriving.last_key_value().map_or(0, |(key, _)| key.wrapping_add(1));
@@ -157,7 +157,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-impl Drop for Listed<'_> {
+impl Drop for ArrivalEntry<'_> {
     fn drop(&mut self) {
         self.0.arriving.lock().remove(&self.1);
     }

@@ -4,7 +4,7 @@
 
 use clap::Parser as _;
 use serde_json::Value;
-use weaver_operator::args::{Args, Verb};
+use weaver_operator::args::{OperatorArgs, OperatorVerb};
 
 const OPERATOR: &str = include_str!("../../../deploy/kubernetes/operator.yaml");
 const WEBHOOK: &str = include_str!("../../../deploy/kubernetes/webhook.yaml");
@@ -25,9 +25,9 @@ fn container(deployment: &Value) -> &Value {
 }
 
 /// What the program makes of the container's arguments.
-fn verb(container: &Value) -> Verb {
+fn verb(container: &Value) -> OperatorVerb {
     let arguments = container["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
-    Args::try_parse_from(["weaver-operator"].into_iter().chain(arguments)).unwrap().verb
+    OperatorArgs::try_parse_from(["weaver-operator"].into_iter().chain(arguments)).unwrap().verb
 }
 
 /// The one port that the container names, which each of its probes uses.
@@ -56,7 +56,7 @@ fn let_in(policy: &str) -> Vec<Value> {
 fn the_operator_listens_where_its_probes_and_its_policy_say() {
     let deployment = &objects(OPERATOR)[0];
     let container = container(deployment);
-    let Verb::Run(options) = verb(container) else { panic!("it does not run the controllers") };
+    let OperatorVerb::Run(options) = verb(container) else { panic!("it does not run the controllers") };
     let address = options.metrics.0.unwrap();
     assert!(address.ip().is_unspecified(), "the kubelet comes from outside: {address}");
     assert_eq!(u64::from(address.port()), port(container));
@@ -84,7 +84,9 @@ fn the_variant_for_some_namespaces_names_the_same_ones_everywhere() {
     let patch = kustomization["patches"][1]["patch"].as_str().unwrap();
     let patch: Value = serde_saphyr::from_str(patch).unwrap();
     let flag = patch[0]["value"].as_str().unwrap();
-    let Verb::Run(options) = Args::try_parse_from(["weaver-operator", "run", flag]).unwrap().verb else {
+    let OperatorVerb::Run(options) =
+        OperatorArgs::try_parse_from(["weaver-operator", "run", flag]).unwrap().verb
+    else {
         panic!("{flag}")
     };
     let rights = objects(RIGHTS);
@@ -105,7 +107,7 @@ fn the_webhook_listens_where_its_probes_its_service_and_its_policy_say() {
     let objects = objects(WEBHOOK);
     let [deployment, service] = [&objects[0], &objects[1]];
     let container = container(deployment);
-    let Verb::Webhook(options) = verb(container) else { panic!("it is no webhook") };
+    let OperatorVerb::Webhook(options) = verb(container) else { panic!("it is no webhook") };
     assert!(options.listen.ip().is_unspecified(), "{}", options.listen);
     assert_eq!(u64::from(options.listen.port()), port(container));
     assert_eq!(let_in("weaver-webhook"), [u64::from(options.listen.port())]);
@@ -127,7 +129,7 @@ fn the_jobs_install_for_the_service_of_the_webhook_with_the_image_of_this_releas
         let objects = objects(file);
         let pod = objects.last().unwrap().pointer(pod).unwrap();
         let container = &pod["containers"][0];
-        let Verb::Install(options) = verb(container) else { panic!("it does not install") };
+        let OperatorVerb::Install(options) = verb(container) else { panic!("it does not install") };
         assert_eq!(options.certificate_only, is_certificate);
         let Value::String(namespace) = &service["namespace"] else { panic!("{service}") };
         assert_eq!(options.service.to_string(), format!("{namespace}/{}", service["name"].as_str().unwrap()));

@@ -13,7 +13,7 @@ use weaver_tests::tenant::{ACCOUNT, TARGET};
 use weaver_tests::world::World;
 
 use crate::agent::Places;
-use crate::operator::Operator;
+use crate::operator::MeasuredOperator;
 
 /// Things done at once while preparing.
 const AT_ONCE: usize = 16;
@@ -70,8 +70,8 @@ impl Bed {
     }
 
     /// Starts an operator with its defaults and these flags.
-    pub fn operator(&self, flags: &[&str]) -> Result<Operator> {
-        Operator::start(&self.program, &self.kubeconfig, self.own.server.port(), flags)
+    pub fn operator(&self, flags: &[&str]) -> Result<MeasuredOperator> {
+        MeasuredOperator::start(&self.program, &self.kubeconfig, self.own.server.port(), flags)
     }
 
     /// A client that acts as the tenant's account.

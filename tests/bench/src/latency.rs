@@ -12,7 +12,7 @@ use crate::bed::{Bed, padded};
 use crate::figures::{Budget, Figure, count, median};
 use crate::floor::{self, Floor};
 use crate::observer::Observer;
-use crate::operator::{Operator, between, of, total};
+use crate::operator::{MeasuredOperator, between, of, total};
 
 /// Between two changes: the operator bounds how often the copies of one resource are written.
 const REST: Duration = Duration::from_millis(600);
@@ -31,7 +31,7 @@ pub struct Fan {
 
 pub struct Latency<'a> {
     pub bed: &'a Bed,
-    pub operator: &'a Operator,
+    pub operator: &'a MeasuredOperator,
     pub observer: Observer,
     pub floor: Floor,
     pub rounds: usize,

@@ -8,22 +8,22 @@ use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::memory::ProcessMemory;
-use weaver_tests::metrics::Metrics;
+use weaver_tests::metrics::ReportedMetrics;
 
 use crate::bed::Bed;
 use crate::figures::{Budget, Figure, count};
 use crate::floor::Floor;
 use crate::floor::NamespacedName;
-use crate::operator::{Operator, between, calls, of, total};
+use crate::operator::{MeasuredOperator, between, calls, of, total};
 
 /// After the last request, until memory is looked at.
 const REST: Duration = Duration::from_secs(5);
 
 /// Resources that are all as they should be, as namespace and name.
-pub type Resources = Vec<(String, String)>;
+pub type ResourceNames = Vec<(String, String)>;
 
 /// An operator's memory when it has started on resources that are as they should be, and has come to rest.
-pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<Vec<ProcessMemory>> {
+pub async fn memory(bed: &Bed, resources: &ResourceNames, rounds: usize) -> Result<Vec<ProcessMemory>> {
     let mut all = Vec::new();
     for _ in 0..rounds {
         let operator = bed.operator(&[])?;
@@ -51,7 +51,7 @@ pub fn memory_rows(what: &str, memory: &[ProcessMemory], budget: Option<f64>) ->
 pub async fn cold_start(
     bed: &Bed,
     floor: &Floor,
-    resources: &Resources,
+    resources: &ResourceNames,
     targets: usize,
     rounds: usize,
 ) -> Result<Vec<Figure>> {
@@ -93,7 +93,7 @@ pub async fn cold_start(
 }
 
 /// An operator that has nothing to do for so long.
-pub async fn idle(operator: &Operator, what: &str, length: Duration) -> Result<Vec<Figure>> {
+pub async fn idle(operator: &MeasuredOperator, what: &str, length: Duration) -> Result<Vec<Figure>> {
     let (before, cpu) = (operator.quiet().await?, operator.cpu()?);
     sleep(length).await;
     let after = operator.metrics().await;
@@ -117,13 +117,13 @@ pub async fn idle(operator: &Operator, what: &str, length: Duration) -> Result<V
 }
 
 /// Writes to copies, as the operator counts them, and to resources, which it patches.
-fn written(before: &Metrics, after: &Metrics) -> f64 {
+fn written(before: &ReportedMetrics, after: &ReportedMetrics) -> f64 {
     let copies = after.sum("weaver_writes_total") - before.sum("weaver_writes_total");
     count(copies) + of(&between(before, after), &["patch"])
 }
 
 /// Someone edits a `ConfigMap` that is no sync's source.
-pub async fn unrelated(bed: &Bed, operator: &Operator, edits: usize) -> Result<Figure> {
+pub async fn unrelated(bed: &Bed, operator: &MeasuredOperator, edits: usize) -> Result<Figure> {
     let namespace = &bed.pool[0];
     bed.world.config_map(namespace, "unrelated", &[("a", "first")]).await;
     let before = operator.quiet().await?;

@@ -33,9 +33,9 @@ use bed::Bed;
 use figures::{Budget, Figure, count, median, table};
 use floor::Floor;
 use latency::{Fan, Latency};
-use load::{Resources, memory, memory_rows};
+use load::{ResourceNames, memory, memory_rows};
 use observer::Observer;
-use plot::{Line, draw};
+use plot::{PlotLine, draw};
 
 /// Measures operator and node agent on an API server of their own.
 #[derive(Parser)]
@@ -162,7 +162,7 @@ async fn loads(
     rounds: usize,
     idle: Duration,
 ) -> Result<Vec<(f64, Vec<ProcessMemory>)>> {
-    let (_, one) = made(bed, &Resources::new(), bed.of_one_tenant(1, 100)).await?;
+    let (_, one) = made(bed, &ResourceNames::new(), bed.of_one_tenant(1, 100)).await?;
     let of_one = memory(bed, &one, rounds).await?;
     report.add(memory_rows("1 resource × 100", &of_one, Some(15.0)));
 
@@ -200,9 +200,9 @@ async fn loads(
 /// made; with them, its connections at the end.
 async fn made(
     bed: &Bed,
-    before: &Resources,
-    resources: impl Future<Output = Resources>,
-) -> Result<(u64, Resources)> {
+    before: &ResourceNames,
+    resources: impl Future<Output = ResourceNames>,
+) -> Result<(u64, ResourceNames)> {
     let maker = bed.operator(&[])?;
     bed.delete(before).await;
     let resources = resources.await;
@@ -213,17 +213,17 @@ async fn made(
 fn plot_edits(out: &Path, fans: &[Fan]) -> Result<()> {
     let arrivals = |which: usize| fans.iter().map(|fan| fan.point(&fan.arrivals[which])).collect();
     let lines = [
-        Line { name: "first copy", points: arrivals(0) },
-        Line { name: "median copy", points: arrivals(1) },
-        Line { name: "last copy", points: arrivals(2) },
-        Line {
+        PlotLine { name: "first copy", points: arrivals(0) },
+        PlotLine { name: "median copy", points: arrivals(1) },
+        PlotLine { name: "last copy", points: arrivals(2) },
+        PlotLine {
             name: "last of a bare client",
             points: fans.iter().map(|fan| fan.point(&fan.floor)).collect(),
         },
     ];
     draw(&out.join("edit.svg"), "From an edit of the source to its copies", "targets", "ms", &lines)?;
     let requests = fans.iter().map(|fan| fan.point(&fan.requests)).collect();
-    let lines = [Line { name: "requests", points: requests }];
+    let lines = [PlotLine { name: "requests", points: requests }];
     draw(&out.join("requests.svg"), "Requests for an edit of the source", "targets", "requests", &lines)
 }
 
@@ -235,8 +235,8 @@ fn plot_memory(out: &Path, grown: &[(f64, Vec<ProcessMemory>)]) -> Result<()> {
         grown.iter().map(point).collect()
     };
     let lines = [
-        Line { name: "at rest", points: of(|memory| memory.now) },
-        Line { name: "at its peak", points: of(|memory| memory.peak) },
+        PlotLine { name: "at rest", points: of(|memory| memory.now) },
+        PlotLine { name: "at its peak", points: of(|memory| memory.peak) },
     ];
     let title = "Memory of an operator after its start (100, 1,000 and 1,000 copies)";
     draw(&out.join("memory.svg"), title, "resources", "MiB", &lines)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
 use weaver_tests::memory::ProcessMemory;
-use weaver_tests::metrics::Metrics;
+use weaver_tests::metrics::ReportedMetrics;
 
 use crate::figures::count;
 use crate::processor;
@@ -20,14 +20,14 @@ const QUIET: Duration = Duration::from_secs(1);
 pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A running operator; killed when dropped.
-pub struct Operator {
+pub struct MeasuredOperator {
     child: Child,
     log: PathBuf,
     server_port: u16,
     begun: Instant,
 }
 
-impl Operator {
+impl MeasuredOperator {
     /// Starts `program` with its defaults and these further flags; its log lies next to the kubeconfig.
     pub fn start(program: &Path, kubeconfig: &Path, server_port: u16, flags: &[&str]) -> Result<Self> {
         let log = kubeconfig.with_extension("log");
@@ -49,12 +49,12 @@ impl Operator {
         self.begun
     }
 
-    pub async fn metrics(&self) -> Metrics {
-        Metrics::scrape(&self.log).await
+    pub async fn metrics(&self) -> ReportedMetrics {
+        ReportedMetrics::scrape(&self.log).await
     }
 
     /// Waits until `done`, and returns when.
-    pub async fn until(&self, what: &str, done: impl Fn(&Metrics) -> bool) -> Result<Instant> {
+    pub async fn until(&self, what: &str, done: impl Fn(&ReportedMetrics) -> bool) -> Result<Instant> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let metrics = self.metrics().await;
@@ -69,9 +69,9 @@ impl Operator {
     }
 
     /// Waits until this many resources are ready and it asks for nothing more.
-    pub async fn settled(&self, resources: usize) -> Result<Metrics> {
+    pub async fn settled(&self, resources: usize) -> Result<ReportedMetrics> {
         let ready = u64::try_from(resources)?;
-        let are_ready = |metrics: &Metrics| {
+        let are_ready = |metrics: &ReportedMetrics| {
             metrics.value(r#"weaver_resources{ready="true"}"#) == ready
                 && metrics.value("weaver_reconciliations_waiting") == 0
         };
@@ -80,8 +80,8 @@ impl Operator {
     }
 
     /// Waits until it asks for nothing more; watches that end and begin again do not count.
-    pub async fn quiet(&self) -> Result<Metrics> {
-        let asked = |metrics: &Metrics| calls(metrics.requests()).values().sum::<u64>();
+    pub async fn quiet(&self) -> Result<ReportedMetrics> {
+        let asked = |metrics: &ReportedMetrics| calls(metrics.requests()).values().sum::<u64>();
         let deadline = Instant::now() + PATIENCE;
         let (mut last, mut since) = (self.metrics().await, Instant::now());
         loop {
@@ -131,7 +131,7 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
+impl Drop for MeasuredOperator {
     fn drop(&mut self) {
         // It may have ended by itself; there is nothing to be done about a failure here.
         let _ = self.child.kill();
@@ -146,7 +146,7 @@ pub fn calls(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 }
 
 /// Requests between two readings, by method, watches counted separately.
-pub fn between(before: &Metrics, after: &Metrics) -> BTreeMap<String, u64> {
+pub fn between(before: &ReportedMetrics, after: &ReportedMetrics) -> BTreeMap<String, u64> {
     let before = before.requests();
     let mut calls = calls(after.requests());
     for (method, count) in &mut calls {

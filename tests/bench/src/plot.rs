@@ -6,13 +6,13 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 /// A line of a plot.
-pub struct Line {
+pub struct PlotLine {
     pub name: &'static str,
     pub points: Vec<(f64, f64)>,
 }
 
 /// Draws lines over logarithmic axes, for what grows by tens.
-pub fn draw(path: &Path, title: &str, across: &str, up: &str, lines: &[Line]) -> Result<()> {
+pub fn draw(path: &Path, title: &str, across: &str, up: &str, lines: &[PlotLine]) -> Result<()> {
     // The errors of the library borrow what is drawn on.
     drawn(path, title, across, up, lines).map_err(|error| anyhow!("drawing {}: {error}", path.display()))
 }
@@ -22,7 +22,7 @@ fn drawn(
     title: &str,
     across: &str,
     up: &str,
-    lines: &[Line],
+    lines: &[PlotLine],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(1.0, f64::max);

@@ -2,18 +2,18 @@
 
 use weaver_image::booted::machine;
 
-use super::fault::{Case, Fault};
+use super::fault::{MatrixCase, MatrixFault};
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn with_a_read_only_boot_partition_all_continues_and_the_console_tells() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "40-boot-partition-read-only",
         what: "the boot partition mounted read-only, then a name that is not served",
         codes: &["H-15", "T-02"],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     // As the kernel does after a fault of the file system.
     case.machine.run("mount -o remount,ro /dev/vda1 /boot/firmware").unwrap();
     let drop_in = "printf 'tls-san+:\\n- fat.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-fat.yaml";
@@ -28,13 +28,13 @@ fn with_a_read_only_boot_partition_all_continues_and_the_console_tells() {
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn without_the_boot_partition_what_runs_continues() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "41-boot-partition-destroyed",
         what: "the boot partition overwritten with zeros while the node runs",
         codes: &["H-15"],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     let keep = "dd if=/dev/vda1 of=/var/tmp/boot.img bs=1M status=none && umount /boot/firmware
         dd if=/dev/zero of=/dev/vda1 bs=1M count=64 conv=fsync status=none
         systemctl restart weaver-node-agent.service";

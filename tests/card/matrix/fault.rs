@@ -23,7 +23,7 @@ const COMMAND: Duration = Duration::from_mins(10);
 /// Characters of a verdict in the table.
 const VERDICT: usize = 160;
 
-pub struct Fault {
+pub struct MatrixFault {
     /// Orders the table and names the row.
     pub name: &'static str,
     /// What is done to the card.
@@ -34,7 +34,7 @@ pub struct Fault {
     pub down: &'static [&'static str],
 }
 
-impl Fault {
+impl MatrixFault {
     fn expected(&self) -> Shown {
         let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect();
         Shown { codes: words(self.codes), down: words(self.down) }
@@ -70,17 +70,17 @@ pub fn codes(report: &Value) -> BTreeSet<String> {
 }
 
 /// A machine with a fault, on its way to its row.
-pub struct Case {
+pub struct MatrixCase {
     pub machine: Machine,
-    fault: &'static Fault,
+    fault: &'static MatrixFault,
     /// What it says when it is well, such as that no time server answers.
     well: BTreeSet<String>,
     row: FaultRow,
 }
 
-impl Case {
+impl MatrixCase {
     /// `well`: codes of this machine without the fault.
-    pub fn new(machine: Machine, fault: &'static Fault, well: BTreeSet<String>) -> Self {
+    pub fn new(machine: Machine, fault: &'static MatrixFault, well: BTreeSet<String>) -> Self {
         let expected = fault.expected().words();
         let observed = "not looked for: the story ended before".to_owned();
         let row = FaultRow { fault: fault.what.to_owned(), expected, observed, ..FaultRow::default() };
@@ -90,7 +90,7 @@ impl Case {
     }
 
     /// A machine that is well, and what it says.
-    pub fn begin(machine: Machine, fault: &'static Fault) -> Self {
+    pub fn begin(machine: Machine, fault: &'static MatrixFault) -> Self {
         let well = until("a report", || Ok(Ok(codes(&report(&machine)?))));
         Self::new(machine, fault, well)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weaver_image::boot::card::{Card, Edits};
 use weaver_image::boot::machine::{Machine, Setup};
-use weaver_image::boot::qemu::{Clock, Hardware};
+use weaver_image::boot::qemu::{EmulatedHardware, GuestClock};
 use weaver_image::booted;
 
 use super::fault::codes;
@@ -57,8 +57,9 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
     let token = format!("K10{}::server:hunter2-of-the-server", hash.trim());
     let card = Arc::new(joining(server.ports().api, &token));
     // No time server answers: the clocks of both machines are set to agree.
-    let clock = Clock::At(server.run("date -u +%Y-%m-%dT%H:%M:%S").unwrap().trim().to_owned());
-    let setup = Setup { hardware: Hardware { clock, ..Hardware::default() }, ..Setup::default() };
+    let clock = GuestClock::At(server.run("date -u +%Y-%m-%dT%H:%M:%S").unwrap().trim().to_owned());
+    let setup =
+        Setup { hardware: EmulatedHardware { clock, ..EmulatedHardware::default() }, ..Setup::default() };
     let mut worker = Machine::start(&card, &setup).unwrap();
     worker.wait_for_ssh(BOOT).unwrap();
 

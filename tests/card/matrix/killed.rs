@@ -3,14 +3,14 @@
 use weaver_image::boot::machine::Machine;
 use weaver_image::booted::machine;
 
-use super::fault::{Case, Fault, UNITS};
+use super::fault::{MatrixCase, MatrixFault, UNITS};
 use crate::poll::until;
 
-static FAULTS: [Fault; 4] = [
-    Fault { name: "90-k3s-killed", what: "k3s killed", codes: &[], down: &[] },
-    Fault { name: "91-agent-killed", what: "the node agent killed", codes: &[], down: &[] },
-    Fault { name: "92-webhook-killed", what: "the webhook killed", codes: &[], down: &[] },
-    Fault { name: "93-operator-killed", what: "the operator killed", codes: &[], down: &[] },
+static FAULTS: [MatrixFault; 4] = [
+    MatrixFault { name: "90-k3s-killed", what: "k3s killed", codes: &[], down: &[] },
+    MatrixFault { name: "91-agent-killed", what: "the node agent killed", codes: &[], down: &[] },
+    MatrixFault { name: "92-webhook-killed", what: "the webhook killed", codes: &[], down: &[] },
+    MatrixFault { name: "93-operator-killed", what: "the operator killed", codes: &[], down: &[] },
 ];
 
 fn pids(machine: &Machine) -> anyhow::Result<Vec<String>> {
@@ -22,7 +22,7 @@ fn pids(machine: &Machine) -> anyhow::Result<Vec<String>> {
 #[ignore = "needs the booted image: make image-matrix"]
 fn whatever_is_killed_comes_back_by_itself_and_takes_no_one_else_with_it() {
     for (fault, (at, unit)) in FAULTS.iter().zip(UNITS.into_iter().enumerate()) {
-        let mut case = Case::begin(machine().unwrap(), fault);
+        let mut case = MatrixCase::begin(machine().unwrap(), fault);
         let before = pids(&case.machine).unwrap();
         case.machine.run(&format!("systemctl kill -s KILL {unit}.service")).unwrap();
         until(&format!("{unit} running again"), || {

@@ -8,7 +8,7 @@ use weaver_image::boot::card::Card;
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted::{edits, machine};
 
-use super::fault::{Case, Fault, codes};
+use super::fault::{MatrixCase, MatrixFault, codes};
 use super::strangers::are_strangers;
 use crate::node::report;
 use crate::root::image;
@@ -16,7 +16,7 @@ use crate::root::image;
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn k3s_waits_for_a_memory_controller_and_starts_after_the_repair() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "10-memory-off",
         what: "first boot with `cgroup_disable=memory` in cmdline.txt",
         codes: &["N-03"],
@@ -32,7 +32,7 @@ fn k3s_waits_for_a_memory_controller_and_starts_after_the_repair() {
     card.overlay().edit_fat(append).unwrap();
     let machine_with_it = Machine::start(&card, &Setup::default()).unwrap();
     let well = codes(&report(&machine().unwrap()).unwrap());
-    let mut case = Case::new(machine_with_it, &FAULT, well);
+    let mut case = MatrixCase::new(machine_with_it, &FAULT, well);
     case.machine.wait_for_ssh(Duration::from_mins(15)).unwrap();
     let said = case.seen(&["cmdline.txt"]);
     let mended = case.type_remedy(&said, "N-03", &[]).mended();
@@ -42,13 +42,13 @@ fn k3s_waits_for_a_memory_controller_and_starts_after_the_repair() {
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn a_parameter_on_a_second_line_is_named_and_stops_nothing_on_this_kernel() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "11-second-line",
         what: "`echo cgroup_enable=memory >> cmdline.txt`: a line that the firmware ignores",
         codes: &[],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     case.machine.run("echo cgroup_enable=memory >> /boot/firmware/cmdline.txt").unwrap();
     let said = case.machine.run("weaver-node-agent check").unwrap();
     assert!(said.contains("/boot/firmware/cmdline.txt:2:1: cgroup_enable=memory has no effect"), "{said}");

@@ -7,7 +7,7 @@ use weaver_image::boot::card::Card;
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted;
 
-use super::fault::{Case, Fault, codes};
+use super::fault::{MatrixCase, MatrixFault, codes};
 use crate::node::report;
 use crate::poll::until;
 use crate::root::image;
@@ -19,7 +19,7 @@ const FLAGS: &str = "tr '\\0' '\\n' < /proc/$(systemctl show --value -p MainPID 
 #[test]
 #[ignore = "boots a machine of its own: make image-matrix"]
 fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_command_it_names() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "70-no-network",
         what: "first boot without a network, by a clock that begins in 1970, which has the gate open all the same; then the cable is plugged in",
         codes: &["H-16"],
@@ -57,7 +57,7 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
     });
 
     let well = codes(&report(&booted::machine().unwrap()).unwrap());
-    let mut case = Case::new(machine, &FAULT, well);
+    let mut case = MatrixCase::new(machine, &FAULT, well);
     let said = case.seen(&[]);
     let case = case.type_remedy(&said, "H-16", &[]);
     assert_eq!(case.machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=");

@@ -2,18 +2,18 @@
 
 use weaver_image::booted::machine;
 
-use super::fault::{Case, Fault};
+use super::fault::{MatrixCase, MatrixFault};
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn a_full_root_is_named_and_stops_nothing_that_runs() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "50-root-full",
         what: "the root file system filled to the last byte",
         codes: &["H-03"],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     let fill = "fallocate -l $(df --output=avail -B1 / | tail -1) /var/fill || dd if=/dev/zero of=/var/fill bs=1M || true; sync";
     case.machine.run(fill).unwrap();
     let said = case.seen(&[]);
@@ -26,13 +26,13 @@ fn a_full_root_is_named_and_stops_nothing_that_runs() {
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn with_a_full_boot_partition_the_report_is_on_the_console_and_in_the_journal() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "42-boot-partition-full",
         what: "the boot partition filled to the last byte, then a name that is not served",
         codes: &["H-15", "T-02"],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     case.machine.run("! dd if=/dev/zero of=/boot/firmware/fill bs=1M && sync").unwrap();
     let drop_in = "printf 'tls-san+:\\n- full.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-full.yaml";
     case.machine.run(drop_in).unwrap();

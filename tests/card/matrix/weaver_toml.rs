@@ -6,20 +6,20 @@ use anyhow::Context as _;
 use weaver_image::boot::fat::Fat;
 use weaver_image::booted::machine;
 
-use super::fault::{Case, Fault};
+use super::fault::{MatrixCase, MatrixFault};
 
 const FILE: &str = "weaver.toml";
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
 fn a_malformed_file_is_named_with_its_line_and_the_last_good_state_stays() {
-    static FAULT: Fault = Fault {
+    static FAULT: MatrixFault = MatrixFault {
         name: "60-weaver-toml-malformed",
         what: "`hostname = raspi`, without quotes, in weaver.toml",
         codes: &["B-01"],
         down: &[],
     };
-    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let mut case = MatrixCase::begin(machine().unwrap(), &FAULT);
     case.machine.power_off(Duration::from_mins(4)).unwrap();
     let spoil = |fat: &Fat| {
         let text = String::from_utf8(fat.read(FILE)?.context("the card has one")?)?;

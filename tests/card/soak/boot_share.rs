@@ -24,7 +24,7 @@ const NO_GETTY: &str = "systemd.mask=serial-getty@ttyAMA0.service";
 
 /// One boot, in seconds from the start of the kernel.
 #[derive(Clone, Copy, Default)]
-struct Boot {
+struct BootTimes {
     /// Until k3s was started: what is ordered before it is done.
     started: f64,
     /// Until k3s said that it is ready.
@@ -34,8 +34,8 @@ struct Boot {
 /// Two boots, one after the other.
 #[derive(Clone, Copy, Default)]
 struct BootPair {
-    with: Boot,
-    without: Boot,
+    with: BootTimes,
+    without: BootTimes,
 }
 
 /// Of the mean start with our units, what the mean without them lacks, in per cent.
@@ -45,7 +45,7 @@ fn share(rounds: &[BootPair]) -> f64 {
     (with - sum(|round| round.without.ready)) / with * 100.0
 }
 
-fn boot_of(machine: &mut Machine) -> Boot {
+fn boot_of(machine: &mut Machine) -> BootTimes {
     machine.wait_for_console(&format!("Started {K3S}"), BOOT).unwrap();
     machine.wait_for_ssh(BOOT).unwrap();
     wait_for_unit(machine, K3S, BOOT).unwrap();
@@ -56,7 +56,7 @@ fn boot_of(machine: &mut Machine) -> Boot {
     let (started, ready) =
         (seconds("ExecMainStartTimestampMonotonic"), seconds("ActiveEnterTimestampMonotonic"));
     println!("k3s is started after {started:.1} s, ready after {ready:.1} s");
-    Boot { started, ready }
+    BootTimes { started, ready }
 }
 
 /// Whether it is the boot that it is taken for.

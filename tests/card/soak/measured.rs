@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weaver_image::booted::BOOTED;
 use weaver_image::budgets::bars::{self, Bar};
-use weaver_image::budgets::{self, Budget, FigureRow};
+use weaver_image::budgets::{self, FigureBudget, FigureRow};
 
 pub struct Measured {
     name: &'static str,
@@ -30,7 +30,7 @@ impl Measured {
 
     pub fn budget(&mut self, what: &str, measured: &str, budget: &str, kept: bool) {
         self.row(what, measured);
-        let budget = Budget { limit: budget.to_owned(), kept };
+        let budget = FigureBudget { limit: budget.to_owned(), kept };
         self.rows.last_mut().unwrap().budget = Some(budget);
     }
 

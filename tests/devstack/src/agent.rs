@@ -138,13 +138,13 @@ pub enum Gated {
 }
 
 /// The agent's program with the paths of one stack.
-pub struct Agent<'a> {
+pub struct StackAgent<'a> {
     programs: &'a BuiltPrograms,
     layout: &'a Layout,
     port: u16,
 }
 
-impl<'a> Agent<'a> {
+impl<'a> StackAgent<'a> {
     /// The agent for the API server on `port`.
     #[must_use]
     pub fn new(programs: &'a BuiltPrograms, layout: &'a Layout, port: u16) -> Self {

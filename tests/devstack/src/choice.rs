@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::download::{Asset, Cache, Fetched, Lock, RETRY_AFTER};
+use crate::download::{Asset, Cache, Fetched, K3sLock, RETRY_AFTER};
 
 /// Where an API server's program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,13 +73,13 @@ impl ServerBinary {
         if let Some(given) = Self::given()? {
             return Ok(given);
         }
-        let lock = Lock::read(&source.join("image/k3s.lock"))?;
+        let lock = K3sLock::read(&source.join("image/k3s.lock"))?;
         let asset = lock.program(env::consts::ARCH);
         let cache = asset
             .as_ref()
             .map(|asset| Ok::<_, anyhow::Error>(Cache::new(&cache_root()?, asset)))
             .transpose()?;
-        let facts = Facts {
+        let facts = ChoiceFacts {
             cached: cache.as_ref().map(Cache::found).transpose()?.flatten(),
             published: asset.is_some(),
             failed: cache.as_ref().and_then(Cache::failed),
@@ -144,7 +144,7 @@ pub fn cache_root() -> Result<PathBuf> {
 }
 
 /// What the choice depends on.
-struct Facts {
+struct ChoiceFacts {
     cached: Option<PathBuf>,
     published: bool,
     failed: Option<Duration>,
@@ -157,20 +157,20 @@ enum ServerPlan {
     Testbed(String),
 }
 
-fn decide(facts: Facts) -> ServerPlan {
+fn decide(facts: ChoiceFacts) -> ServerPlan {
     match facts {
-        Facts { cached: Some(path), .. } => {
+        ChoiceFacts { cached: Some(path), .. } => {
             ServerPlan::Use(ServerBinary { path, origin: ServerOrigin::Pinned })
         }
-        Facts { published: false, .. } => {
+        ChoiceFacts { published: false, .. } => {
             ServerPlan::Testbed("k3s is not published for this architecture".to_owned())
         }
-        Facts { failed: Some(ago), .. } => ServerPlan::Testbed(format!(
+        ChoiceFacts { failed: Some(ago), .. } => ServerPlan::Testbed(format!(
             "k3s could not be fetched {} min ago, the next attempt is in {} min",
             ago.as_secs() / 60,
             RETRY_AFTER.saturating_sub(ago).as_secs().div_ceil(60)
         )),
-        Facts { .. } => ServerPlan::Download,
+        ChoiceFacts { .. } => ServerPlan::Download,
     }
 }
 
@@ -273,23 +273,23 @@ fn run_build(source: &Path, arguments: &[&str]) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn facts() -> Facts {
-        Facts { cached: None, published: true, failed: None }
+    fn facts() -> ChoiceFacts {
+        ChoiceFacts { cached: None, published: true, failed: None }
     }
 
     #[test]
     fn the_cached_one_then_the_download_then_the_testbed() {
         let minutes = |n: u64| Some(Duration::from_secs(n * 60));
         assert_eq!(
-            decide(Facts { cached: Some("c".into()), failed: minutes(1), ..facts() }),
+            decide(ChoiceFacts { cached: Some("c".into()), failed: minutes(1), ..facts() }),
             ServerPlan::Use(ServerBinary { path: "c".into(), origin: ServerOrigin::Pinned })
         );
         assert_eq!(decide(facts()), ServerPlan::Download);
-        let ServerPlan::Testbed(why) = decide(Facts { failed: minutes(12), ..facts() }) else {
+        let ServerPlan::Testbed(why) = decide(ChoiceFacts { failed: minutes(12), ..facts() }) else {
             panic!("no testbed")
         };
         assert!(why.contains("12 min ago") && why.contains("in 48 min"), "{why}");
-        let ServerPlan::Testbed(why) = decide(Facts { published: false, ..facts() }) else {
+        let ServerPlan::Testbed(why) = decide(ChoiceFacts { published: false, ..facts() }) else {
             panic!("no testbed")
         };
         assert!(why.contains("architecture"), "{why}");

@@ -26,13 +26,13 @@ pub const RETRY_AFTER: Duration = Duration::from_hours(1);
 /// Version, address and hashes of the k3s that ships (`image/k3s.lock`).
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct Lock {
+pub struct K3sLock {
     version: String,
     address: String,
     files: BTreeMap<String, String>,
 }
 
-/// One file of a [`Lock`].
+/// One file of a [`K3sLock`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asset {
     /// The version it belongs to.
@@ -43,7 +43,7 @@ pub struct Asset {
     pub sha256: String,
 }
 
-impl Lock {
+impl K3sLock {
     /// Reads a lock.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ enum Task {
     #[command(hide = true)]
     Service {
         /// What to do with the service.
-        verb: service::Verb,
+        verb: service::ServiceVerb,
         /// Name of the unit.
         name: String,
     },

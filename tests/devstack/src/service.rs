@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
-use crate::agent::{Agent, AgentReport};
+use crate::agent::{AgentReport, StackAgent};
 use crate::launch::Lifetime;
 use crate::layout::Layout;
 use crate::process::{self, Process};
@@ -17,7 +17,7 @@ use crate::server_record::ServerRecord;
 
 /// What can be asked of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Verb {
+pub enum ServiceVerb {
     /// Start it where it does not run.
     Start,
     /// End it.
@@ -32,7 +32,7 @@ pub enum Verb {
 ///
 /// # Errors
 /// There is no such stack or service, or it cannot be ended or started.
-pub fn service(dir: &Path, programs: &BuiltPrograms, verb: Verb, name: &str) -> Result<ExitCode> {
+pub fn service(dir: &Path, programs: &BuiltPrograms, verb: ServiceVerb, name: &str) -> Result<ExitCode> {
     let layout = Layout::existing(dir)?.with_context(|| format!("there is no stack in {}", dir.display()))?;
     let record = ServerRecord::read(&layout)?.context("nothing was started here yet: `make up`")?;
     let name = name.trim_end_matches(".service");
@@ -46,23 +46,23 @@ pub fn service(dir: &Path, programs: &BuiltPrograms, verb: Verb, name: &str) -> 
         ),
     };
     let running = running.filter(Process::is_alive);
-    if verb == Verb::Status {
+    if verb == ServiceVerb::Status {
         println!("{name}.service: {}", if running.is_some() { "active" } else { "inactive" });
         return Ok(ExitCode::from(if running.is_some() { 0 } else { 3 }));
     }
-    if verb != Verb::Start
+    if verb != ServiceVerb::Start
         && let Some(running) = running
     {
         process::end(&[running], process::GRACE)?;
     }
-    let is_needed = verb != Verb::Stop && (verb == Verb::Restart || running.is_none());
+    let is_needed = verb != ServiceVerb::Stop && (verb == ServiceVerb::Restart || running.is_none());
     match name {
         "k3s" if is_needed => {
             let options = ServerOptions::new(layout.dir()).tls_sans(NAMES).port(record.port).detached();
             Server::launch(&record.binary, options)?;
         }
         "weaver-node-agent" if is_needed => {
-            Agent::new(programs, &layout, record.port).start(Lifetime::Detached, &[])?;
+            StackAgent::new(programs, &layout, record.port).start(Lifetime::Detached, &[])?;
         }
         // The agent starts its children again by itself.
         _ => {}

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::agent::Agent;
+use crate::agent::StackAgent;
 use crate::files::{self, quoted};
 use crate::kubectl::Kubectl;
 use crate::layout::Layout;
@@ -28,7 +28,7 @@ pub fn write(
     let bin = layout.bin();
     let own = |name: &str| quoted(&programs.bin_dir().join(name));
     let k3s = quoted(&record.binary.path);
-    let places = Agent::new(programs, layout, record.port).places();
+    let places = StackAgent::new(programs, layout, record.port).places();
     let places = places.iter().map(|word| quoted(Path::new(word))).collect::<Vec<_>>().join(" ");
     let names = format!(
         "--k3s {k3s} --systemctl {} --state-dir {}",

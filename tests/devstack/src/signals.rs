@@ -14,12 +14,12 @@ use nix::unistd::Pid;
 use parking_lot::Mutex;
 
 /// The command that gets the signals.
-pub struct Signals {
+pub struct ForwardedSignals {
     command: Arc<Mutex<Option<Pid>>>,
     received: Arc<AtomicI32>,
 }
 
-impl Signals {
+impl ForwardedSignals {
     /// Takes SIGTERM and SIGINT over. Call it before any thread is started:
     /// each inherits the blocked set. Programs would too; see [`unblocked`].
     ///

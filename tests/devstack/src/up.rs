@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::agent::{self, Agent, AgentReport, Gated};
+use crate::agent::{self, AgentReport, Gated, StackAgent};
 use crate::choice::ServerBinary;
 use crate::copies;
 use crate::down::end_all_but;
@@ -48,13 +48,13 @@ pub fn up(dir: &Path, programs: &BuiltPrograms, preferred: u16, replicas: usize)
         let names = NAMES.map(str::to_owned);
         files::replace(&layout.config(), server_files::config(&names).as_bytes(), 0o600)?;
     }
-    if let Some(words) = Agent::new(programs, &layout, preferred).verdict(&["preflight"])? {
+    if let Some(words) = StackAgent::new(programs, &layout, preferred).verdict(&["preflight"])? {
         return Ok(known_bad("a check of the host failed (see above); nothing was started", &words));
     }
     steps.done("host checked", "no check failed");
 
     let record = ensure_server(&layout, programs, preferred, &mut steps)?;
-    let agent = Agent::new(programs, &layout, record.port);
+    let agent = StackAgent::new(programs, &layout, record.port);
     let process = ensure_agent(&agent, &layout, &mut steps)?;
     let operator = match agent.wait(process, agent::LIMIT)? {
         Gated::Running(operator) => operator,
@@ -79,7 +79,7 @@ pub fn up(dir: &Path, programs: &BuiltPrograms, preferred: u16, replicas: usize)
         steps.done("another operator", format!("pid {}", process.pid));
     }
     let sample = programs.sample();
-    let edits = if apply(&kubectl, &sample)? == Applied::EditsKept { ", your edits kept" } else { "" };
+    let edits = if apply(&kubectl, &sample)? == SampleApplied::EditsKept { ", your edits kept" } else { "" };
     let file = sample.strip_prefix(programs.source()).unwrap_or(&sample);
     steps.done("sample applied", format!("{}{edits}", file.display()));
     let table = wait_for_copies(&kubectl, &sample, &layout)?;
@@ -168,7 +168,7 @@ fn choose_port(preferred: u16) -> Result<u16> {
 }
 
 /// The running agent, or a new one.
-fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result<Process> {
+fn ensure_agent(agent: &StackAgent<'_>, layout: &Layout, steps: &mut Steps) -> Result<Process> {
     // A report that is none would stay so: the agent writes on change only.
     if let (Some(process), Ok(_)) = (agent.current()?, AgentReport::read(layout)) {
         steps.done("node agent running", format!("already, pid {}", process.pid));
@@ -185,16 +185,16 @@ fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result
 /// Applies the sample. A server that has just started may not know every resource yet, so the last error
 /// counts, not the first. What someone has edited since stays theirs; whether the copies follow is looked at
 /// anyway.
-fn apply(kubectl: &Kubectl, sample: &Path) -> Result<Applied> {
+fn apply(kubectl: &Kubectl, sample: &Path) -> Result<SampleApplied> {
     fs::metadata(sample).with_context(|| format!("cannot read {}", sample.display()))?;
     let file = sample.to_string_lossy();
     let arguments = ["apply", "--server-side", "--field-manager=weaver-devstack", "-f", &file];
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         match kubectl.run(&arguments) {
-            Ok(_) => return Ok(Applied::Whole),
+            Ok(_) => return Ok(SampleApplied::Whole),
             Err(error) if format!("{error:#}").contains("Apply failed with") => {
-                return Ok(Applied::EditsKept);
+                return Ok(SampleApplied::EditsKept);
             }
             Err(error) if Instant::now() >= deadline => {
                 return Err(error.context(format!("cannot apply {}", sample.display())));
@@ -205,7 +205,7 @@ fn apply(kubectl: &Kubectl, sample: &Path) -> Result<Applied> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Applied {
+enum SampleApplied {
     Whole,
     EditsKept,
 }

@@ -13,13 +13,13 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::agent::{self, Agent, Gated};
+use crate::agent::{self, Gated, StackAgent};
 use crate::choice::{ServerBinary, ServerOrigin, TEST_SERVER, TEST_SERVER_ORIGIN};
 use crate::launch::{Lifetime, Started};
 use crate::programs::BuiltPrograms;
 use crate::server::{Server, ServerOptions};
 use crate::server_files::NAMES;
-use crate::signals::{self, Signals};
+use crate::signals::{self, ForwardedSignals};
 use crate::steps::{Steps, say};
 use crate::{files, up};
 
@@ -37,7 +37,7 @@ const SHORT: [(&str, &str); 4] = [
 /// # Errors
 /// When the stack does not come up or the command cannot be started.
 pub fn with_server(scenarios: &Path, programs: &BuiltPrograms, command: &[OsString]) -> Result<ExitCode> {
-    let caught = Signals::take()?;
+    let caught = ForwardedSignals::take()?;
     let dir = new_dir(scenarios)?;
     let data = tempfile::tempdir_in(files::scratch()).context("cannot make a directory for the database")?;
     std::os::unix::fs::symlink(data.path(), dir.join("data"))
@@ -51,7 +51,12 @@ pub fn with_server(scenarios: &Path, programs: &BuiltPrograms, command: &[OsStri
     code.map(ExitCode::from)
 }
 
-fn inside(dir: &Path, programs: &BuiltPrograms, command: &[OsString], caught: &Signals) -> Result<u8> {
+fn inside(
+    dir: &Path,
+    programs: &BuiltPrograms,
+    command: &[OsString],
+    caught: &ForwardedSignals,
+) -> Result<u8> {
     let mut steps = Steps::begin();
     let binary = ServerBinary::choose(programs.source())?;
     steps.done("API server chosen", binary.version()?);
@@ -59,7 +64,7 @@ fn inside(dir: &Path, programs: &BuiltPrograms, command: &[OsString], caught: &S
     steps.done("API server ready", format!("port {}, in {}", server.port(), dir.display()));
 
     let layout = server.layout().clone();
-    let agent = Agent::new(programs, &layout, server.port());
+    let agent = StackAgent::new(programs, &layout, server.port());
     let mut started = agent.start(Lifetime::Bound, &SHORT)?;
     if let Gated::KnownBad(words) = agent.wait(started.process, agent::LIMIT)? {
         say(format_args!("{words}"));
@@ -77,7 +82,7 @@ fn run(
     server: &Server,
     programs: &BuiltPrograms,
     command: &[OsString],
-    caught: &Signals,
+    caught: &ForwardedSignals,
 ) -> Result<ExitStatus> {
     let (program, _) = command.split_first().ok_or_else(|| anyhow!("no command was given"))?;
     let layout = server.layout();

@@ -90,7 +90,7 @@ fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
 mod tests {
     use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
-    use super::super::super::view::overview::{FirstSeen, Resources, overview as made};
+    use super::super::super::view::overview::{FirstSeen, ResourceViews, overview as made};
     use super::super::super::view::sync::tests::sync;
     use super::super::tests::frame;
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
             .saw(Place::file("ConfigMapSync team-a/b"), "s");
         let seen = [LocatedFinding { location: Location::Cluster, finding }];
         let syncs = [std::sync::Arc::new(sync("b", "False", &[]))];
-        let resources = Resources { syncs: Some(&syncs), tokens: Some(&[]), nodes: None };
+        let resources = ResourceViews { syncs: Some(&syncs), tokens: Some(&[]), nodes: None };
         let frame = frame();
         let made = made(&seen, &FirstSeen::new(), &resources, frame.now);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
@@ -123,27 +123,27 @@ mod tests {
         let finding = Finding::new(Code::SyncNotReady, "5 more ResourceSyncs have problems")
             .saw(Place::file("ResourceSync"), "5 more");
         let seen = [LocatedFinding { location: Location::Cluster, finding }];
-        let resources = Resources { syncs: Some(&[]), tokens: Some(&[]), nodes: None };
+        let resources = ResourceViews { syncs: Some(&[]), tokens: Some(&[]), nodes: None };
         let frame = frame();
         let made = made(&seen, &FirstSeen::new(), &resources, frame.now);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
         assert!(page.contains("<a href=\"/p/syncs?problems=1\">All syncs with a problem</a>"), "{page}");
     }
 
-    fn made_of(resources: &Resources<'_>, frame: &Frame<'_>) -> String {
+    fn made_of(resources: &ResourceViews<'_>, frame: &Frame<'_>) -> String {
         let made = made(&[], &FirstSeen::new(), resources, frame.now);
         overview(frame, &made, Some(frame.now)).into_string()
     }
 
     #[test]
     fn without_anything_it_says_what_to_do_next() {
-        let none = Resources { syncs: Some(&[]), tokens: Some(&[]), nodes: Some(&[]) };
+        let none = ResourceViews { syncs: Some(&[]), tokens: Some(&[]), nodes: Some(&[]) };
         let frame = frame();
         let made = made(&[], &FirstSeen::new(), &none, frame.now);
         assert_eq!(made.worst, Severity::Ok);
         let page = overview(&frame, &made, Some(frame.now)).into_string();
         assert!(page.contains("weaver sync create settings") && page.contains("All is well."), "{page}");
-        let unlisted = Resources { syncs: None, tokens: None, nodes: None };
+        let unlisted = ResourceViews { syncs: None, tokens: None, nodes: None };
         let unlisted = made_of(&unlisted, &frame);
         assert_eq!(unlisted.matches(" not known").count(), 3, "{unlisted}");
         assert!(!unlisted.contains("weaver sync create") && !unlisted.contains(" of 0"), "{unlisted}");

@@ -142,7 +142,7 @@ fn said(frame: &Frame<'_>, event: &EventView) -> Markup {
 }
 
 /// The output of `weaver sync explain`: lines, each copy, and the Role that grants what is missing.
-pub struct Comparison {
+pub struct SyncExplanation {
     pub lines: Vec<String>,
     pub copies: Vec<PlannedCopy>,
     pub held: WriteBlock,
@@ -162,7 +162,7 @@ fn explain(kind: SyncKind, namespace: &str, name: &str) -> String {
     format!("{command} {} -n {}{cluster}", quoted(name), quoted(namespace))
 }
 
-pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Comparison) -> Markup {
+pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &SyncExplanation) -> Markup {
     let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
     let content = html! {
         p { a href=(path) { "← " (namespace) "/" (name) } }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn missing_rights_come_with_the_role_to_copy_and_nothing_is_granted_here() {
-        let comparison = Comparison {
+        let comparison = SyncExplanation {
             lines: vec!["source ConfigMap a/b <exists>".into()],
             copies: Vec::new(),
             held: WriteBlock::No,
@@ -241,7 +241,7 @@ mod tests {
         }
         assert!(!page.contains("<form") && !page.contains("data-events"), "{page}");
         // The operator's own right is missing, and no Role of the account.
-        let minting = compared(&frame(), "team-a", "settings", &Comparison { role: None, ..comparison });
+        let minting = compared(&frame(), "team-a", "settings", &SyncExplanation { role: None, ..comparison });
         let minting = minting.into_string();
         assert!(minting.contains("Missing rights") && minting.contains("settings/grant"), "{minting}");
         assert!(!minting.contains("kubectl apply"), "{minting}");

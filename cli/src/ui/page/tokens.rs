@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::super::view::token::{Freshness, Generated, Life, TokenKey, TokenView};
+use super::super::view::token::{Freshness, GeneratedView, Life, TokenKey, TokenView};
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
 
 /// ServiceTokens on the page.
@@ -58,7 +58,7 @@ fn one(frame: &Frame<'_>, token: &TokenView) -> Markup {
 }
 
 /// The accounts that it makes.
-fn generated(frame: &Frame<'_>, made: &Generated) -> Markup {
+fn generated(frame: &Frame<'_>, made: &GeneratedView) -> Markup {
     html! {
         h3 { "Accounts that it makes" }
         p {
@@ -156,7 +156,7 @@ mod tests {
             problems: vec![("robot-2".into(), "<exists>".into())],
         };
         let of = |count: i32, seen: Option<GeneratedSeen>| {
-            let made = Generated { name: "robot-{{n}}".into(), count, seen };
+            let made = GeneratedView { name: "robot-{{n}}".into(), count, seen };
             let token = TokenView { generated: Some(made), ..token("robot") };
             tokens(&frame(), &[Arc::new(token)], None, true).into_string()
         };

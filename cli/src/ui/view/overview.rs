@@ -62,7 +62,7 @@ fn identity(finding: &Finding) -> String {
 }
 
 /// What is known of the resources; `None` where they could not be listed, or not yet.
-pub struct Resources<'a> {
+pub struct ResourceViews<'a> {
     pub syncs: Option<&'a [Arc<SyncView>]>,
     pub tokens: Option<&'a [Arc<TokenView>]>,
     pub nodes: Option<&'a [Arc<NodeView>]>,
@@ -93,7 +93,7 @@ pub struct Overview {
 pub fn overview(
     seen: &[LocatedFinding],
     first_seen: &FirstSeen,
-    resources: &Resources<'_>,
+    resources: &ResourceViews<'_>,
     now: Timestamp,
 ) -> Overview {
     let (fine, open): (Vec<&LocatedFinding>, Vec<&LocatedFinding>) =
@@ -139,7 +139,7 @@ fn is_about_readiness(finding: &Finding) -> bool {
 fn finding(
     seen: &LocatedFinding,
     first_seen: &FirstSeen,
-    resources: &Resources<'_>,
+    resources: &ResourceViews<'_>,
     now: Timestamp,
 ) -> FindingView {
     let about = about(&seen.finding);
@@ -218,7 +218,7 @@ mod tests {
         ];
         let (syncs, tokens) = ([Arc::new(sync("b", "False", &[]))], [Arc::new(token("t"))]);
         let nodes = [Arc::new(node(&serde_json::Value::Null))];
-        let resources = Resources { syncs: Some(&syncs), tokens: Some(&tokens), nodes: Some(&nodes) };
+        let resources = ResourceViews { syncs: Some(&syncs), tokens: Some(&tokens), nodes: Some(&nodes) };
         let of = |seen: &[LocatedFinding]| overview(seen, &FirstSeen::new(), &resources, at(5));
         let found = of(&all);
         assert!(found.verdict.starts_with("The fault is in the cluster: C-"), "{}", found.verdict);

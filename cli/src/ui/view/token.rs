@@ -14,12 +14,12 @@ pub struct TokenView {
     /// The account that writes the Secret.
     pub writer: String,
     pub keys: Vec<TokenKey>,
-    pub generated: Option<Generated>,
+    pub generated: Option<GeneratedView>,
 }
 
 /// Accounts that it makes, each with a token.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Generated {
+pub struct GeneratedView {
     /// The template of their names.
     pub name: String,
     /// How many the spec asks for.
@@ -130,7 +130,7 @@ fn writer(spec: &ServiceTokenSpec) -> Option<&str> {
 }
 
 /// What is requested, or remains of an earlier request.
-fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Option<Generated> {
+fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Option<GeneratedView> {
     if asked.is_none() && status.is_none_or(|status| status.accounts == 0 && status.problems.is_empty()) {
         return None;
     }
@@ -145,7 +145,7 @@ fn generated(asked: Option<&Generate>, status: Option<&GeneratedStatus>) -> Opti
             .collect(),
     });
     let (name, count) = asked.map_or((String::new(), 0), |asked| (clean(&asked.name), asked.count));
-    Some(Generated { name, count, seen })
+    Some(GeneratedView { name, count, seen })
 }
 
 /// The requested tokens, and those that only the status has.

@@ -9,12 +9,12 @@ use weaver_devstack::process::{Process, poll};
 use super::cards::{CardImage, LIMIT, Then, kernel};
 
 /// `weaver-image boot`, with a temporary directory of its own and what it prints in a file.
-struct Boot {
+struct BootProcess {
     child: Child,
     dir: tempfile::TempDir,
 }
 
-impl Boot {
+impl BootProcess {
     fn start(image: &CardImage, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("tmp")).unwrap();
@@ -63,7 +63,7 @@ impl Boot {
     }
 }
 
-impl Drop for Boot {
+impl Drop for BootProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -73,7 +73,7 @@ impl Drop for Boot {
 #[test]
 fn boot_says_what_it_does_and_ends_with_the_guest() {
     let image = CardImage::good(&kernel("the word", Then::PowerOff));
-    let mut boot = Boot::start(&image, &["--append", "quiet", "--name", "raspi.lan"]);
+    let mut boot = BootProcess::start(&image, &["--append", "quiet", "--name", "raspi.lan"]);
     assert!(boot.end().success(), "{}", boot.output());
     let output = boot.output();
     let mut rest = output.as_str();
@@ -97,7 +97,7 @@ fn boot_says_what_it_does_and_ends_with_the_guest() {
 #[test]
 fn boot_plays_the_firmware_again_when_the_guest_restarts() {
     let image = CardImage::good(&kernel("the word", Then::Restart));
-    let mut boot = Boot::start(&image, &[]);
+    let mut boot = BootProcess::start(&image, &[]);
     boot.wait_for("the guest restarts: the firmware reads the card again");
     assert!(poll(LIMIT, || boot.output().matches("the word").count() >= 2), "{}", boot.output());
 }
@@ -105,7 +105,7 @@ fn boot_plays_the_firmware_again_when_the_guest_restarts() {
 #[test]
 fn boot_that_is_asked_to_end_leaves_nothing() {
     let image = CardImage::good(&kernel("the word", Then::Wait));
-    let mut boot = Boot::start(&image, &[]);
+    let mut boot = BootProcess::start(&image, &[]);
     boot.wait_for("the word");
     let qemu = boot.qemu();
     let reported = Command::new("kill").arg(boot.child.id().to_string()).status().unwrap();
@@ -118,7 +118,7 @@ fn boot_that_is_asked_to_end_leaves_nothing() {
 #[test]
 fn no_machine_outlives_a_killed_harness() {
     let image = CardImage::good(&kernel("the word", Then::Wait));
-    let mut boot = Boot::start(&image, &[]);
+    let mut boot = BootProcess::start(&image, &[]);
     boot.wait_for("the word");
     let qemu = boot.qemu();
     boot.child.kill().unwrap();
@@ -132,7 +132,7 @@ fn boot_keeps_the_card_where_it_is_asked_to() {
     let kept = tempfile::tempdir().unwrap();
     let dir = kept.path().join("my card");
     for words in ["made from", "used again"] {
-        let mut boot = Boot::start(&image, &["--dir", dir.to_str().unwrap()]);
+        let mut boot = BootProcess::start(&image, &["--dir", dir.to_str().unwrap()]);
         assert!(boot.end().success(), "{}", boot.output());
         assert!(
             boot.output().contains(words) && boot.output().contains("the card is kept in"),

@@ -12,7 +12,7 @@ use weaver_image::boot::firmware::{self, Played};
 use weaver_image::boot::machine::Setup;
 use weaver_image::boot::overlay::Overlay;
 use weaver_image::boot::partition::boot_partition;
-use weaver_image::boot::qemu::Hardware;
+use weaver_image::boot::qemu::EmulatedHardware;
 
 pub const MIB: u64 = 1 << 20;
 pub const LIMIT: Duration = Duration::from_mins(1);
@@ -156,7 +156,10 @@ impl CardImage {
 }
 
 pub fn setup() -> Setup {
-    Setup { hardware: Hardware { memory_mib: 256, ..Hardware::default() }, ..Setup::default() }
+    Setup {
+        hardware: EmulatedHardware { memory_mib: 256, ..EmulatedHardware::default() },
+        ..Setup::default()
+    }
 }
 
 pub fn no_key() -> Edits {

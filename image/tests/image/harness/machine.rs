@@ -6,7 +6,7 @@ use serde_json::json;
 use weaver_devstack::process::Process;
 use weaver_image::boot::card::Edits;
 use weaver_image::boot::machine::Machine;
-use weaver_image::boot::qemu::Clock;
+use weaver_image::boot::qemu::GuestClock;
 use weaver_image::boot::qmp;
 use weaver_image::boot::running::End;
 
@@ -124,8 +124,8 @@ fn a_snapshot_that_is_not_there_is_qemus_refusal() {
 fn the_clock_is_what_was_asked_for() {
     const CLOCK: u64 = 0x0901_0000; // the board's PL031, seconds since 1970
     for (clock, low, high) in [
-        (Clock::Epoch, 0, 86_400),
-        (Clock::At("2031-05-06".to_owned()), 1_935_792_000, 1_935_792_000 + 86_400),
+        (GuestClock::Epoch, 0, 86_400),
+        (GuestClock::At("2031-05-06".to_owned()), 1_935_792_000, 1_935_792_000 + 86_400),
     ] {
         let image = CardImage::good(&kernel("", Then::Wait));
         let mut setup = setup();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conditions;
-use super::fields::{Default, Field, Spec, fill, get, pick, put, set};
+use super::fields::{Default, Spec, VersionField, fill, get, pick, put, set};
 use super::kind_version::{self, KindVersion, Split};
 use super::types::fits;
 
@@ -31,28 +31,28 @@ pub(super) const NEW: KindVersion = KindVersion {
     conditions: &[],
 };
 
-const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];
+const OLD_ONLY: &[VersionField] = &[VersionField { path: &["testNum"], default: None }];
 
-const NEW_ONLY: &[Field] = &[
-    Field { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
-    Field { path: &["source", "names"], default: None },
-    Field { path: &["source", "selector"], default: None },
-    Field { path: &["targets", "patterns"], default: None },
-    Field { path: &["targets", "selector"], default: None },
-    Field { path: &["targets", "exclude"], default: None },
-    Field { path: &["targets", "name"], default: None },
-    Field { path: &["targets", "namePrefix"], default: None },
-    Field { path: &["targets", "nameSuffix"], default: None },
-    Field { path: &["targets", "labels"], default: None },
-    Field { path: &["targets", "annotations"], default: None },
-    Field { path: &["keys"], default: None },
-    Field { path: &["merge"], default: None },
-    Field { path: &["conflictPolicy"], default: Some(Default::Text("Refuse")) },
-    Field { path: &["sourceDeletionPolicy"], default: Some(Default::Text("Retain")) },
-    Field { path: &["deletionPolicy"], default: Some(Default::Text("Delete")) },
-    Field { path: &["resyncSeconds"], default: Some(Default::Number(600)) },
-    Field { path: &["suspend"], default: Some(Default::False) },
-    Field { path: &["dryRun"], default: Some(Default::False) },
+const NEW_ONLY: &[VersionField] = &[
+    VersionField { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
+    VersionField { path: &["source", "names"], default: None },
+    VersionField { path: &["source", "selector"], default: None },
+    VersionField { path: &["targets", "patterns"], default: None },
+    VersionField { path: &["targets", "selector"], default: None },
+    VersionField { path: &["targets", "exclude"], default: None },
+    VersionField { path: &["targets", "name"], default: None },
+    VersionField { path: &["targets", "namePrefix"], default: None },
+    VersionField { path: &["targets", "nameSuffix"], default: None },
+    VersionField { path: &["targets", "labels"], default: None },
+    VersionField { path: &["targets", "annotations"], default: None },
+    VersionField { path: &["keys"], default: None },
+    VersionField { path: &["merge"], default: None },
+    VersionField { path: &["conflictPolicy"], default: Some(Default::Text("Refuse")) },
+    VersionField { path: &["sourceDeletionPolicy"], default: Some(Default::Text("Retain")) },
+    VersionField { path: &["deletionPolicy"], default: Some(Default::Text("Delete")) },
+    VersionField { path: &["resyncSeconds"], default: Some(Default::Number(600)) },
+    VersionField { path: &["suspend"], default: Some(Default::False) },
+    VersionField { path: &["dryRun"], default: Some(Default::False) },
 ];
 
 fn split_old(old: &Spec) -> Split {

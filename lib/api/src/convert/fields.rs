@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 pub(super) type Spec = Map<String, Value>;
 
 /// A field that only one version has.
-pub(super) struct Field {
+pub(super) struct VersionField {
     /// Where it is, from `spec` on.
     pub path: &'static [&'static str],
     /// What the API server fills in; then there is nothing to carry.
@@ -32,7 +32,7 @@ impl Default {
 }
 
 /// Copies `fields` out of `spec`, but for what is only the default.
-pub(super) fn pick(spec: &Spec, fields: &[Field]) -> Spec {
+pub(super) fn pick(spec: &Spec, fields: &[VersionField]) -> Spec {
     let mut picked = Spec::new();
     for field in fields {
         if let Some(value) = get(spec, field.path)
@@ -48,7 +48,7 @@ pub(super) fn pick(spec: &Spec, fields: &[Field]) -> Spec {
 pub(super) fn put(
     spec: &mut Spec,
     mut hidden: Spec,
-    fields: &[Field],
+    fields: &[VersionField],
     may: fn(&[&str], &Value) -> bool,
 ) -> Spec {
     for field in fields {
@@ -61,7 +61,7 @@ pub(super) fn put(
 }
 
 /// Fills in the defaults of `fields` where their parents are.
-pub(super) fn fill(spec: &mut Spec, fields: &[Field]) {
+pub(super) fn fill(spec: &mut Spec, fields: &[VersionField]) {
     for field in fields {
         let Some((_, parents)) = field.path.split_last() else { continue };
         let has_parent = parents.is_empty() || get(spec, parents).is_some_and(Value::is_object);

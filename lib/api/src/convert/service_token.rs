@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conditions;
-use super::fields::{Default, Field, Spec, fill, pick, put, set};
+use super::fields::{Default, Spec, VersionField, fill, pick, put, set};
 use super::kind_version::{self, KindVersion, Split};
 use super::types::fits;
 
@@ -39,10 +39,10 @@ const SHOWN: [&str; 3] = ["serviceAccount", "audiences", "expirationSeconds"];
 
 const LIFETIME: i64 = 3_600;
 
-const NEW_ONLY: &[Field] = &[
-    Field { path: &["writer"], default: None },
-    Field { path: &["generate"], default: None },
-    Field { path: &["renewAtPercent"], default: Some(Default::Number(80)) },
+const NEW_ONLY: &[VersionField] = &[
+    VersionField { path: &["writer"], default: None },
+    VersionField { path: &["generate"], default: None },
+    VersionField { path: &["renewAtPercent"], default: Some(Default::Number(80)) },
 ];
 
 fn split_old(old: &Spec) -> Split {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::fault::{SpecFault, shown};
-use super::fields::{Faults, entry};
+use super::fields::{SpecFaults, entry};
 use super::merge::{MAX_KEYS, check_copy_name, check_merge};
 use super::values::{
-    Rule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
+    ValueRule, annotation_key, annotation_value, data_key, label_key, label_value, name_pattern, name_prefix,
     name_suffix, namespace, object_name,
 };
 use crate::kind::ObjectKind;
@@ -188,7 +188,7 @@ impl ValidSync {
 pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecFault>> {
     let absent = ConfigMapSyncSpec::default();
     let spec = spec.unwrap_or(&absent);
-    let mut faults = Faults::default();
+    let mut faults = SpecFaults::default();
     let account = faults.required(
         "spec.serviceAccount.name",
         spec.service_account.as_ref().and_then(|account| account.name.as_deref()),
@@ -254,7 +254,7 @@ pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecF
     faults.unless_any(valid)
 }
 
-fn sources(source: &Source, faults: &mut Faults) -> Sources {
+fn sources(source: &Source, faults: &mut SpecFaults) -> Sources {
     let field = "spec.source.selector";
     match (&source.name, &source.selector) {
         (None, None) if !source.names.is_empty() => Sources::Listed(source.names.clone()),
@@ -294,7 +294,7 @@ fn sources(source: &Source, faults: &mut Faults) -> Sources {
     }
 }
 
-fn check_targets(targets: &Targets, faults: &mut Faults) {
+fn check_targets(targets: &Targets, faults: &mut SpecFaults) {
     if targets.namespaces.is_empty() && !targets.has_selection() {
         faults.missing(
             "spec.targets",
@@ -314,7 +314,7 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
         faults.text("spec.targets.name", name, object_name);
     }
     for (field, part, rule) in [
-        ("spec.targets.namePrefix", &targets.name_prefix, name_prefix as Rule),
+        ("spec.targets.namePrefix", &targets.name_prefix, name_prefix as ValueRule),
         ("spec.targets.nameSuffix", &targets.name_suffix, name_suffix),
     ] {
         if let Some(part) = part {
@@ -335,12 +335,12 @@ fn check_targets(targets: &Targets, faults: &mut Faults) {
     );
 }
 
-fn check_namespaces(field: &str, names: &[String], remedy: &str, faults: &mut Faults) {
+fn check_namespaces(field: &str, names: &[String], remedy: &str, faults: &mut SpecFaults) {
     faults.size(field, names.len(), MAX_NAMESPACES, remedy);
     faults.each_once(field, names, namespace);
 }
 
-fn check_selector(selector_field: &str, selector: &Selector, faults: &mut Faults) {
+fn check_selector(selector_field: &str, selector: &Selector, faults: &mut SpecFaults) {
     let field = &format!("{selector_field}.matchLabels");
     faults.size(field, selector.match_labels.len(), MAX_LABELS, "drop some");
     faults.entries(field, &selector.match_labels, label_key, label_value);
@@ -351,7 +351,7 @@ fn check_selector(selector_field: &str, selector: &Selector, faults: &mut Faults
     }
 }
 
-fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
+fn check_expression(field: &str, expression: &Expression, faults: &mut SpecFaults) {
     faults.text(format!("{field}.key"), &expression.key, label_key);
     let values = format!("{field}.values");
     match expression.operator {
@@ -367,7 +367,7 @@ fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
     faults.each_once(&values, &expression.values, label_value);
 }
 
-fn check_keys(keys: &Keys, faults: &mut Faults) {
+fn check_keys(keys: &Keys, faults: &mut SpecFaults) {
     for (field, list) in [("spec.keys.include", &keys.include), ("spec.keys.exclude", &keys.exclude)] {
         faults.size(field, list.len(), MAX_KEYS, "use a second resource");
         faults.each_once(field, list, data_key);
@@ -379,7 +379,7 @@ fn check_keys(keys: &Keys, faults: &mut Faults) {
 }
 
 /// Each renamed key is copied, and no two keys get one name. The schema cannot say this.
-fn check_renamed(field: &str, keys: &Keys, faults: &mut Faults) {
+fn check_renamed(field: &str, keys: &Keys, faults: &mut SpecFaults) {
     let include: BTreeSet<&String> = keys.include.iter().collect();
     let exclude: BTreeSet<&String> = keys.exclude.iter().collect();
     // Keys that are known to be copied under their own names.

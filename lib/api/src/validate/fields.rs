@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fault::{SpecFault, cut, shown};
-use super::values::Rule;
+use super::values::ValueRule;
 use crate::schema::is_reserved;
 
 /// Longest key of a map that a path shows whole: the longest that a label can have.
@@ -11,9 +11,9 @@ const KEY_SHOWN: usize = 317;
 
 /// The faults found so far.
 #[derive(Default)]
-pub(super) struct Faults(Vec<SpecFault>);
+pub(super) struct SpecFaults(Vec<SpecFault>);
 
-impl Faults {
+impl SpecFaults {
     /// What was made of a spec, if there was no fault.
     pub(super) fn unless_any<T>(self, valid: T) -> Result<T, Vec<SpecFault>> {
         if self.0.is_empty() { Ok(valid) } else { Err(self.0) }
@@ -29,7 +29,7 @@ impl Faults {
     }
 
     /// Text that keeps `rule`.
-    pub(super) fn text(&mut self, field: impl Into<String>, text: &str, rule: Rule) {
+    pub(super) fn text(&mut self, field: impl Into<String>, text: &str, rule: ValueRule) {
         if let Err(fault) = rule(text) {
             self.broken(field, format!("{} {fault}", shown(text)));
         }
@@ -40,7 +40,7 @@ impl Faults {
         &mut self,
         field: impl Into<String>,
         text: Option<&str>,
-        rule: Rule,
+        rule: ValueRule,
         remedy: &'static str,
     ) -> String {
         match text.filter(|text| !text.is_empty()) {
@@ -58,7 +58,7 @@ impl Faults {
     }
 
     /// Items that keep `rule`, each once.
-    pub(super) fn each_once(&mut self, field: &str, items: &[String], rule: Rule) {
+    pub(super) fn each_once(&mut self, field: &str, items: &[String], rule: ValueRule) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             self.text(format!("{field}[{index}]"), item, rule);
@@ -74,7 +74,7 @@ impl Faults {
         field: &str,
         labels_or_annotations: &BTreeMap<String, String>,
         most: usize,
-        [key, value]: [Rule; 2],
+        [key, value]: [ValueRule; 2],
     ) {
         self.size(field, labels_or_annotations.len(), most, "drop some");
         for reserved in labels_or_annotations.keys().filter(|key| is_reserved(key)) {
@@ -95,8 +95,8 @@ impl Faults {
         &mut self,
         field: &str,
         map: &BTreeMap<String, String>,
-        key_rule: Rule,
-        value_rule: Rule,
+        key_rule: ValueRule,
+        value_rule: ValueRule,
     ) {
         for (key, value) in map {
             if let Err(fault) = key_rule(key) {

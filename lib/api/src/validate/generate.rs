@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::fault::shown;
-use super::fields::Faults;
+use super::fields::SpecFaults;
 use super::token::{ValidToken, check_audiences, check_lifetime};
 use super::values::{
     annotation_key, annotation_template, key_template, label_key, label_template, name_template,
@@ -47,7 +47,7 @@ pub struct ValidAccount {
     pub annotations: BTreeMap<String, String>,
 }
 
-pub(super) fn check_generate(generate: &Generate, faults: &mut Faults) -> ValidGenerate {
+pub(super) fn check_generate(generate: &Generate, faults: &mut SpecFaults) -> ValidGenerate {
     let [least, most] = COUNT;
     if !(least..=most).contains(&generate.count) {
         let fault = format!(

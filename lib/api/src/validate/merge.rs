@@ -1,6 +1,6 @@
 //! The rules of sources that are merged, and of what copies of one or of several are called.
 
-use super::fields::Faults;
+use super::fields::SpecFaults;
 use super::values::{data_key, object_name};
 use crate::v1beta1::{ConfigMapSyncSpec, Merge, Source, Targets};
 
@@ -10,7 +10,12 @@ const MAX_NAMES: usize = 32;
 pub(super) const MAX_KEYS: usize = 256;
 
 /// Several sources are named where they are merged, and there alone; and the one copy has a name.
-pub(super) fn check_merge(merge: Option<&Merge>, source: &Source, targets: &Targets, faults: &mut Faults) {
+pub(super) fn check_merge(
+    merge: Option<&Merge>,
+    source: &Source,
+    targets: &Targets,
+    faults: &mut SpecFaults,
+) {
     let field = "spec.source.names";
     faults.size(
         field,
@@ -47,7 +52,7 @@ pub(super) fn check_copy_name(
     spec: &ConfigMapSyncSpec,
     source: &Source,
     targets: &Targets,
-    faults: &mut Faults,
+    faults: &mut SpecFaults,
 ) {
     let field = "spec.targets.name";
     if targets.name.is_none() {

@@ -2,7 +2,7 @@
 
 use super::config_map_sync::{ValidSync, validate};
 use super::fault::SpecFault;
-use super::fields::Faults;
+use super::fields::SpecFaults;
 use super::values::{api_version, kind};
 use crate::GROUP;
 use crate::kind::ObjectKind;
@@ -50,7 +50,7 @@ impl ValidResource {
 /// Every rule that is broken; those of the kind come first.
 pub fn validate_resource(spec: Option<&ResourceSyncSpec>) -> Result<ValidResource, Vec<SpecFault>> {
     let spec = spec.cloned().unwrap_or_default();
-    let mut faults = Faults::default();
+    let mut faults = SpecFaults::default();
     let source = spec.source.as_ref();
     let version = faults.required(
         "spec.source.apiVersion",

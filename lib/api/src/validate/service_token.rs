@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fault::{SpecFault, shown};
-use super::fields::Faults;
+use super::fields::SpecFaults;
 use super::generate::{ValidAccount, ValidGenerate, check_generate};
 use super::token::{ValidToken, account_name, check_token};
 use super::values::object_name;
@@ -37,7 +37,7 @@ impl ValidServiceToken {
         let (accounts, tokens): (Vec<_>, Vec<_>) = generated.into_iter().flatten().unzip();
         let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
         let keys: BTreeSet<&str> = tokens.iter().map(|token| token.key.as_str()).collect();
-        let mut faults = Faults::default();
+        let mut faults = SpecFaults::default();
         for (index, token) in self.tokens.iter().enumerate() {
             let field = format!("spec.tokens[{index}]");
             if keys.contains(token.key.as_str()) {
@@ -65,7 +65,7 @@ impl ValidServiceToken {
 pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceToken, Vec<SpecFault>> {
     let absent = ServiceTokenSpec::default();
     let spec = spec.unwrap_or(&absent);
-    let mut faults = Faults::default();
+    let mut faults = SpecFaults::default();
     let writer = faults.required(
         "spec.writer.serviceAccount.name",
         spec.writer.as_ref().and_then(|writer| account_name(writer.service_account.as_ref())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::fault::shown;
-use super::fields::Faults;
+use super::fields::SpecFaults;
 use super::values::{audience, data_key, date_time, object_name};
 use crate::v1beta1::{ServiceAccountRef, Token};
 
@@ -33,7 +33,7 @@ pub struct ValidToken {
     pub generated: Option<u16>,
 }
 
-pub(super) fn check_token(field: &str, token: &Token, faults: &mut Faults) -> ValidToken {
+pub(super) fn check_token(field: &str, token: &Token, faults: &mut SpecFaults) -> ValidToken {
     let key = faults.required(
         format!("{field}.key"),
         Some(&token.key),
@@ -58,12 +58,12 @@ pub(super) fn check_token(field: &str, token: &Token, faults: &mut Faults) -> Va
     ValidToken { key, account, audiences: token.audiences.clone(), lifetime, not_before, generated: None }
 }
 
-pub(super) fn check_audiences(field: &str, audiences: &[String], faults: &mut Faults) {
+pub(super) fn check_audiences(field: &str, audiences: &[String], faults: &mut SpecFaults) {
     faults.size(field, audiences.len(), MAX_AUDIENCES, "use a second token");
     faults.each_once(field, audiences, audience);
 }
 
-pub(super) fn check_lifetime(field: &str, lifetime: i64, faults: &mut Faults) -> Duration {
+pub(super) fn check_lifetime(field: &str, lifetime: i64, faults: &mut SpecFaults) -> Duration {
     let [shortest, longest] = LIFETIME;
     if !(shortest..=longest).contains(&lifetime) {
         faults.broken(field, format!("{lifetime} is not allowed: write {shortest} to {longest}"));

@@ -6,7 +6,7 @@ use crate::names::{LABEL_MAX, SUBDOMAIN_MAX, dns_label, dns_subdomain};
 use crate::template::sample;
 
 /// A rule: `Err` says what is wrong and what would be right.
-pub(super) type Rule = fn(&str) -> Result<(), String>;
+pub(super) type ValueRule = fn(&str) -> Result<(), String>;
 
 /// Most characters of a label's value, and of the part of a key behind its `/`.
 const LABEL_VALUE_MAX: usize = 63;
@@ -329,8 +329,8 @@ mod tests {
         ) {
             let valid = dns_subdomain(&name).is_ok();
             for (around, rule) in [
-                ([part.as_str(), ""], name_prefix as Rule),
-                (["", part.as_str()], name_suffix as Rule),
+                ([part.as_str(), ""], name_prefix as ValueRule),
+                (["", part.as_str()], name_suffix as ValueRule),
             ] {
                 let with = |name: &str| dns_subdomain(&around.join(name)).is_ok();
                 let accepted = rule(&part).is_ok();

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::definitions;
 
 /// A broken rule: path of the field, and keyword.
-pub type Fault = (String, String);
+pub type SchemaFault = (String, String);
 
 pub struct SchemaJudge {
     schema: &'static Value,
@@ -31,21 +31,21 @@ impl SchemaJudge {
     }
 
     /// Every broken rule but those in CEL.
-    pub fn keywords(&self, object: &Value) -> Vec<Fault> {
+    pub fn keywords(&self, object: &Value) -> Vec<SchemaFault> {
         let mut faults = Vec::new();
         judge(&self.schema["properties"]["spec"], object.get("spec"), "spec", &mut faults);
         faults
     }
 
     /// Fields whose rules in CEL are broken, with what is said.
-    pub fn cel(&self, object: &Value, old: Option<&Value>) -> Vec<Fault> {
+    pub fn cel(&self, object: &Value, old: Option<&Value>) -> Vec<SchemaFault> {
         let verdict = self.validator.validate_compiled(&self.rules, object, old);
         let errors = verdict.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();
         errors.into_iter().map(|error| (error.field_path, error.message)).collect()
     }
 }
 
-fn judge(schema: &Value, value: Option<&Value>, path: &str, faults: &mut Vec<Fault>) {
+fn judge(schema: &Value, value: Option<&Value>, path: &str, faults: &mut Vec<SchemaFault>) {
     let Some(value) = value else { return };
     if value.is_null() && schema["nullable"] == true {
         return;
@@ -71,7 +71,7 @@ fn judge(schema: &Value, value: Option<&Value>, path: &str, faults: &mut Vec<Fau
     }
 }
 
-fn judge_fields(schema: &Value, fields: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
+fn judge_fields(schema: &Value, fields: &Map<String, Value>, path: &str, faults: &mut Vec<SchemaFault>) {
     let known = schema["properties"].as_object();
     // A null that is not meant is as good as absent.
     let is_there = |name: &str| {
@@ -93,7 +93,7 @@ fn judge_fields(schema: &Value, fields: &Map<String, Value>, path: &str, faults:
     }
 }
 
-fn judge_duplicates(schema: &Value, items: &[Value], path: &str, faults: &mut Vec<Fault>) {
+fn judge_duplicates(schema: &Value, items: &[Value], path: &str, faults: &mut Vec<SchemaFault>) {
     let keyword = match schema["x-kubernetes-list-type"].as_str() {
         Some("set") => "x-kubernetes-list-type",
         Some("map") => "x-kubernetes-list-map-keys",

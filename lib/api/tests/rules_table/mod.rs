@@ -24,7 +24,7 @@ pub enum Judge {
 }
 
 #[derive(Debug)]
-pub struct Case {
+pub struct RuleCase {
     /// What is demanded, as a sentence.
     pub rule: String,
     /// The keyword of the definition: `maxItems`, `x-kubernetes-validations`.
@@ -80,7 +80,7 @@ fn stated<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Va
 ///
 /// # Errors
 /// What is wrong with the table, and where.
-pub fn cases() -> Result<Vec<Case>, String> {
+pub fn cases() -> Result<Vec<RuleCase>, String> {
     read(TABLE)
 }
 
@@ -88,7 +88,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
 ///
 /// # Errors
 /// What is wrong with the table, and where.
-pub fn read(table: &str) -> Result<Vec<Case>, String> {
+pub fn read(table: &str) -> Result<Vec<RuleCase>, String> {
     let sections: BTreeMap<String, Section> =
         serde_saphyr::from_str(table).map_err(|error| format!("rules.yaml: {error}"))?;
     let mut cases = Vec::new();
@@ -107,7 +107,7 @@ pub fn read(table: &str) -> Result<Vec<Case>, String> {
                 let local = (version == "v1beta1").then_some(Judge::Validate);
                 [local, is_cel.then_some(Judge::Cel), Some(Judge::Server)].into_iter().flatten().collect()
             });
-            cases.push(Case {
+            cases.push(RuleCase {
                 from: entry.from.as_ref().map(object).transpose()?,
                 accepted: object(entry.accepted.as_ref().unwrap_or(&json!({})))?,
                 refused: entry.refused.as_ref().map(object).transpose()?,

@@ -154,7 +154,7 @@ impl Rollback {
         let steps = &mut self.steps;
         let updated = untyped.update(first, WriteMode::Persist, |current| {
             let known = typed(objects, current)?;
-            let Some(wanted) = change(&known).map_err(Failed::Change)? else { return Ok(None) };
+            let Some(wanted) = change(&known).map_err(UpdateError::Change)? else { return Ok(None) };
             if let Some(step) = steps.last_mut() {
                 step.written.before = Some(current.clone());
             }
@@ -163,15 +163,15 @@ impl Rollback {
             let wanted = serde_json::to_value(&wanted).map_err(failed)?;
             Ok(Some(merged(value(current), &difference(&known, &wanted))))
         });
-        let updated: Result<_, Failed<E>> = updated.await;
+        let updated: Result<_, UpdateError<E>> = updated.await;
         match updated {
             Ok(Updated::Changed(object)) => Ok(Updated::Changed(typed(objects, &self.end(Ok(object), is)?)?)),
             Ok(Updated::Unchanged(object)) => {
                 self.steps.pop();
                 Ok(Updated::Unchanged(typed(objects, &object)?))
             }
-            Err(Failed::Call(error)) => Err(self.failed(error).into()),
-            Err(Failed::Change(error)) => {
+            Err(UpdateError::Call(error)) => Err(self.failed(error).into()),
+            Err(UpdateError::Change(error)) => {
                 self.steps.pop();
                 Err(error)
             }
@@ -255,13 +255,13 @@ impl Rollback {
 }
 
 /// Why an update failed.
-enum Failed<E> {
+enum UpdateError<E> {
     Call(Error),
     /// The caller's own function.
     Change(E),
 }
 
-impl<E> From<Error> for Failed<E> {
+impl<E> From<Error> for UpdateError<E> {
     fn from(error: Error) -> Self {
         Self::Call(error)
     }

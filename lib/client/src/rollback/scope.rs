@@ -51,7 +51,7 @@ impl<E: std::error::Error> std::error::Error for RolledBack<E> {}
 /// # Errors
 /// That of `body`, with what was undone.
 pub async fn scope<T, E>(body: impl AsyncFnOnce(&mut Rollback) -> Result<T, E>) -> Result<T, RolledBack<E>> {
-    let mut guard = Guard(Rollback::new());
+    let mut guard = ScopeGuard(Rollback::new());
     match body(&mut guard.0).await {
         Ok(result) => {
             guard.0.steps.clear();
@@ -65,9 +65,9 @@ pub async fn scope<T, E>(body: impl AsyncFnOnce(&mut Rollback) -> Result<T, E>) 
 }
 
 /// Undoes in the background what is left when a scope is dropped.
-struct Guard(Rollback);
+struct ScopeGuard(Rollback);
 
-impl Drop for Guard {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         let mut rollback = std::mem::take(&mut self.0);
         if rollback.steps.is_empty() {

@@ -84,12 +84,12 @@ fn few(first: impl Iterator<Item = String>, more: usize) -> String {
 
 /// In bytes.
 #[derive(Clone, Copy, Default)]
-struct Size {
+struct ContentSize {
     keys: usize,
     values: usize,
 }
 
-impl Size {
+impl ContentSize {
     fn whole(self) -> usize {
         self.keys.saturating_add(self.values)
     }
@@ -107,8 +107,8 @@ pub struct ContentMerger<'a> {
     /// The first clashes, and how many more there are.
     clashes: (Vec<KeyClash>, usize),
     /// What each source added.
-    sizes: Vec<(String, Size)>,
-    size: Size,
+    sizes: Vec<(String, ContentSize)>,
+    size: ContentSize,
     fault: Option<Unmergeable>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> ContentMerger<'a> {
             givers: BTreeMap::new(),
             clashes: (Vec::new(), 0),
             sizes: Vec::new(),
-            size: Size::default(),
+            size: ContentSize::default(),
             fault: None,
         }
     }
@@ -135,7 +135,7 @@ impl<'a> ContentMerger<'a> {
             return;
         }
         let before = self.size;
-        self.sizes.push((name.to_owned(), Size::default()));
+        self.sizes.push((name.to_owned(), ContentSize::default()));
         for (key, value) in source.data {
             if self.merge.join.contains(&key) {
                 self.join(place, key, &value);
@@ -154,7 +154,8 @@ impl<'a> ContentMerger<'a> {
             }
         }
         if let Some((_, size)) = self.sizes.last_mut() {
-            *size = Size { keys: self.size.keys - before.keys, values: self.size.values - before.values };
+            *size =
+                ContentSize { keys: self.size.keys - before.keys, values: self.size.values - before.values };
         }
         if let Some(fault) = self.too_large() {
             self.refuse(fault);
@@ -162,11 +163,11 @@ impl<'a> ContentMerger<'a> {
     }
 
     fn too_large(&self) -> Option<Unmergeable> {
-        type Measure = fn(Size) -> usize;
+        type Measure = fn(ContentSize) -> usize;
         let (measure, most): (Measure, usize) = if self.size.values > MAX_BYTES {
             (|size| size.values, MAX_BYTES)
         } else {
-            (Size::whole, MAX_WHOLE)
+            (ContentSize::whole, MAX_WHOLE)
         };
         let sources = || self.sizes.iter().map(|(name, size)| (name.clone(), measure(*size))).collect();
         let bytes = measure(self.size);

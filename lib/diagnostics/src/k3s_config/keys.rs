@@ -19,7 +19,7 @@ use crate::{
     k3s_upgrade::Role,
     shell::quoted,
     text_file::TextFile,
-    yaml_node::{Value, YamlNode},
+    yaml_node::{YamlNode, YamlValue},
 };
 
 /// Judged where their values are read.
@@ -256,7 +256,7 @@ impl ConfigKey<'_> {
 
     fn value(&self, known: &KnownFlag) -> Vec<Finding> {
         let values = match &self.value.value {
-            Value::List(items) => items.as_slice(),
+            YamlValue::List(items) => items.as_slice(),
             _ => std::slice::from_ref(&self.value),
         };
         let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
@@ -271,15 +271,15 @@ impl ConfigKey<'_> {
 
     fn single(&self, known: &KnownFlag, value: &YamlNode) -> Option<Finding> {
         let text = match &value.value {
-            Value::Scalar(text) => text.as_str(),
-            Value::Null => "",
-            Value::Map(_) if known.kind == FlagKind::List => {
+            YamlValue::Scalar(text) => text.as_str(),
+            YamlValue::Null => "",
+            YamlValue::Map(_) if known.kind == FlagKind::List => {
                 let example = format!("{}:\n  - name=value", known.name);
                 // What k3s makes of it is for the part that it is passed to.
                 let finding = self.wrong(known, value, "a list of strings, not a mapping", Some(&example));
                 return Some(finding.milder(Severity::Warn));
             }
-            Value::Map(_) | Value::List(_) => {
+            YamlValue::Map(_) | YamlValue::List(_) => {
                 return Some(self.wrong(known, value, "a single value", None).milder(Severity::Warn));
             }
         };

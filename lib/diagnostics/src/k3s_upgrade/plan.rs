@@ -42,7 +42,7 @@ pub enum Hash {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct UpgradeCandidate {
     /// What it is called in words, such as its path.
     pub shown: String,
     /// Whether it is a program for this machine.
@@ -82,7 +82,7 @@ pub struct Facts {
     pub installed: Result<Version, String>,
     /// The version of the server that an agent has joined, if known.
     pub server: Option<Version>,
-    pub candidate: Candidate,
+    pub candidate: UpgradeCandidate,
     /// Free disk space.
     pub free_space: FreeSpace,
 }
@@ -190,7 +190,7 @@ fn of_the_node(facts: &Facts, request: UpgradeRequest, refuse: &mut impl FnMut(S
     }
 }
 
-fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) {
+fn of_the_program(candidate: &UpgradeCandidate, refuse: &mut impl FnMut(String, &str)) {
     let shown = &candidate.shown;
     if let Some(Err(why)) = &candidate.kind {
         refuse(format!("{shown}: {why}"), "pass the k3s program for this machine");

@@ -14,7 +14,7 @@ fn fine() -> Facts {
         ready: Some(Ok(())),
         installed: Ok(version("v1.36.3+k3s1")),
         server: None,
-        candidate: Candidate {
+        candidate: UpgradeCandidate {
             shown: "/tmp/k3s-arm64".to_owned(),
             kind: Some(Ok(())),
             hash: Hash::Right,
@@ -30,7 +30,7 @@ fn not_root() -> UpgradeRefusal {
     UpgradeRefusal { what: "it cannot be written".to_owned(), remedy: "put `sudo` in front".to_owned() }
 }
 
-fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
+fn with(candidate: impl FnOnce(&mut UpgradeCandidate)) -> Facts {
     let mut facts = fine();
     candidate(&mut facts.candidate);
     facts

@@ -62,7 +62,7 @@ impl Document {
                 "it holds a second YAML document, which would be lost".to_owned(),
             ));
         }
-        if tree.value == yaml_node::Value::Null {
+        if tree.value == yaml_node::YamlValue::Null {
             return Ok(Self::empty());
         }
         let mut options = Options::default();

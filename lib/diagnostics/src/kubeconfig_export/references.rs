@@ -9,7 +9,7 @@ use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode};
 
 /// Where kubectl looks for what a kubeconfig names.
-pub trait Surroundings {
+pub trait KubectlEnvironment {
     /// Whether there is a file that can be read.
     fn is_file(&self, path: &Path) -> bool;
     /// Whether there is a program of this name in the PATH.
@@ -26,7 +26,7 @@ const FILES: [(&str, &str, &str); 4] = [
 
 /// What the context in force names and what is not there: kubectl refuses the first, and fails at the second.
 #[must_use]
-pub fn missing(file: &TextFile, context: Option<&str>, here: &impl Surroundings) -> Vec<Finding> {
+pub fn missing(file: &TextFile, context: Option<&str>, here: &impl KubectlEnvironment) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let Ok([(_, cluster), (_, user)]) = in_force(&root, context) else { return Vec::new() };
     // What is not absolute is relative to it.
@@ -111,7 +111,7 @@ mod tests {
 
     struct Here;
 
-    impl Surroundings for Here {
+    impl KubectlEnvironment for Here {
         fn is_file(&self, path: &Path) -> bool {
             path == Path::new("/home/me/.kube/ca.crt") || path == Path::new("/bin/token")
         }

@@ -4,7 +4,7 @@
 
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Value, YamlNode};
+use crate::yaml_node::{self, YamlNode, YamlValue};
 
 /// A field and the other that has the same: only one of them may be there.
 const BOTH: [(&str, &str); 3] = [
@@ -89,7 +89,7 @@ impl RefusedLint<'_> {
             ["server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"]
         {
             if let Some(node) =
-                cluster.get(field).filter(|node| matches!(node.value, Value::Map(_) | Value::List(_)))
+                cluster.get(field).filter(|node| matches!(node.value, YamlValue::Map(_) | YamlValue::List(_)))
             {
                 let what = format!("{field} is {}, and kubectl refuses the file", node.value.kind());
                 self.fault(node, &what, "write one value, without brackets and hyphens");
@@ -106,10 +106,10 @@ impl RefusedLint<'_> {
     /// Impersonation needs a user name.
     fn impersonation(&mut self, user: &YamlNode) {
         let is_set = |node: &&YamlNode| match &node.value {
-            Value::Null => false,
-            Value::Scalar(text) => !text.is_empty(),
-            Value::List(items) => !items.is_empty(),
-            Value::Map(entries) => !entries.is_empty(),
+            YamlValue::Null => false,
+            YamlValue::Scalar(text) => !text.is_empty(),
+            YamlValue::List(items) => !items.is_empty(),
+            YamlValue::Map(entries) => !entries.is_empty(),
         };
         let more =
             ["as-uid", "as-groups", "as-user-extra"].iter().find_map(|field| user.get(field).filter(is_set));
@@ -181,7 +181,7 @@ impl RefusedLint<'_> {
                 &format!("install {plugin} and have it named by `exec`: get the file again"),
             );
         }
-        let Some(exec) = user.get("exec").filter(|exec| exec.value != Value::Null) else { return };
+        let Some(exec) = user.get("exec").filter(|exec| exec.value != YamlValue::Null) else { return };
         self.exec(exec);
         let version = exec.get("apiVersion").and_then(YamlNode::as_str).unwrap_or_default();
         match version.strip_prefix("client.authentication.k8s.io/") {

@@ -1,7 +1,7 @@
 //! Values of a `KubeletConfiguration` that are of another type than the field: the kubelet ends with "cannot
 //! unmarshal". Pure.
 
-use crate::yaml_node::{Value, YamlNode};
+use crate::yaml_node::{YamlNode, YamlValue};
 
 const NUMBERS: [&str; 17] = [
     "containerLogMaxFiles",
@@ -53,11 +53,11 @@ const QUANTITIES: [&str; 5] =
     ["evictionHard", "evictionSoft", "evictionMinimumReclaim", "systemReserved", "kubeReserved"];
 
 /// A value, what is wrong with it, and what to write.
-pub(super) type Fault<'n> = (&'n YamlNode, String, &'static str);
+pub(super) type KubeletFault<'n> = (&'n YamlNode, String, &'static str);
 
 /// What is wrong. `is_quoted` says whether a value has quotes, and is a string with any content.
-pub(super) fn faults<'n>(root: &'n YamlNode, is_quoted: &dyn Fn(&YamlNode) -> bool) -> Vec<Fault<'n>> {
-    let field = |name: &str| root.get(name).filter(|node| matches!(node.value, Value::Scalar(_)));
+pub(super) fn faults<'n>(root: &'n YamlNode, is_quoted: &dyn Fn(&YamlNode) -> bool) -> Vec<KubeletFault<'n>> {
+    let field = |name: &str| root.get(name).filter(|node| matches!(node.value, YamlValue::Scalar(_)));
     let named = |names: &'static [&'static str]| {
         names.iter().filter_map(move |name| Some((*name, field(name)?, field(name)?.as_str()?)))
     };

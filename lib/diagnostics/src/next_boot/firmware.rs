@@ -33,7 +33,7 @@ const AUTOBOOT_LIMIT: usize = 512;
 const STATE: &str = "state";
 
 /// What decides is not known: where, and why.
-type Unknown = (Place, String);
+type UnknownCause = (Place, String);
 
 pub(super) fn next(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     let directory = if machine.is_mounted_at_old { OLD_BOOT_DIR } else { directory(files) };
@@ -48,11 +48,11 @@ pub(super) fn next(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     NextBoot { file, staged, on_request }
 }
 
-fn cannot_be_read((place, why): Unknown) -> Unknown {
+fn cannot_be_read((place, why): UnknownCause) -> UnknownCause {
     (place, format!("it cannot be read: {why}"))
 }
 
-fn undecided((place, why): Unknown) -> BootFile {
+fn undecided((place, why): UnknownCause) -> BootFile {
     BootFile::Undecided { place, why }
 }
 
@@ -76,7 +76,7 @@ impl Firmware<'_> {
     }
 
     /// The file of a regular start.
-    fn regular(&self) -> Result<BootFile, Unknown> {
+    fn regular(&self) -> Result<BootFile, UnknownCause> {
         if self.machine.is_from_network {
             let why = "this boot came over the network, and so does its command line".to_owned();
             return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why));
@@ -106,7 +106,7 @@ impl Firmware<'_> {
     }
 
     /// Whether `autoboot.txt` lets the firmware start what is mounted here.
-    fn partition(&self) -> Result<(), Unknown> {
+    fn partition(&self) -> Result<(), UnknownCause> {
         let Some((path, config)) = self.autoboot()? else { return Ok(()) };
         let place = |line: &config_txt::Line| Place::line(path.clone(), line.number);
         let line = match config.value("boot_partition") {
@@ -145,7 +145,7 @@ impl Firmware<'_> {
     }
 
     /// `autoboot.txt`, as a regular start reads it, and its path.
-    fn autoboot(&self) -> Result<Option<(String, ConfigTxt)>, Unknown> {
+    fn autoboot(&self) -> Result<Option<(String, ConfigTxt)>, UnknownCause> {
         let Some((path, text)) = self.text(AUTOBOOT).map_err(cannot_be_read)? else { return Ok(None) };
         if text.len() > AUTOBOOT_LIMIT {
             let why = format!("it has more than the {AUTOBOOT_LIMIT} bytes that the firmware reads");
@@ -158,7 +158,7 @@ impl Firmware<'_> {
     }
 
     /// A file of the partition and its path; `None` where there is none.
-    fn text(&self, name: &str) -> Result<Option<(&str, &str)>, Unknown> {
+    fn text(&self, name: &str) -> Result<Option<(&str, &str)>, UnknownCause> {
         let why = match self.files.get(&self.path(name)) {
             None => return Ok(None),
             Some((path, BootFileContent::Text { text, .. })) if !text.contains('\0') => {
@@ -172,7 +172,7 @@ impl Firmware<'_> {
         Err((Place::file(why.0), why.1.to_owned()))
     }
 
-    fn config(&self, name: &str, hardware: &Hardware) -> Result<ConfigTxt, Unknown> {
+    fn config(&self, name: &str, hardware: &Hardware) -> Result<ConfigTxt, UnknownCause> {
         let text = self.text(name).map_err(cannot_be_read)?.map_or("", |(_, text)| text);
         let include = |name: &str| {
             if name.split('/').any(|part| part == "..") {
@@ -187,7 +187,7 @@ impl Firmware<'_> {
         Ok(config_txt::read_file(name, text, hardware, include))
     }
 
-    fn value<'c>(&self, config: &'c ConfigTxt, key: &str) -> Result<Option<&'c str>, Unknown> {
+    fn value<'c>(&self, config: &'c ConfigTxt, key: &str) -> Result<Option<&'c str>, UnknownCause> {
         config.value(key).map_err(|line| {
             let why = line.condition.clone().unwrap_or_default();
             let place = Place::line(self.path(&line.file), line.number);
@@ -196,7 +196,7 @@ impl Firmware<'_> {
     }
 
     /// The command line that such a configuration names.
-    fn file(&self, config: &ConfigTxt) -> Result<BootFile, Unknown> {
+    fn file(&self, config: &ConfigTxt) -> Result<BootFile, UnknownCause> {
         let names = |below: &str| self.files.names(&self.path(below));
         let (name, is_default) = match cmdline_file(config, names) {
             CmdlineFile::File { path, is_default } => (path, is_default),
@@ -266,7 +266,7 @@ impl Firmware<'_> {
     }
 
     /// What a start with the flag `tryboot` takes, and below which prefix.
-    fn trial(&self) -> Result<(Option<String>, BootFile), Unknown> {
+    fn trial(&self) -> Result<(Option<String>, BootFile), UnknownCause> {
         let has_flag =
             |(_, config): (String, ConfigTxt)| config.value("tryboot_a_b").ok().flatten().is_some_and(is_on);
         let is_in_config = self.autoboot().ok().flatten().is_some_and(has_flag)
@@ -286,7 +286,7 @@ impl Firmware<'_> {
     fn on_request(
         &self,
         regular: &BootFile,
-        trial: Result<(Option<String>, BootFile), Unknown>,
+        trial: Result<(Option<String>, BootFile), UnknownCause>,
     ) -> Option<BootFile> {
         if let Some(elsewhere) = self.trial_elsewhere() {
             return Some(undecided(elsewhere));
@@ -299,7 +299,7 @@ impl Firmware<'_> {
     }
 
     /// The line of `autoboot.txt` by which a trial starts another partition, whose files are not here.
-    fn trial_elsewhere(&self) -> Option<Unknown> {
+    fn trial_elsewhere(&self) -> Option<UnknownCause> {
         let (path, text) = self.text(AUTOBOOT).ok()??;
         let no_include = |_: &str| Included::Missing;
         let hardware = Hardware { is_tryboot: true, ..self.machine.hardware.clone() };
@@ -317,7 +317,7 @@ impl Firmware<'_> {
     fn staged(
         &self,
         regular: &BootFile,
-        trial: Result<(Option<String>, BootFile), Unknown>,
+        trial: Result<(Option<String>, BootFile), UnknownCause>,
     ) -> Option<StagedFile> {
         let (slot, file) = match trial {
             Ok((prefix, file)) if file != *regular => (prefix?, file),

@@ -18,7 +18,7 @@ impl StoredDefinition {
     pub fn of(text: &str) -> Option<Self> {
         let document = yaml_node::parse(text).ok()?;
         let name = document.get("metadata")?.get("name")?.as_str()?.to_owned();
-        let yaml_node::Value::List(listed) = &document.get("spec")?.get("versions")?.value else {
+        let yaml_node::YamlValue::List(listed) = &document.get("spec")?.get("versions")?.value else {
             return None;
         };
         let name_of = |version: &yaml_node::YamlNode| Some(version.get("name")?.as_str()?.to_owned());

@@ -4,14 +4,14 @@ use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// A pod as `kubectl get pods` lists it; the namespace as it stands in a command, or empty.
-pub(super) struct Listed<'a> {
+pub(super) struct ListedPod<'a> {
     pub(super) name: &'a str,
     pub(super) namespace: String,
 }
 
 /// A line of `kubectl get pods` with one of these states: name, ready, status, restarts, age; with -A the namespace is
 /// in front.
-pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(Listed<'a>, &'a str)> {
+pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(ListedPod<'a>, &'a str)> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let at = columns
         .iter()
@@ -23,11 +23,11 @@ pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(Listed<'a>, 
         .is_some_and(|(some, all)| some.parse::<u32>().is_ok() && all.parse::<u32>().is_ok());
     let namespace = if at == 3 { columns.first().filter(|name| is_plain(name)) } else { None };
     let namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    (is_row && is_plain(name)).then_some((Listed { name, namespace }, status))
+    (is_row && is_plain(name)).then_some((ListedPod { name, namespace }, status))
 }
 
 pub(super) fn evicted(line: &str) -> Option<Details> {
-    let (Listed { name, namespace }, _) = listed(line, &["Evicted"])?;
+    let (ListedPod { name, namespace }, _) = listed(line, &["Evicted"])?;
     Some(
         Details::message(format!("the pod {name} was evicted: its node was short of memory or disk, or it used more than its limit")).remedy(
             Remedy::new(

@@ -3,7 +3,7 @@
 
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{Value, YamlNode};
+use crate::yaml_node::{YamlNode, YamlValue};
 
 /// What k3s reads a part of the file as. A null value is fine for any of them.
 #[derive(Clone, Copy)]
@@ -38,17 +38,17 @@ pub(super) fn lint(file: &TextFile, root: &YamlNode) -> Vec<Finding> {
 
 fn walk(file: &TextFile, name: &str, node: &YamlNode, shape: Shape, findings: &mut Vec<Finding>) {
     let wanted = match (shape, &node.value) {
-        (_, Value::Null) | (Shape::Text, Value::Scalar(_)) => return,
-        (Shape::Bool, Value::Scalar(text)) if is_bool(file, node, text) => return,
-        (Shape::Texts, Value::List(items)) => {
+        (_, YamlValue::Null) | (Shape::Text, YamlValue::Scalar(_)) => return,
+        (Shape::Bool, YamlValue::Scalar(text)) if is_bool(file, node, text) => return,
+        (Shape::Texts, YamlValue::List(items)) => {
             return items.iter().for_each(|item| walk(file, name, item, Shape::Text, findings));
         }
-        (Shape::Named(of), Value::Map(entries)) => {
+        (Shape::Named(of), YamlValue::Map(entries)) => {
             return entries.iter().for_each(|(key, value)| {
                 walk(file, key.as_str().unwrap_or(name), value, *of, findings);
             });
         }
-        (Shape::Fields(fields), Value::Map(_)) => {
+        (Shape::Fields(fields), YamlValue::Map(_)) => {
             for (field, of) in fields {
                 if let Some(value) = node.get(field) {
                     walk(file, field, value, *of, findings);

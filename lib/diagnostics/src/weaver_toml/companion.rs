@@ -8,7 +8,7 @@ use crate::{finding::Place, text_file::TextFile, yaml_node::SyntaxError};
 
 /// A file that is there, and cannot be read or is no YAML.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnreadableFile {
     /// Where it stops to make sense.
     pub place: Place,
     pub why: String,
@@ -22,13 +22,13 @@ pub fn read<T: Default>(
     path: &str,
     file: Result<Option<TextFile>, impl Display>,
     read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
-) -> Result<T, Unknown> {
+) -> Result<T, UnreadableFile> {
     match file {
         Ok(None) => Ok(T::default()),
-        Ok(Some(file)) => read(&file).map_err(|error| Unknown {
+        Ok(Some(file)) => read(&file).map_err(|error| UnreadableFile {
             place: Place { file: path.to_owned(), line: error.line, column: error.column },
             why: error.message,
         }),
-        Err(error) => Err(Unknown { place: Place::file(path), why: error.to_string() }),
+        Err(error) => Err(UnreadableFile { place: Place::file(path), why: error.to_string() }),
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::plan::File;
 use crate::finding::{Code, Finding, Place, Remedy};
-use crate::yaml_node::{self, Value, YamlNode};
+use crate::yaml_node::{self, YamlNode, YamlValue};
 
 /// The directory next to `weaver.toml`.
 pub const DIRECTORY: &str = "manifests";
@@ -166,7 +166,7 @@ fn judge<'t>(path: &str, text: &'t str) -> Result<&'t str, (Place, String)> {
 
 /// What is missing of an object, and in which line.
 fn object(node: &YamlNode) -> Result<(), (u64, String)> {
-    if node.value == Value::Null {
+    if node.value == YamlValue::Null {
         return Ok(());
     }
     let is_text =

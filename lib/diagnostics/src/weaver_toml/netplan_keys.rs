@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use self::below::{NAMESERVERS, ROUTE};
 pub(super) use self::key_faults::KeyFault;
 use self::key_faults::{KINDS, KeyFaults};
-use crate::yaml_node::{Value, YamlNode};
+use crate::yaml_node::{YamlNode, YamlValue};
 
 /// Keys of an interface that people write, and what netplan calls them.
 const MEANT: [(&str, &str); 13] = [
@@ -153,13 +153,13 @@ impl<'n> KeyFaults<'n> {
     }
 
     fn types(&mut self, name: &'n YamlNode, body: &'n YamlNode) {
-        if !matches!(body.value, Value::Map(_) | Value::Null) {
+        if !matches!(body.value, YamlValue::Map(_) | YamlValue::Null) {
             self.add(name, "an interface is a mapping", "write its settings below it, indented");
         }
-        let is_list = |value: &Value| matches!(value, Value::List(_) | Value::Null);
-        let is_map = |value: &Value| matches!(value, Value::Map(_) | Value::Null);
+        let is_list = |value: &YamlValue| matches!(value, YamlValue::List(_) | YamlValue::Null);
+        let is_map = |value: &YamlValue| matches!(value, YamlValue::Map(_) | YamlValue::Null);
         for (key, is_right, example) in [
-            ("addresses", is_list as fn(&Value) -> bool, "a list: addresses: [192.168.1.5/24]"),
+            ("addresses", is_list as fn(&YamlValue) -> bool, "a list: addresses: [192.168.1.5/24]"),
             ("routes", is_list, "a list: routes: [{to: default, via: 192.168.1.1}]"),
             ("nameservers", is_map, "a mapping: nameservers: {addresses: [192.168.1.1]}"),
             ("access-points", is_map, "a mapping: access-points: {\"NAME\": {password: PASSWORD}}"),

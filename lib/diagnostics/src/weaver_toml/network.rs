@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr};
 use super::{
     fault::{Faults, Mistake, shown},
     limits::is_of_no_host,
-    section::{Section, Text},
+    section::{Section, SpannedText},
 };
 
 /// What is asked of the wired network. Nothing means DHCP.
@@ -45,7 +45,7 @@ pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Network {
         faults.take(text.span.as_ref(), gateway(text.value, address))
     });
     let mut dns = Vec::new();
-    for Text { value, span } in section.texts("dns", faults) {
+    for SpannedText { value, span } in section.texts("dns", faults) {
         let Some(server) = faults.take(span.as_ref(), host_address("name server", value)) else { continue };
         if dns.contains(&server) {
             faults.add_at(

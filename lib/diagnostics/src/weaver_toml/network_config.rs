@@ -10,7 +10,7 @@ use std::fmt;
 use crate::{
     finding::Place,
     text_file::TextFile,
-    yaml_node::{self, SyntaxError, Value, YamlNode},
+    yaml_node::{self, SyntaxError, YamlNode, YamlValue},
     yaml_text::{self, Ordered},
 };
 
@@ -54,13 +54,13 @@ fn entry<'n>(map: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
 fn without_radio(network: &YamlNode) -> YamlNode {
     let mut entries = network.entries().to_vec();
     for (name, value) in &mut entries {
-        if let (Some("wifis"), Value::Map(wifis)) = (name.as_str(), &mut value.value) {
+        if let (Some("wifis"), YamlValue::Map(wifis)) = (name.as_str(), &mut value.value) {
             wifis.retain(|(name, _)| name.as_str() != Some(RADIO));
         }
     }
-    let is_empty = |node: &YamlNode| matches!(&node.value, Value::Map(entries) if entries.is_empty());
+    let is_empty = |node: &YamlNode| matches!(&node.value, YamlValue::Map(entries) if entries.is_empty());
     entries.retain(|(name, value)| !(name.as_str() == Some("wifis") && is_empty(value)));
-    YamlNode { value: Value::Map(entries), ..network.clone() }
+    YamlNode { value: YamlValue::Map(entries), ..network.clone() }
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
         let at = |path: &[&str]| {
             path.iter().try_fold(&network, |node, key| node.get(key)).map(|node| node.value.clone())
         };
-        let scalar = |text: &str| Some(Value::Scalar(text.to_owned()));
+        let scalar = |text: &str| Some(YamlValue::Scalar(text.to_owned()));
         assert_eq!(at(&["network", "version"]), scalar("2"));
         let others = ["network", "wifis", "wlx1", "access-points", "a", "password"];
         assert_eq!(at(&others), scalar("b: #c"));

@@ -18,7 +18,7 @@ const WHERE_TOKEN: &str = "write what `sudo cat /var/lib/rancher/k3s/server/node
 const EXAMPLE: &str = "write it like \"https://raspi.lan:6443\"";
 
 /// Other settings of the file that may contradict a role.
-pub(super) struct Surroundings<'a, 't> {
+pub(super) struct RoleContext<'a, 't> {
     pub hostname: Option<&'a str>,
     pub api: &'a Section<'t>,
     pub api_names: &'a [String],
@@ -28,7 +28,7 @@ pub(super) struct Surroundings<'a, 't> {
 
 pub(super) fn read(
     k3s: &Section<'_>,
-    surroundings: &Surroundings<'_, '_>,
+    surroundings: &RoleContext<'_, '_>,
     faults: &mut Faults<'_>,
 ) -> RoleSetting {
     let server = k3s.text("server", faults);
@@ -66,7 +66,7 @@ pub(super) fn read(
 /// Refuses what an agent has no use for, and a token that it has none with.
 fn goes_with(
     k3s: &Section<'_>,
-    surroundings: &Surroundings<'_, '_>,
+    surroundings: &RoleContext<'_, '_>,
     role: Option<&Range<usize>>,
     faults: &mut Faults<'_>,
 ) {

@@ -8,9 +8,9 @@ use super::{
     Config, HostName, backup,
     fault::{Faults, Mistake},
     k3s_options, names, network,
-    role::{self, Surroundings},
+    role::{self, RoleContext},
     secret,
-    section::{Section, Text},
+    section::{Section, SpannedText},
     ssh_key, status, update, wifi,
 };
 
@@ -44,7 +44,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let update = update::read(&root.section("update", faults), faults);
     let backup = backup::read(&root.section("backup", faults), faults);
     let status = status::read(&root.section("status", faults), faults);
-    let surroundings = Surroundings {
+    let surroundings = RoleContext {
         hostname: hostname.as_ref().map(|host| host.name.as_str()),
         api: &api,
         api_names: &api_names,
@@ -72,7 +72,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
 
 /// Each entry judged; one that says the same as an earlier one is a fault.
 fn unique(
-    texts: Vec<Text<'_>>,
+    texts: Vec<SpannedText<'_>>,
     faults: &mut Faults<'_>,
     judge: impl Fn(&str) -> Result<String, Mistake>,
     identity: impl Fn(&String) -> &str,

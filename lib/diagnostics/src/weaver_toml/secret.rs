@@ -6,7 +6,7 @@ use std::{fmt, ops::Range};
 
 use super::{
     fault::{Faults, Mistake},
-    section::Text,
+    section::SpannedText,
 };
 
 /// What is to become of a secret.
@@ -46,11 +46,11 @@ impl fmt::Debug for Secret {
 /// The setting of a key, and the position of a secret to import. `mistake` must not repeat the
 /// value.
 pub(super) fn read(
-    text: Text<'_>,
+    text: SpannedText<'_>,
     mistake: impl Fn(&str) -> Option<Mistake>,
     faults: &mut Faults<'_>,
 ) -> (SecretSetting, Option<Range<usize>>) {
-    let Text { value, span } = text;
+    let SpannedText { value, span } = text;
     if value.is_empty() {
         return (SecretSetting::Keep, None);
     }

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A text and its position.
-pub(super) struct Text<'t> {
+pub(super) struct SpannedText<'t> {
     pub value: &'t str,
     pub span: Option<Range<usize>>,
 }
@@ -46,9 +46,9 @@ impl<'t> Section<'t> {
         table
     }
 
-    pub fn text(&self, key: &'static str, faults: &mut Faults<'_>) -> Option<Text<'t>> {
+    pub fn text(&self, key: &'static str, faults: &mut Faults<'_>) -> Option<SpannedText<'t>> {
         let (_, item) = self.item(key)?;
-        let text = item.as_str().map(|value| Text { value, span: item.span() });
+        let text = item.as_str().map(|value| SpannedText { value, span: item.span() });
         if text.is_none() {
             self.wrong_type(key, item, "a string in quotes", faults);
         }
@@ -56,7 +56,7 @@ impl<'t> Section<'t> {
     }
 
     /// A list of strings.
-    pub fn texts(&self, key: &'static str, faults: &mut Faults<'_>) -> Vec<Text<'t>> {
+    pub fn texts(&self, key: &'static str, faults: &mut Faults<'_>) -> Vec<SpannedText<'t>> {
         let Some((_, item)) = self.item(key) else { return Vec::new() };
         let Some(list) = item.as_array() else {
             self.wrong_type(key, item, "a list", faults);
@@ -130,8 +130,8 @@ impl<'t> Section<'t> {
 }
 
 /// A text of a list.
-pub(super) fn text_of<'t>(key: &str, value: &'t Value, faults: &mut Faults<'_>) -> Option<Text<'t>> {
-    let text = value.as_str().map(|text| Text { value: text, span: value.span() });
+pub(super) fn text_of<'t>(key: &str, value: &'t Value, faults: &mut Faults<'_>) -> Option<SpannedText<'t>> {
+    let text = value.as_str().map(|text| SpannedText { value: text, span: value.span() });
     if text.is_none() {
         let message = format!("an entry of `{key}` is {}, not a string", kind_of_value(value));
         faults.add_at(value.span().as_ref(), message, "put each entry in quotes");

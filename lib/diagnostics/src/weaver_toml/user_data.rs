@@ -8,7 +8,7 @@
 use crate::{
     finding::Place,
     text_file::TextFile,
-    yaml_node::{self, SyntaxError, Value, YamlNode},
+    yaml_node::{self, SyntaxError, YamlNode, YamlValue},
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
 fn user(root: &YamlNode) -> Option<String> {
     let users = root.get("users").map_or(&[][..], YamlNode::items).iter().filter_map(|node| node.get("name"));
     let single = root.get("user").map(|node| match node.value {
-        Value::Map(_) => node.get("name").unwrap_or(node),
+        YamlValue::Map(_) => node.get("name").unwrap_or(node),
         _ => node,
     });
     let mut names = users.chain(single).filter_map(YamlNode::as_str);

@@ -6,7 +6,7 @@
 use super::netplan_keys::KeyFault;
 use super::plan::ADMIN;
 use crate::finding_text::cut;
-use crate::yaml_node::{Value, YamlNode};
+use crate::yaml_node::{YamlNode, YamlValue};
 
 /// Keys at the top that people write by hand.
 const TOP: [&str; 41] = [
@@ -217,7 +217,7 @@ fn passwords(root: &YamlNode) -> Vec<(&YamlNode, &str)> {
     }
     if let Some(list) = all.get("list") {
         let lines = match &list.value {
-            Value::Scalar(text) => text.lines().map(|line| (list, line)).collect(),
+            YamlValue::Scalar(text) => text.lines().map(|line| (list, line)).collect(),
             _ => list.items().iter().filter_map(|node| Some((node, node.as_str()?))).collect::<Vec<_>>(),
         };
         names.extend(lines.into_iter().filter_map(|(node, line)| {

@@ -8,7 +8,7 @@
 use super::{ssh_key, user_data_keys};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, Value, YamlNode};
+use crate::yaml_node::{self, YamlNode, YamlValue};
 
 /// How cloud-init's other kinds begin.
 const OTHERS: [&str; 7] = [
@@ -109,7 +109,7 @@ pub fn lint(file: &TextFile, of_card: bool, has_keys: bool) -> Vec<Finding> {
 /// The users that are mappings, each with its name.
 fn users(root: &YamlNode) -> Vec<(&str, &YamlNode)> {
     let Some(users) = root.get("users") else { return Vec::new() };
-    let is_map = |node: &YamlNode| matches!(node.value, Value::Map(_));
+    let is_map = |node: &YamlNode| matches!(node.value, YamlValue::Map(_));
     let of_list = users.items().iter().filter(|user| is_map(user));
     let of_list =
         of_list.map(|user| (user.get("name").and_then(YamlNode::as_str).unwrap_or("default"), user));
@@ -127,7 +127,7 @@ fn names(root: &YamlNode) -> Vec<&str> {
 
 /// Whether the default user is made, for whom the keys at the top are.
 fn has_default(root: &YamlNode, of_card: bool) -> bool {
-    let is_set = |node: &YamlNode| node.value != Value::Null && node.as_str() != Some("");
+    let is_set = |node: &YamlNode| node.value != YamlValue::Null && node.as_str() != Some("");
     if root.get("user").is_some_and(is_set) {
         return true;
     }
@@ -136,7 +136,7 @@ fn has_default(root: &YamlNode, of_card: bool) -> bool {
     let item = |item: &YamlNode| {
         item.as_str().is_some_and(names)
             || item.items().iter().any(|item| item.as_str() == Some("default"))
-            || (matches!(item.value, Value::Map(_))
+            || (matches!(item.value, YamlValue::Map(_))
                 && item.get("name").is_none_or(|name| name.as_str() == Some("default")))
     };
     users.as_str().is_some_and(names) || users.items().iter().any(item) || users.get("default").is_some()

@@ -5,7 +5,7 @@
 
 use super::{
     Config, Fault, RoleSetting, SecretSetting,
-    companion::Unknown,
+    companion::UnreadableFile,
     join_token::{self, Form},
     plan::{self, KnownHost},
     user_data::UserData,
@@ -130,7 +130,7 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
 /// `network-config` or a netplan file is no YAML, so whether it asks for a Wi-Fi is not known; it matters to
 /// one that is asked for here.
 #[must_use]
-pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
+pub fn network_config_unknown(config: &Config, unknown: UnreadableFile) -> Option<Finding> {
     config.wifi.as_ref()?;
     let file = &unknown.place.file;
     let message = format!("{file} could not be read: whether it also sets a Wi-Fi network is unknown");
@@ -167,7 +167,7 @@ pub fn packages_left(user_data: &UserData) -> Option<Finding> {
 
 /// `user-data` is no YAML, so its user is not known; it matters to ssh keys.
 #[must_use]
-pub fn user_data_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
+pub fn user_data_unknown(config: &Config, unknown: UnreadableFile) -> Option<Finding> {
     if config.ssh_keys.is_empty() {
         return None;
     }
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn nothing_here_stops_a_host() {
-        let unknown = || Unknown { place: Place::file("/u"), why: "y".to_owned() };
+        let unknown = || UnreadableFile { place: Place::file("/u"), why: "y".to_owned() };
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
         for finding in [
             invalid("/w", &[]),

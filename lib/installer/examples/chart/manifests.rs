@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::template::With::{Added, Block, Expression, Lines, More, Optional};
-use super::template::{Hole, When, With, document};
+use super::template::{Hole, RenderCondition, With, document};
 
 /// In front of every template.
 const HEADER: &str =
@@ -143,24 +143,26 @@ fn missing(id: &str, pointer: &str) -> Failure {
 }
 
 /// When the object is part of a release.
-fn when(object: &Object) -> When {
+fn when(object: &Object) -> RenderCondition {
     match (object.template, object.id.as_str()) {
-        (_, "ClusterRoleBinding/weaver-operator") => When::If("not $.Values.operator.namespaces"),
-        ("namespaces.yaml", "RoleBinding/weaver-operator") => When::Each("$.Values.operator.namespaces"),
-        ("namespaces.yaml", _) => When::If("$.Values.operator.namespaces"),
-        ("network.yaml", _) => When::If("$.Values.networkPolicy.enabled"),
+        (_, "ClusterRoleBinding/weaver-operator") => RenderCondition::If("not $.Values.operator.namespaces"),
+        ("namespaces.yaml", "RoleBinding/weaver-operator") => {
+            RenderCondition::Each("$.Values.operator.namespaces")
+        }
+        ("namespaces.yaml", _) => RenderCondition::If("$.Values.operator.namespaces"),
+        ("network.yaml", _) => RenderCondition::If("$.Values.networkPolicy.enabled"),
         ("certificate.yaml", "NetworkPolicy/weaver-installer")
         | ("install.yaml", "NetworkPolicy/weaver-installer-hook") => {
-            When::If("and $.Values.installer.enabled $.Values.networkPolicy.enabled")
+            RenderCondition::If("and $.Values.installer.enabled $.Values.networkPolicy.enabled")
         }
         // cert-manager issues and renews it.
         ("certificate.yaml", _)
         | ("install.yaml", "Role/weaver-installer" | "RoleBinding/weaver-installer") => {
-            When::If("and $.Values.installer.enabled (not $.Values.webhook.certManager.enabled)")
+            RenderCondition::If("and $.Values.installer.enabled (not $.Values.webhook.certManager.enabled)")
         }
-        ("install.yaml", _) => When::If("$.Values.installer.enabled"),
-        ("rules.yaml", _) => When::If("$.Values.monitoring.rules.enabled"),
-        _ => When::Always,
+        ("install.yaml", _) => RenderCondition::If("$.Values.installer.enabled"),
+        ("rules.yaml", _) => RenderCondition::If("$.Values.monitoring.rules.enabled"),
+        _ => RenderCondition::Always,
     }
 }
 

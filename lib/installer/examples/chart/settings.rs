@@ -7,7 +7,7 @@ use super::manifests::Manifests;
 
 /// A value that the user who installs may set.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ChartSetting {
     /// As `--set` names it.
     pub path: &'static str,
     /// What the manifests have, or what leaves them as they are.
@@ -18,7 +18,7 @@ pub struct Setting {
 }
 
 /// All rows, in the order of the files.
-pub fn all(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+pub fn all(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     let groups = [image, operator, webhook, installer, cluster];
     let groups: Result<Vec<_>, _> = groups.into_iter().map(|group| group(manifests)).collect();
     Ok(groups?.concat())
@@ -27,8 +27,8 @@ pub fn all(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
 const OPERATOR: &str = "Deployment/weaver-operator";
 const WEBHOOK: &str = "Deployment/weaver-webhook";
 
-fn row(path: &'static str, default: Value, schema: Value, means: &'static str) -> Setting {
-    Setting { path, default, schema, means }
+fn row(path: &'static str, default: Value, schema: Value, means: &'static str) -> ChartSetting {
+    ChartSetting { path, default, schema, means }
 }
 
 /// What the manifest has of its one container.
@@ -36,7 +36,7 @@ fn container(manifests: &Manifests, id: &str, field: &str) -> Result<Value, Fail
     manifests.at(id, &format!("/spec/template/spec/containers/0/{field}"))
 }
 
-fn image(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+fn image(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     let image = container(manifests, OPERATOR, "image")?;
     let image =
         image.as_str().and_then(|image| image.rsplit_once(':')).map(|(repository, _)| json!(repository));
@@ -76,7 +76,7 @@ fn image(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
     ])
 }
 
-fn operator(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+fn operator(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     Ok(vec![
         row(
             "operator.replicas",
@@ -104,7 +104,7 @@ fn operator(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
 }
 
 /// Of the webhook and its certificate.
-fn webhook(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+fn webhook(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     Ok(vec![
         row(
             "webhook.replicas",
@@ -140,7 +140,7 @@ fn webhook(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
 }
 
 /// Of the Jobs that install and renew.
-fn installer(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+fn installer(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     Ok(vec![
         row(
             "installer.enabled",
@@ -161,7 +161,7 @@ fn installer(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
 }
 
 /// Of the network and of what watches.
-fn cluster(manifests: &Manifests) -> Result<Vec<Setting>, Failure> {
+fn cluster(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
     let ports = manifests.at("NetworkPolicy/weaver-operator", "/spec/egress/0/ports")?;
     let ports: Vec<Value> = ports.as_array().into_iter().flatten().map(|port| port["port"].clone()).collect();
     Ok(vec![

@@ -30,7 +30,7 @@ pub struct Hole {
 
 /// When an object is there.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum When {
+pub enum RenderCondition {
     #[default]
     Always,
     /// If this is true.
@@ -43,7 +43,7 @@ pub enum When {
 ///
 /// # Errors
 /// A hole is not where it is said to be.
-pub fn document(object: &Value, holes: &[Hole], when: When) -> Result<String, String> {
+pub fn document(object: &Value, holes: &[Hole], when: RenderCondition) -> Result<String, String> {
     let mut object = object.clone();
     for (number, hole) in holes.iter().enumerate() {
         put(&mut object, hole, Value::String(mark(number)))?;
@@ -55,9 +55,11 @@ pub fn document(object: &Value, holes: &[Hole], when: When) -> Result<String, St
     }
     let text = text.trim_end();
     Ok(match when {
-        When::Always => format!("---\n{text}\n"),
-        When::If(condition) => format!("{{{{- if {condition} }}}}\n---\n{text}\n{{{{- end }}}}\n"),
-        When::Each(list) => format!("{{{{- range $each := {list} }}}}\n---\n{text}\n{{{{- end }}}}\n"),
+        RenderCondition::Always => format!("---\n{text}\n"),
+        RenderCondition::If(condition) => format!("{{{{- if {condition} }}}}\n---\n{text}\n{{{{- end }}}}\n"),
+        RenderCondition::Each(list) => {
+            format!("{{{{- range $each := {list} }}}}\n---\n{text}\n{{{{- end }}}}\n")
+        }
     })
 }
 

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::template::With::{Block, Expression, Lines, More, Optional};
-use super::template::{Hole, When, document};
+use super::template::{Hole, RenderCondition, document};
 use super::*;
 
 fn root() -> PathBuf {
@@ -42,7 +42,7 @@ fn each_value_is_read_by_a_template_and_each_that_is_read_has_a_row() {
 
 /// One document with one hole.
 fn made(object: &serde_json::Value, at: &'static str, with: template::With) -> Result<String, String> {
-    document(object, &[Hole { at, with }], When::Always)
+    document(object, &[Hole { at, with }], RenderCondition::Always)
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_field_that_is_gone_is_an_error_and_braces_of_a_manifest_are_no_template() {
         let said = made(&object, at, with).unwrap_err();
         assert!(said.contains(at), "{said}");
     }
-    let text = document(&object, &[], When::Always).unwrap();
+    let text = document(&object, &[], RenderCondition::Always).unwrap();
     assert!(text.contains("{{ \"{{\" }} $value }} of }}"), "{text}");
 }
 

@@ -8,7 +8,7 @@ use weaver_api::schema::{NEVER_COPIED, RESERVED_KEYS, RESERVED_PREFIXES};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
 use super::*;
-use crate::fake_api::{FakeApi, Fate};
+use crate::fake_api::{FakeApi, RequestFate};
 use crate::guard::PolicyState;
 use crate::{InstallOutcome, Installed};
 
@@ -206,7 +206,7 @@ async fn who_writes_at_the_same_time_is_looked_at_again_and_not_forever() {
                     tamper(stored.admission.get_mut(POLICY).unwrap(), puts);
                 }
             }
-            Fate::Answered
+            RequestFate::Answered
         });
         match (install(&api.client()).await, expected) {
             (Ok(done), Ok(())) => assert_eq!(done[0].outcome, InstallOutcome::Replaced(vec!["rules".into()])),
@@ -224,7 +224,7 @@ async fn a_refusal_names_the_object() {
     let api = FakeApi::new();
     api.hook(|_, method, path| {
         let is_ours = *method == Method::POST && path.ends_with("/validatingadmissionpolicybindings");
-        if is_ours { Fate::Refused(403, "no, says the server") } else { Fate::Answered }
+        if is_ours { RequestFate::Refused(403, "no, says the server") } else { RequestFate::Answered }
     });
     let error = install(&api.client()).await.unwrap_err().to_string();
     assert_eq!(error, "writing validatingadmissionpolicybinding/weaver-accounts: no, says the server");

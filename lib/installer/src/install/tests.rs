@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake_api::{FakeApi, Fate, condition};
+use crate::fake_api::{FakeApi, RequestFate, condition};
 use crate::fake_webhook::{Listening, router};
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
@@ -101,7 +101,7 @@ async fn conversion_and_ca_are_there_in_the_first_write() {
         let without =
             |found: &&Value| found["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].is_null();
         seen.fetch_add(stored.definitions.values().filter(without).count(), Ordering::Relaxed);
-        Fate::Answered
+        RequestFate::Answered
     });
     case.install(options(Prove::Always)).await.unwrap();
     assert_eq!(bare.load(Ordering::Relaxed), 0);
@@ -140,17 +140,17 @@ async fn a_run_that_was_killed_at_any_write_is_finished_by_the_next() {
             let mut seen = 0;
             case.api.hook(move |_, method, _| {
                 if *method == Method::GET {
-                    return Fate::Answered;
+                    return RequestFate::Answered;
                 }
                 seen += 1;
                 match (seen - 1 < at, seen - 1 == at && answer_lost) {
-                    (true, _) => Fate::Answered,
-                    (_, true) => Fate::Lost,
-                    _ => Fate::Refused(500, "killed"),
+                    (true, _) => RequestFate::Answered,
+                    (_, true) => RequestFate::Lost,
+                    _ => RequestFate::Refused(500, "killed"),
                 }
             });
             case.install(IMPATIENT).await.unwrap_err();
-            case.api.hook(|_, _, _| Fate::Answered);
+            case.api.hook(|_, _, _| RequestFate::Answered);
             case.install(options(Prove::Always)).await.unwrap();
             assert!(case.specs() == whole, "write {at}, answer lost: {answer_lost}");
         }
@@ -242,7 +242,7 @@ async fn what_someone_changed_meanwhile_is_read_and_judged_again() {
                 drift(stored, puts);
             }
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let report = case.install(options(Prove::OnChange)).await.unwrap();
     assert_eq!(report.definitions[0].outcome, InstallOutcome::Replaced(vec!["names".into()]));
@@ -256,7 +256,7 @@ async fn what_someone_changed_meanwhile_is_read_and_judged_again() {
         if *method == Method::PUT {
             drift(stored, 9);
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let words = case.refused(options(Prove::OnChange)).await;
     assert!(words.contains("changed at each attempt to write it"), "{words}");
@@ -274,7 +274,7 @@ async fn a_definition_that_comes_into_being_meanwhile_is_no_failure() {
         if *method == Method::POST && !std::mem::replace(&mut done, true) {
             stored.put(theirs.clone());
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let case = Case { api, listening: whole.listening };
     let report = case.install(options(Prove::OnChange)).await.unwrap();
@@ -294,7 +294,7 @@ async fn names_that_are_taken_are_reported_in_the_api_servers_words() {
             for definition in stored.definitions.values_mut() {
                 definition["status"]["conditions"] = json!(conditions);
             }
-            Fate::Answered
+            RequestFate::Answered
         });
         let error = case.install(IMPATIENT).await.unwrap_err();
         assert!(error.to_string().contains(expected) && error.is_refusal() == refusal, "{error}");
@@ -312,7 +312,11 @@ async fn a_server_that_is_not_ready_or_cannot_convert_is_reported_in_its_own_wor
     ] {
         let case = Case::new().await;
         case.api.hook(move |_, _, asked| {
-            if asked.starts_with(path) { Fate::Refused(500, "no, says the server") } else { Fate::Answered }
+            if asked.starts_with(path) {
+                RequestFate::Refused(500, "no, says the server")
+            } else {
+                RequestFate::Answered
+            }
         });
         let words = case.refused(IMPATIENT).await;
         assert!(words.contains(expected) && words.contains("no, says the server"), "{path}: {words}");
@@ -328,7 +332,7 @@ async fn a_policy_or_quota_that_refuses_the_proof_is_a_warning_and_no_failure() 
         let case = Case::new().await;
         case.api.hook(move |_, method, asked| {
             let proof = *method == Method::POST && asked.starts_with("/apis/weaver.example.com/v1alpha1/");
-            if proof { Fate::Refused(code, words) } else { Fate::Answered }
+            if proof { RequestFate::Refused(code, words) } else { RequestFate::Answered }
         });
         let mut steps = Vec::new();
         let (client, webhook) = (case.api.client(), &case.listening.webhook);
@@ -347,7 +351,11 @@ async fn a_conversion_that_fails_is_a_failure_whatever_its_code() {
         let case = Case::new().await;
         case.api.hook(move |_, _, asked| {
             let proof = asked.starts_with("/apis/weaver.example.com/v1alpha1/");
-            if proof { Fate::Refused(code, "conversion webhook for a failed: no") } else { Fate::Answered }
+            if proof {
+                RequestFate::Refused(code, "conversion webhook for a failed: no")
+            } else {
+                RequestFate::Answered
+            }
         });
         let words = case.refused(IMPATIENT).await;
         assert!(words.contains("cannot use the older version: conversion webhook"), "{code}: {words}");
@@ -362,7 +370,11 @@ async fn a_refusal_under_the_definition_of_before_is_asked_again() {
         case.api.hook(move |_, method, asked| {
             let proof = *method == Method::POST && asked.starts_with("/apis/weaver.example.com/v1alpha1/");
             asked_before += usize::from(proof);
-            if proof && asked_before < 3 { Fate::Refused(code, "not yet") } else { Fate::Answered }
+            if proof && asked_before < 3 {
+                RequestFate::Refused(code, "not yet")
+            } else {
+                RequestFate::Answered
+            }
         });
         let report = case.install(options(Prove::Always)).await.unwrap();
         assert!(report.proved && report.not_provable.is_none(), "{code}");
@@ -372,7 +384,9 @@ async fn a_refusal_under_the_definition_of_before_is_asked_again() {
 #[tokio::test]
 async fn who_may_not_ask_for_readiness_may_still_install() {
     let case = Case::new().await;
-    case.api.hook(|_, _, path| if path == "/readyz" { Fate::Refused(403, "no") } else { Fate::Answered });
+    case.api.hook(
+        |_, _, path| if path == "/readyz" { RequestFate::Refused(403, "no") } else { RequestFate::Answered },
+    );
     case.install(options(Prove::OnChange)).await.unwrap();
 }
 

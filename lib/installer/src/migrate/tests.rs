@@ -2,7 +2,7 @@ use http::Method;
 
 use super::*;
 use crate::Webhook;
-use crate::fake_api::{FakeApi, Fate};
+use crate::fake_api::{FakeApi, RequestFate};
 use crate::plan::complete;
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
@@ -74,9 +74,9 @@ async fn a_second_run_writes_nothing() {
 async fn an_object_that_cannot_be_rewritten_keeps_the_older_version() {
     let api = server(20);
     api.hook(|_, method, path| match (method.as_str(), path.rsplit('/').next()) {
-        ("PATCH", Some(name)) if name.starts_with("s0") => Fate::Refused(422, "its spec is wrong"),
-        ("PATCH", Some("s11" | "s12")) => Fate::Refused(403, "a policy says no"),
-        _ => Fate::Answered,
+        ("PATCH", Some(name)) if name.starts_with("s0") => RequestFate::Refused(422, "its spec is wrong"),
+        ("PATCH", Some("s11" | "s12")) => RequestFate::Refused(403, "a policy says no"),
+        _ => RequestFate::Answered,
     });
     let words = run(&api).await.unwrap_err().to_string();
     for expected in [
@@ -90,7 +90,7 @@ async fn an_object_that_cannot_be_rewritten_keeps_the_older_version() {
     }
     assert_eq!(noted(&api), json!(["v1alpha1", "v1beta1"]));
     // Once they can, it continues from there.
-    api.hook(|_, _, _| Fate::Answered);
+    api.hook(|_, _, _| RequestFate::Answered);
     let migrated = run(&api).await.unwrap();
     assert_eq!((migrated.rewritten, migrated.unchanged, noted(&api)), (12, 8, json!(["v1beta1"])));
 }
@@ -100,7 +100,11 @@ async fn what_the_stored_version_refuses_is_written_through_the_older_one() {
     let api = server(20);
     api.hook(|_, method, path| {
         let at_new = path.contains("/v1beta1/") && path.ends_with("/s03");
-        if *method == Method::PATCH && at_new { Fate::Refused(422, "required") } else { Fate::Answered }
+        if *method == Method::PATCH && at_new {
+            RequestFate::Refused(422, "required")
+        } else {
+            RequestFate::Answered
+        }
     });
     assert_eq!(run(&api).await.unwrap().rewritten, 20);
     assert!(api.with(|stored| stored.writes.iter().any(|write| write.contains("/v1alpha1/"))));
@@ -119,7 +123,7 @@ async fn objects_that_others_change_or_delete_meanwhile_are_no_failure() {
             ("PATCH", Some("s02")) => drop(stored.objects.remove("s02")),
             _ => {}
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let migrated = run(&api).await.unwrap();
     assert_eq!((migrated.rewritten, migrated.unchanged, migrated.gone), (18, 1, 1));
@@ -133,7 +137,7 @@ async fn an_object_that_always_changes_is_given_up_and_named() {
         if *method == Method::PATCH && path.ends_with("/s05") {
             stored.objects.get_mut("s05").unwrap().1 += 1;
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let words = run(&api).await.unwrap_err().to_string();
     assert!(words.contains("1 of its objects") && words.contains("default/s05"), "{words}");
@@ -148,7 +152,7 @@ async fn a_list_that_grew_too_old_is_begun_again() {
     api.hook(move |_, method, path| {
         let is_list = *method == Method::GET && path.ends_with("/configmapsyncs");
         lists += usize::from(is_list);
-        if is_list && lists == 2 { Fate::Refused(410, "too old") } else { Fate::Answered }
+        if is_list && lists == 2 { RequestFate::Refused(410, "too old") } else { RequestFate::Answered }
     });
     let migrated = run(&api).await.unwrap();
     // The first page was rewritten before.
@@ -156,11 +160,13 @@ async fn a_list_that_grew_too_old_is_begun_again() {
     assert_eq!(stored_at(&api, "v1alpha1"), 0);
 
     let api = server(20);
-    api.hook(
-        |_, _, path| {
-            if path.ends_with("/configmapsyncs") { Fate::Refused(410, "too old") } else { Fate::Answered }
-        },
-    );
+    api.hook(|_, _, path| {
+        if path.ends_with("/configmapsyncs") {
+            RequestFate::Refused(410, "too old")
+        } else {
+            RequestFate::Answered
+        }
+    });
     assert!(run(&api).await.unwrap_err().to_string().contains("listing the objects"));
 }
 
@@ -174,16 +180,16 @@ async fn a_run_that_was_killed_at_any_write_is_finished_by_the_next() {
             api.hook(move |_, method, _| {
                 seen += usize::from(*method == Method::PATCH);
                 match (seen <= at, seen == at + 1 && answer_lost) {
-                    (true, _) => Fate::Answered,
-                    (_, true) => Fate::Lost,
-                    _ => Fate::Refused(403, "killed"),
+                    (true, _) => RequestFate::Answered,
+                    (_, true) => RequestFate::Lost,
+                    _ => RequestFate::Refused(403, "killed"),
                 }
             });
             let cut_off = run(&api).await;
             assert!(cut_off.is_err(), "write {at} was not reached");
             let safe = stored_at(&api, "v1alpha1") == 0 || noted(&api) == json!(["v1alpha1", "v1beta1"]);
             assert!(safe, "dropped too early, at write {at}");
-            api.hook(|_, _, _| Fate::Answered);
+            api.hook(|_, _, _| RequestFate::Answered);
             run(&api).await.unwrap();
             assert_eq!((stored_at(&api, "v1alpha1"), noted(&api)), (0, json!(["v1beta1"])));
         }
@@ -199,7 +205,7 @@ async fn a_definition_that_changes_meanwhile_keeps_its_older_version() {
             let same = stored.definitions[SYNCS].clone();
             stored.put(same);
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     let error = run(&api).await.unwrap_err();
     assert!(matches!(error, MigrateError::Changed(_)), "{error}");
@@ -214,7 +220,7 @@ async fn a_status_that_others_write_is_read_again() {
         if *method == Method::PATCH && path.ends_with("/status") && !std::mem::replace(&mut touched, true) {
             stored.definitions.get_mut(SYNCS).unwrap()["metadata"]["resourceVersion"] = json!("777");
         }
-        Fate::Answered
+        RequestFate::Answered
     });
     run(&api).await.unwrap();
     assert_eq!(noted(&api), json!(["v1beta1"]));

@@ -59,9 +59,9 @@ struct Failure {
 }
 
 /// A stream of a connection, given back when the response has been read or dropped.
-struct Permit(Arc<AtomicUsize>);
+struct StreamPermit(Arc<AtomicUsize>);
 
-impl Drop for Permit {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -104,7 +104,7 @@ impl Pool {
         Err("each connection to the API server closed before the request went out".into())
     }
 
-    async fn permit(&self) -> Result<(SendRequest<Body>, Permit), BoxError> {
+    async fn permit(&self) -> Result<(SendRequest<Body>, StreamPermit), BoxError> {
         if let Some(found) = self.find() {
             return Ok(found);
         }
@@ -120,7 +120,7 @@ impl Pool {
             Ok(connected) => {
                 *failure = None;
                 let load = Arc::new(AtomicUsize::new(1));
-                let found = (connected.sender.clone(), Permit(load.clone()));
+                let found = (connected.sender.clone(), StreamPermit(load.clone()));
                 self.open().push(Connection { connected, load, used: Instant::now() });
                 Ok(found)
             }
@@ -133,7 +133,7 @@ impl Pool {
         }
     }
 
-    fn find(&self) -> Option<(SendRequest<Body>, Permit)> {
+    fn find(&self) -> Option<(SendRequest<Body>, StreamPermit)> {
         let mut open = self.open();
         let now = Instant::now();
         let mut first = true;
@@ -147,7 +147,7 @@ impl Pool {
             let take = |load: usize| (load < most).then_some(load + 1);
             connection.load.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok()?;
             connection.used = now;
-            Some((connection.connected.sender.clone(), Permit(connection.load.clone())))
+            Some((connection.connected.sender.clone(), StreamPermit(connection.load.clone())))
         })
     }
 
@@ -161,7 +161,7 @@ pub struct PooledBody {
     body: Incoming,
     patience: Duration,
     pause: Pin<Box<Sleep>>,
-    _permit: Permit,
+    _permit: StreamPermit,
 }
 
 impl HttpBody for PooledBody {

@@ -4,23 +4,23 @@ use std::io;
 
 use super::*;
 use crate::backup::journal::complete;
-use crate::backup::tests::Scene;
+use crate::backup::tests::BackupScene;
 use crate::backup::to;
 use crate::host_args::STATE_DIR;
 use crate::upgrade::journal::finding;
 
 /// A card that was flashed again: its own k3s, whose database is closed.
-fn fresh(node: &str) -> Scene {
-    Scene::new(node, 2)
+fn fresh(node: &str) -> BackupScene {
+    BackupScene::new(node, 2)
 }
 
-fn revision(scene: &Scene) -> i64 {
+fn revision(scene: &BackupScene) -> i64 {
     datastore::check(&scene.at("/var/lib/rancher/k3s/server/db/state.db")).unwrap().revision
 }
 
 /// Its state: each file contains the name of the node that made it.
 #[track_caller]
-fn has_state_of(scene: &Scene, node: &str, rows: i64) {
+fn has_state_of(scene: &BackupScene, node: &str, rows: i64) {
     for path in [
         "/var/lib/rancher/k3s/server/tls/server-ca.crt",
         "/var/lib/weaver/boot-config/node-name",
@@ -33,7 +33,7 @@ fn has_state_of(scene: &Scene, node: &str, rows: i64) {
 
 #[tokio::test]
 async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
-    let old = Scene::new("raspi", 40);
+    let old = BackupScene::new("raspi", 40);
     let backup = old.backup().await;
     let card = fresh("raspi");
     card.write("/var/lib/rancher/k3s/server/tls/server-ca.crt", "another CA");
@@ -72,7 +72,7 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
 
 #[tokio::test]
 async fn what_is_refused_changes_nothing() {
-    let old = Scene::new("raspi", 40);
+    let old = BackupScene::new("raspi", 40);
     let backup = old.backup().await;
     let whole = fs::read(&backup).unwrap();
     let card = fresh("attic");
@@ -108,7 +108,7 @@ async fn what_is_refused_changes_nothing() {
 
 #[tokio::test]
 async fn a_dry_run_says_what_would_be_and_another_name_is_taken_when_asked() {
-    let old = Scene::new("raspi", 40);
+    let old = BackupScene::new("raspi", 40);
     let backup = old.backup().await;
     let card = fresh("attic");
     let words = ["restore", backup.to_str().unwrap(), "--take-name", "--dry-run"];
@@ -163,7 +163,7 @@ async fn an_archive_that_leads_elsewhere_is_refused() {
         }
         archive.finish().unwrap();
         let laid = Laid {
-            layout: Layout::of(&card.request(Path::new("/")).host, Path::new(STATE_DIR)),
+            layout: BackupLayout::of(&card.request(Path::new("/")).host, Path::new(STATE_DIR)),
             root: card.request(Path::new("/")).host.root,
         };
         let error = archive::read(File::open(&path).unwrap(), &laid).unwrap_err();
@@ -175,11 +175,11 @@ async fn an_archive_that_leads_elsewhere_is_refused() {
 #[tokio::test]
 async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_completes_it() {
     for by_boot in [true, false] {
-        let old = Scene::new("raspi", 40);
+        let old = BackupScene::new("raspi", 40);
         let backup = old.backup().await;
         let card = fresh("raspi");
         let host = card.request(Path::new("/")).host;
-        let laid = Laid { layout: Layout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
+        let laid = Laid { layout: BackupLayout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
         let manifest = archive::read(open(&backup, &DecryptionArgs::default()).unwrap(), &Nowhere).unwrap();
         let mut record = laid.record(&manifest);
         laid.stage(&backup, &DecryptionArgs::default(), &record).unwrap();
@@ -217,7 +217,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
 
 #[tokio::test]
 async fn what_an_earlier_restore_kept_stays_until_the_next_one_begins() {
-    let (first, second) = (Scene::new("raspi", 40), Scene::new("raspi", 50));
+    let (first, second) = (BackupScene::new("raspi", 40), BackupScene::new("raspi", 50));
     let card = fresh("raspi");
     card.write("/var/lib/rancher/k3s/server/tls/server-ca.crt", "of the card");
     let systemctl = card.at("/systemctl");
@@ -242,7 +242,7 @@ async fn what_an_earlier_restore_kept_stays_until_the_next_one_begins() {
 
 #[tokio::test]
 async fn another_data_directory_a_mount_and_a_link_are_refused() {
-    let old = Scene::new("raspi", 40);
+    let old = BackupScene::new("raspi", 40);
     let backup = old.backup().await;
     let words = ["restore", backup.to_str().unwrap()];
     let mounted = "36 35 8:1 / /var/lib/rancher/k3s/storage rw,relatime - ext4 /dev/sda1 rw\n";

@@ -16,7 +16,7 @@ pub const GENERATE: &str = "/usr/libexec/netplan/generate";
 
 pub struct CardHost(tempfile::TempDir);
 
-pub struct Said {
+pub struct BootConfigOutput {
     pub code: i32,
     pub stderr: String,
     pub report: Value,
@@ -49,7 +49,7 @@ impl CardHost {
         self.path(path).exists()
     }
 
-    pub fn run(&self) -> Said {
+    pub fn run(&self) -> BootConfigOutput {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
         agent.args(["boot-config", "--root"]).arg(self.0.path()).env_remove("RUST_LOG");
         let generate = self.path(GENERATE);
@@ -61,10 +61,10 @@ impl CardHost {
         assert!(output.stdout.is_empty());
         let report = fs::read(self.path(REPORT)).ok();
         let report = report.map_or(Value::Null, |report| serde_json::from_slice(&report).unwrap());
-        Said { code: output.status.code().unwrap(), stderr, report }
+        BootConfigOutput { code: output.status.code().unwrap(), stderr, report }
     }
 
-    pub fn configure(&self, weaver_toml: &str) -> Said {
+    pub fn configure(&self, weaver_toml: &str) -> BootConfigOutput {
         self.write(WEAVER_TOML, weaver_toml);
         self.run()
     }
@@ -94,7 +94,7 @@ impl CardHost {
     }
 }
 
-impl Said {
+impl BootConfigOutput {
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}", self.stderr);

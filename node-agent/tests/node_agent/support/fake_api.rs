@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 /// The token that it mints.
 pub const TOKEN: &str = "minted-hunter2";
 
-pub struct FakeApi {
+pub struct FakeApiServer {
     pub address: SocketAddr,
     mints: Arc<AtomicBool>,
 }
 
-impl FakeApi {
+impl FakeApiServer {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -90,22 +90,22 @@ impl TestHost {
     }
 
     /// `check -o json` against an address, for at most so many seconds.
-    pub fn check(&self, address: SocketAddr, seconds: u32) -> Verdict {
+    pub fn check(&self, address: SocketAddr, seconds: u32) -> AgentOutput {
         let mut agent = self.agent("check");
         agent.args(["-o", "json", "--api-address", &address.to_string()]);
         agent.args(["--probe-timeout", &seconds.to_string()]);
-        Verdict::of(&agent.output().unwrap())
+        AgentOutput::of(&agent.output().unwrap())
     }
 
-    pub fn preflight(&self) -> Verdict {
-        Verdict::of(&self.agent("preflight").args(["-o", "json"]).output().unwrap())
+    pub fn preflight(&self) -> AgentOutput {
+        AgentOutput::of(&self.agent("preflight").args(["-o", "json"]).output().unwrap())
     }
 
     /// `preflight --gate -o json`, which waits no longer than asked.
-    pub fn gate(&self, flags: &[&str]) -> Verdict {
+    pub fn gate(&self, flags: &[&str]) -> AgentOutput {
         let mut agent = self.agent("preflight");
         agent.args(["--gate", "-o", "json"]).env("WEAVER_CLOCK_WAIT", "0").args(flags);
-        Verdict::of(&agent.output().unwrap())
+        AgentOutput::of(&agent.output().unwrap())
     }
 
     /// `preflight` as a user sees it.
@@ -120,12 +120,12 @@ impl TestHost {
 
 /// The output of the agent.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct AgentOutput {
     pub code: i32,
     pub report: Value,
 }
 
-impl Verdict {
+impl AgentOutput {
     fn of(output: &Output) -> Self {
         let error = String::from_utf8_lossy(&output.stderr);
         let report = serde_json::from_slice(&output.stdout)

@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub struct Systemctl {
+pub struct FakeSystemctl {
     dir: tempfile::TempDir,
 }
 
-impl Systemctl {
+impl FakeSystemctl {
     /// k3s is in this state.
     pub fn new(state: &str) -> Self {
         let fake = Self { dir: tempfile::tempdir().unwrap() };

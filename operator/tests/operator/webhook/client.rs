@@ -27,13 +27,13 @@ pub struct ClientTrust {
     pub address: SocketAddr,
 }
 
-pub enum Connection {
+pub enum ClientConnection {
     Http1(http1::SendRequest<Body>),
     Http2(http2::SendRequest<Body>),
 }
 
 /// Status, and the body as text.
-pub type Answer = (u16, String);
+pub type WebhookAnswer = (u16, String);
 
 impl ClientTrust {
     pub fn new(address: SocketAddr, ca_bundle: &str) -> Self {
@@ -67,25 +67,25 @@ impl ClientTrust {
         stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
 
-    pub async fn connect(&self, protocol: Protocol) -> Result<Connection, Box<dyn std::error::Error>> {
+    pub async fn connect(&self, protocol: Protocol) -> Result<ClientConnection, Box<dyn std::error::Error>> {
         let stream = TokioIo::new(self.tls(protocol).await?);
         Ok(match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
-                Connection::Http1(sender)
+                ClientConnection::Http1(sender)
             }
             Protocol::Http2 => {
                 let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
                 tokio::spawn(connection);
-                Connection::Http2(sender)
+                ClientConnection::Http2(sender)
             }
         })
     }
 }
 
-impl Connection {
-    pub async fn post(&mut self, body: impl Into<Body>) -> Result<Answer, hyper::Error> {
+impl ClientConnection {
+    pub async fn post(&mut self, body: impl Into<Body>) -> Result<WebhookAnswer, hyper::Error> {
         let request = http::Request::post("https://webhook/convert").header("host", "webhook");
         let request = request.body(body.into()).unwrap();
         let response = match self {
@@ -114,7 +114,7 @@ pub fn review() -> String {
 }
 
 /// Is it the right answer to [`review`]?
-pub fn is_converted((code, body): &Answer) -> bool {
+pub fn is_converted((code, body): &WebhookAnswer) -> bool {
     let answer: Value = serde_json::from_str(body).unwrap_or_default();
     let response = &answer["response"];
     *code == 200

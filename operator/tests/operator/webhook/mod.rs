@@ -21,13 +21,13 @@ use weaver_installer::certificates::ensure;
 use weaver_installer::conversion::converts;
 
 use self::client::{ClientTrust, Protocol, is_converted, review};
-use self::process::{LIMIT, Webhook, eventually, log, options, program};
+use self::process::{LIMIT, WebhookProcess, eventually, log, options, program};
 
 const BOTH: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 
 #[tokio::test]
 async fn it_converts_for_a_client_that_trusts_the_ca_and_no_one_else() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     for protocol in BOTH {
         let mut connection = trust.connect(protocol).await.unwrap();
@@ -43,7 +43,7 @@ async fn it_converts_for_a_client_that_trusts_the_ca_and_no_one_else() {
 
 #[tokio::test]
 async fn the_installer_finds_that_it_converts() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let url = format!("https://{}/convert", webhook.address);
     let asked = weaver_installer::Webhook { url, service: None, ca_bundle: certificates.ca_bundle };
     converts(&asked, LIMIT).await.unwrap();
@@ -51,7 +51,7 @@ async fn the_installer_finds_that_it_converts() {
 
 #[tokio::test]
 async fn bad_requests_are_refused_and_the_next_one_is_answered() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     for protocol in BOTH {
         for (body, code, words) in [
@@ -70,7 +70,7 @@ async fn bad_requests_are_refused_and_the_next_one_is_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_under_load_costs_no_request() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -124,7 +124,7 @@ async fn a_new_certificate_under_load_costs_no_request() {
 
 #[tokio::test]
 async fn a_renewed_certificate_is_logged_with_its_end_and_its_fingerprint() {
-    let (webhook, first) = Webhook::start().await;
+    let (webhook, first) = WebhookProcess::start().await;
     let renewed = webhook.renew();
     assert_eq!(renewed.ca_bundle, first.ca_bundle);
     webhook.logs(&format!("expires={}", renewed.leaf_expires.strftime("%FT%TZ"))).await;
@@ -133,7 +133,7 @@ async fn a_renewed_certificate_is_logged_with_its_end_and_its_fingerprint() {
 
 #[tokio::test]
 async fn a_bad_certificate_is_reported_and_the_old_one_continues_serving() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;
     let leaf = webhook.dir.path().join(LEAF);
@@ -162,7 +162,7 @@ async fn a_bad_certificate_is_reported_and_the_old_one_continues_serving() {
 
 #[tokio::test]
 async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
-    let webhook = Webhook::launch(tempfile::tempdir().unwrap()).await;
+    let webhook = WebhookProcess::launch(tempfile::tempdir().unwrap()).await;
     webhook
         .logs("waiting for the certificate, which the installer's Job or `weaver crd install` writes")
         .await;
@@ -181,7 +181,7 @@ async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
 
 #[tokio::test]
 async fn silent_clients_hold_no_one_up() {
-    let (webhook, certificates) = Webhook::start().await;
+    let (webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let mut silent = Vec::new();
     let mut greeted = Vec::new();
@@ -198,7 +198,7 @@ async fn silent_clients_hold_no_one_up() {
 
 #[tokio::test]
 async fn at_sigterm_requests_under_way_are_finished_and_no_more_accepted() {
-    let (mut webhook, certificates) = Webhook::start().await;
+    let (mut webhook, certificates) = WebhookProcess::start().await;
     let trust = ClientTrust::new(webhook.address, &certificates.ca_bundle);
     let idle = trust.tls(Protocol::Http1).await.unwrap();
     let mut under_way = Vec::new();

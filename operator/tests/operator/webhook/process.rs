@@ -28,14 +28,14 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
     }
 }
 
-pub struct Webhook {
+pub struct WebhookProcess {
     pub dir: TempDir,
     pub address: SocketAddr,
     child: Child,
     notices: UnixDatagram,
 }
 
-impl Webhook {
+impl WebhookProcess {
     /// With a certificate, ready.
     pub async fn start() -> (Self, Certificates) {
         let dir = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ impl Webhook {
     }
 }
 
-impl Drop for Webhook {
+impl Drop for WebhookProcess {
     fn drop(&mut self) {
         // It may have ended by itself; there is nothing to be done about a failure here.
         let _ = self.child.kill();

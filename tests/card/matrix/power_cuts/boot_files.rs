@@ -16,12 +16,12 @@ use sha2::{Digest as _, Sha256};
 use weaver_image::boot::programs;
 
 /// Content by name, of all that shall be whole.
-type Files = BTreeMap<String, [u8; 32]>;
+type FileHashes = BTreeMap<String, [u8; 32]>;
 
 /// What was there before and after a part.
-pub struct BootFiles {
-    before: Files,
-    after: Files,
+pub struct BootFileStates {
+    before: FileHashes,
+    after: FileHashes,
 }
 
 /// What one state showed.
@@ -40,7 +40,7 @@ pub struct ObservedBoot {
     pub cmdline_before: String,
 }
 
-impl BootFiles {
+impl BootFileStates {
     pub fn new(before: &Path, after: &Path) -> Self {
         Self { before: files(before), after: files(after) }
     }
@@ -99,18 +99,18 @@ impl BootFiles {
     }
 }
 
-fn files(fat: &Path) -> Files {
+fn files(fat: &Path) -> FileHashes {
     extracted(fat).0
 }
 
-fn extracted(fat: &Path) -> (Files, Vec<u8>, tempfile::TempDir) {
+fn extracted(fat: &Path) -> (FileHashes, Vec<u8>, tempfile::TempDir) {
     let dir = tempfile::tempdir_in(fat.parent().unwrap()).unwrap();
     let all = dir.path().join("all");
     fs::create_dir(&all).unwrap();
     // It ends with an error at a file whose chain of clusters is damaged, which is then missing or short here.
     let mut command = programs::command("mcopy");
     command.args(["-s", "-n", "-i"]).arg(fat).arg("::/*").arg(&all).output().unwrap();
-    let (mut found, mut saved) = (Files::new(), Vec::new());
+    let (mut found, mut saved) = (FileHashes::new(), Vec::new());
     let mut open = vec![all.clone()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory).unwrap() {

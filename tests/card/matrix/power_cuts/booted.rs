@@ -7,10 +7,10 @@ use std::time::Duration;
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted::wait_for_unit;
 
-use super::boot_files::BootFiles;
+use super::boot_files::BootFileStates;
 use super::rebuilt::Rebuilt;
 use super::recording::{FAULT, Recording, TOKEN};
-use super::root_files::{self, Root};
+use super::root_files::{self, ReplayedRoot};
 use super::{holds_token, upgrade};
 use crate::matrix::fault::codes;
 use crate::node::report;
@@ -51,7 +51,7 @@ fn boot(recording: &Recording, rebuilt: &Rebuilt<'_>) -> Machine {
 fn a_first_boot_cut_off_in_its_import_begins_again_and_forgets_the_token_on_the_boot_partition() {
     let recording = Recording::of("first-boot");
     let mut rebuilt = begin(&recording);
-    let files = BootFiles::new(&rebuilt.fat(), &rebuilt.fat());
+    let files = BootFileStates::new(&rebuilt.fat(), &rebuilt.fat());
     advance_to(&recording, &mut rebuilt, |rebuilt| holds_token(&files.look(&rebuilt.fat()).saved));
 
     let mut machine = boot(&recording, &rebuilt);
@@ -71,7 +71,7 @@ fn a_first_boot_cut_off_in_its_import_begins_again_and_forgets_the_token_on_the_
 fn an_upgrade_cut_off_before_its_proof_is_reported_and_the_printed_command_goes_back() {
     let recording = Recording::of("upgrade");
     let mut rebuilt = begin(&recording);
-    let programs = |rebuilt: &Rebuilt<'_>| Root::of(&rebuilt.card()).and_then(|root| upgrade(&root));
+    let programs = |rebuilt: &Rebuilt<'_>| ReplayedRoot::of(&rebuilt.card()).and_then(|root| upgrade(&root));
     let old = programs(&rebuilt).unwrap().installed;
     advance_to(&recording, &mut rebuilt, |rebuilt| programs(rebuilt).is_ok_and(|now| now.installed != old));
     let new = programs(&rebuilt).unwrap().installed;
@@ -103,7 +103,7 @@ fn an_upgrade_cut_off_before_its_proof_is_reported_and_the_printed_command_goes_
 fn a_repair_cut_off_while_two_names_lead_to_the_new_line_boots_until_the_operator_runs() {
     let recording = Recording::of("repair");
     let mut rebuilt = begin(&recording);
-    let files = BootFiles::new(&rebuilt.fat(), &rebuilt.fat());
+    let files = BootFileStates::new(&rebuilt.fat(), &rebuilt.fat());
     advance_to(&recording, &mut rebuilt, |rebuilt| {
         let seen = files.look(&rebuilt.fat());
         let is_shared = seen.fsck.iter().any(|line| line.contains("share clusters"));

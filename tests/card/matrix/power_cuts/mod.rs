@@ -111,7 +111,7 @@ struct ProgramHashes {
     noted: Option<(String, String)>,
 }
 
-fn upgrade(root: &root_files::Root) -> Result<ProgramHashes, String> {
+fn upgrade(root: &root_files::ReplayedRoot) -> Result<ProgramHashes, String> {
     let installed = root.hash(root_files::K3S)?.ok_or("there is no k3s")?;
     let previous = root.hash(&format!("{}.previous", root_files::K3S))?;
     let journal = root.read(root_files::UPGRADE)?;

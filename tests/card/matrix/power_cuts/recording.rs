@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weaver_image::boot::card::{Card, Edits};
 use weaver_image::boot::machine::{Machine, Setup};
-use weaver_image::boot::qemu::Hardware;
+use weaver_image::boot::qemu::EmulatedHardware;
 use weaver_image::boot::write_log::WriteLog;
 use weaver_image::booted::{BOOTED, edits, wait_for_unit};
 
@@ -83,7 +83,7 @@ fn record(part: &str, dir: &Path) -> anyhow::Result<()> {
             fat.write("cmdline.txt", format!("{} {FAULT}\n", text.trim_end()).as_bytes())
         })?;
     }
-    let hardware = Hardware { write_log: Some(dir.join("log")), ..Hardware::default() };
+    let hardware = EmulatedHardware { write_log: Some(dir.join("log")), ..EmulatedHardware::default() };
     let mut machine = Machine::start(&card, &Setup { hardware, ..Setup::default() })?;
     machine.wait_for_ssh(BOOT)?;
     if part == "repair" {

@@ -41,7 +41,7 @@ pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
 pub const K3S: &str = "/usr/local/bin/k3s";
 pub const UPGRADE: &str = "/var/lib/weaver/k3s-upgrade.json";
 
-pub type Files = BTreeMap<String, Vec<u8>>;
+pub type FileContents = BTreeMap<String, Vec<u8>>;
 
 /// A file and where the file system begins in it.
 struct Partition(File, u64);
@@ -53,9 +53,9 @@ impl Ext4Read for Partition {
 }
 
 /// The root file system of a card, read with its journal replayed in memory.
-pub struct Root(Ext4);
+pub struct ReplayedRoot(Ext4);
 
-impl Root {
+impl ReplayedRoot {
     pub fn of(card: &Path) -> Result<Self, String> {
         Self::at(card, ROOT_START)
     }
@@ -76,8 +76,8 @@ impl Root {
     }
 
     /// All that is watched.
-    pub fn watched(&self) -> Result<Files, String> {
-        let mut found = Files::new();
+    pub fn watched(&self) -> Result<FileContents, String> {
+        let mut found = FileContents::new();
         for path in WATCHED {
             if let Some(content) = self.read(path)? {
                 found.insert(path.to_owned(), content);
@@ -113,7 +113,7 @@ impl Root {
 }
 
 /// What a card that came up must have of that; else nothing is judged by what is seen of it.
-pub fn missing(on_card: &Files) -> Vec<&'static str> {
+pub fn missing(on_card: &FileContents) -> Vec<&'static str> {
     let keys = WATCHED.into_iter().filter(|path| path.starts_with("/etc/ssh/ssh_host_"));
     let missing = keys.chain([TOKEN_FILE]).filter(|path| !on_card.contains_key(*path));
     let is_empty = |directory: &&str| !on_card.keys().any(|path| path.starts_with(*directory));
@@ -122,7 +122,7 @@ pub fn missing(on_card: &Files) -> Vec<&'static str> {
 
 /// What is wrong with files that are watched, where each may be as it was before, as it is after or, if it was
 /// not there before, absent.
-pub fn judge(now: &Files, before: &Files, after: &Files) -> Vec<String> {
+pub fn judge(now: &FileContents, before: &FileContents, after: &FileContents) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, content) in now.iter().filter(|(path, _)| !is_passing(path)) {
         if before.get(path) != Some(content) && after.get(path) != Some(content) {
@@ -143,7 +143,7 @@ fn is_passing(path: &str) -> bool {
 }
 
 /// Replays the journal on a copy as the next boot does, checks the whole file system, and gives what is in it then.
-pub fn mended(card: &Path) -> Result<(tempfile::TempDir, Root), String> {
+pub fn mended(card: &Path) -> Result<(tempfile::TempDir, ReplayedRoot), String> {
     let dir = temporary_dir().map_err(|error| format!("{error:#}"))?;
     // Out of the card: e2fsck forgets an offset when it opens the file system again after the journal.
     let copy = dir.path().join("root");
@@ -166,6 +166,6 @@ pub fn mended(card: &Path) -> Result<(tempfile::TempDir, Root), String> {
             ));
         }
     }
-    let root = Root::at(&copy, 0)?;
+    let root = ReplayedRoot::at(&copy, 0)?;
     Ok((dir, root))
 }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use weaver_image::boot::write_log::{LoggedRequest, Lost};
 use weaver_image::build::disk::ROOT_START;
 
-use super::boot_files::{self, BootFiles};
+use super::boot_files::{self, BootFileStates};
 use super::rebuilt::Rebuilt;
 use super::recording::Recording;
-use super::root_files::{self, Files, Root};
+use super::root_files::{self, FileContents, ReplayedRoot};
 
 /// How often of a stretch that writes the boot partition something is lost, and of another one.
 const TRIES: [usize; 2] = [8, 1];
@@ -25,7 +25,7 @@ pub struct CutState {
     /// Entries that are on the card, and `, n-th loss` where some of the next are not.
     pub name: String,
     pub boot: Option<boot_files::ObservedBoot>,
-    pub root: Option<Root>,
+    pub root: Option<ReplayedRoot>,
 }
 
 /// How many were looked at, and how long that took.
@@ -44,8 +44,8 @@ pub struct Figures {
 
 /// What is on the card before a part and after it.
 struct Ends {
-    boot: BootFiles,
-    root: [Files; 2],
+    boot: BootFileStates,
+    root: [FileContents; 2],
 }
 
 /// Looks at each state of the part, which changes these files of the boot partition, with `also` what is
@@ -151,10 +151,10 @@ fn ends(recording: &Recording) -> Ends {
     rebuilt.advance(recording.part.start);
     let before = rebuilt.fat().with_extension("before");
     fs::copy(rebuilt.fat(), &before).unwrap();
-    let watched = |rebuilt: &Rebuilt<'_>| Root::of(&rebuilt.card()).unwrap().watched().unwrap();
+    let watched = |rebuilt: &Rebuilt<'_>| ReplayedRoot::of(&rebuilt.card()).unwrap().watched().unwrap();
     let root = watched(&rebuilt);
     rebuilt.advance(recording.part.end);
-    Ends { boot: BootFiles::new(&before, &rebuilt.fat()), root: [root, watched(&rebuilt)] }
+    Ends { boot: BootFileStates::new(&before, &rebuilt.fat()), root: [root, watched(&rebuilt)] }
 }
 
 struct Looker<'a, A> {
@@ -183,13 +183,13 @@ impl<A: Fn(&CutState) -> Vec<String>> Looker<'_, A> {
         // What reads in place is stricter than the kernel at moments, as while the file system grows: then the kernel's
         // own way is asked.
         let mut mended = None;
-        let read = Root::of(&rebuilt.card()).or_else(|_| {
+        let read = ReplayedRoot::of(&rebuilt.card()).or_else(|_| {
             self.figures.whole += 1;
             let (dir, root) = root_files::mended(&rebuilt.card())?;
             mended = Some(dir);
             Ok(root)
         });
-        match read.and_then(|root: Root| Ok((root.watched()?, root))) {
+        match read.and_then(|root: ReplayedRoot| Ok((root.watched()?, root))) {
             Ok((now, read)) => {
                 wrong.extend(root_files::judge(&now, &self.ends.root[0], &self.ends.root[1]));
                 state.root = Some(read);

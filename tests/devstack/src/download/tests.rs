@@ -43,7 +43,7 @@ fn serve_announced(status: &'static str, length: usize, body: Vec<u8>) -> (Strin
 fn asset(address: &str) -> Asset {
     let hash = format!("{:x}", Sha256::digest(CONTENT));
     let text = format!("version: v1\naddress: {address}\nfiles:\n  k3s: {hash}\n");
-    Lock::parse(&text).unwrap().program("x86_64").unwrap()
+    K3sLock::parse(&text).unwrap().program("x86_64").unwrap()
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -163,7 +163,7 @@ fn an_error_page_is_not_a_file() {
 #[test]
 fn the_committed_lock_has_both_architectures() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image/k3s.lock");
-    let lock = Lock::read(&path).unwrap();
+    let lock = K3sLock::read(&path).unwrap();
     let (amd64, arm64) = (lock.program("x86_64").unwrap(), lock.program("aarch64").unwrap());
     assert!(amd64.url.ends_with("%2Bk3s1/k3s") && arm64.url.ends_with("/k3s-arm64"));
     assert_ne!(amd64.sha256, arm64.sha256);
@@ -181,7 +181,7 @@ fn a_broken_lock_is_named_with_its_place() {
         ("version: ../v1\naddress: a\nfiles: {}\n", "plain name"),
     ] {
         fs::write(&path, text).unwrap();
-        let error = format!("{:#}", Lock::read(&path).unwrap_err());
+        let error = format!("{:#}", K3sLock::read(&path).unwrap_err());
         assert!(error.contains("k3s.lock") && error.contains(wanted), "{error}");
     }
 }
@@ -189,6 +189,6 @@ fn a_broken_lock_is_named_with_its_place() {
 proptest! {
     #[test]
     fn any_text_is_read_without_a_panic(text in "(version|address|files|:|[ \n\\[\\]{}]|[a-f0-9]{1,3}){0,40}") {
-        let _ = Lock::parse(&text);
+        let _ = K3sLock::parse(&text);
     }
 }

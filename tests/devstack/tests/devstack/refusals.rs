@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::fakes::{Fakes, Said};
+use crate::fakes::{CommandOutput, Fakes};
 
 #[test]
 fn an_unfit_host_starts_nothing() {
@@ -72,7 +72,7 @@ fn a_full_disk_is_said_before_anything_is_written() {
     }
     small.args(["--mount", "sh", "-c", inside, "sh"]).arg(up.get_program()).args(up.get_args());
     small.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(fakes.path(""));
-    Said::from(small.output().unwrap())
+    CommandOutput::from(small.output().unwrap())
         .expect(1, &["is full", "MiB are free", "WEAVER_RUN_DIR", "Nothing was lost"]);
     assert!(fakes.all().is_empty());
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::fakes::{Fakes, PATIENCE, Said, appears};
+use crate::fakes::{CommandOutput, Fakes, PATIENCE, appears};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weaver_devstack::process;
@@ -21,9 +21,9 @@ fn the_command_finds_the_stack_and_its_code_is_passed_on() {
         test -x $WEAVER_TEST_BIN_DIR/weaver-operator && test -e $WEAVER_TEST_AGENT_LOG && \
         test -d $(dirname $WEAVER_TEST_AUDIT_LOG) && test -e $WEAVER_TEST_OPERATOR_LOG && \
         test $WEAVER_TEST_SERVER_ORIGIN = testbed && test -d $WEAVER_TEST_DIR && exit 42";
-    Said::from(with_server(&fakes, script).output().unwrap()).expect(42, &["logs are kept"]);
+    CommandOutput::from(with_server(&fakes, script).output().unwrap()).expect(42, &["logs are kept"]);
     assert!(fakes.path("scenario/1/logs/agent.log").exists());
-    Said::from(with_server(&fakes, "true").output().unwrap()).expect(0, &["operator running"]);
+    CommandOutput::from(with_server(&fakes, "true").output().unwrap()).expect(0, &["operator running"]);
     assert!(!fakes.path("scenario/2").exists(), "removed after success");
 }
 
@@ -32,7 +32,8 @@ fn a_shut_gate_runs_no_command() {
     let fakes = Fakes::new();
     let ran = fakes.path("ran");
     let mut command = with_server(&fakes, &format!("touch {}", ran.display()));
-    Said::from(command.env("FAKE_GATE", "shut").output().unwrap()).expect(10, &["type that", "gate is shut"]);
+    CommandOutput::from(command.env("FAKE_GATE", "shut").output().unwrap())
+        .expect(10, &["type that", "gate is shut"]);
     assert!(!ran.exists());
 }
 

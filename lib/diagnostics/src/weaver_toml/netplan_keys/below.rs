@@ -3,7 +3,7 @@
 //! Of a key that is in neither table nothing is said: a newer netplan may know it.
 
 use super::key_faults::{KINDS, KeyFaults};
-use crate::yaml_node::{Value, YamlNode};
+use crate::yaml_node::{YamlNode, YamlValue};
 
 /// What netplan knows in one kind of mapping.
 pub(super) struct Mapping {
@@ -137,7 +137,7 @@ impl<'n> KeyFaults<'n> {
         for (key, value) in network.entries() {
             let Some(name) = key.as_str() else { continue };
             let is_known = KINDS.contains(&name) || TOP.contains(&name);
-            let is_map = matches!(value.value, Value::Map(_) | Value::Null);
+            let is_map = matches!(value.value, YamlValue::Map(_) | YamlValue::Null);
             if !is_known
                 && is_map
                 && let Some(meant) = meant(name, &KINDS_MEANT, &KINDS)
@@ -160,7 +160,7 @@ impl<'n> KeyFaults<'n> {
     /// Each network of a Wi-Fi.
     pub(super) fn access_points(&mut self, points: &'n YamlNode) {
         for (name, point) in points.entries() {
-            if !matches!(point.value, Value::Map(_)) {
+            if !matches!(point.value, YamlValue::Map(_)) {
                 let what = "a Wi-Fi network is a mapping, and netplan refuses the file";
                 let remedy = "write `password: PASSWORD` below it, indented; for an open network write `{}` behind the colon";
                 self.add(name, what, remedy);

@@ -21,7 +21,7 @@ fn mode(plan: &Plan, path: &str) -> u32 {
 }
 
 /// Of a YAML file, after a parser has read it.
-fn value(text: &str, path: &[&str]) -> yaml_node::Value {
+fn value(text: &str, path: &[&str]) -> yaml_node::YamlValue {
     let mut node = yaml_node::parse(text).unwrap();
     for key in path {
         node = node.get(key).unwrap_or_else(|| panic!("no {key} in {text}")).clone();
@@ -31,14 +31,16 @@ fn value(text: &str, path: &[&str]) -> yaml_node::Value {
 
 fn scalar(text: &str, path: &[&str]) -> String {
     match value(text, path) {
-        yaml_node::Value::Scalar(scalar) => scalar,
+        yaml_node::YamlValue::Scalar(scalar) => scalar,
         other => panic!("{other:?}"),
     }
 }
 
 fn list(text: &str, path: &[&str]) -> Vec<String> {
     match value(text, path) {
-        yaml_node::Value::List(items) => items.iter().map(|item| item.as_str().unwrap().to_owned()).collect(),
+        yaml_node::YamlValue::List(items) => {
+            items.iter().map(|item| item.as_str().unwrap().to_owned()).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -286,7 +288,7 @@ fn the_wired_network() {
     assert_eq!(list(text, &at("addresses")), ["192.168.1.20/24"]);
     assert_eq!(list(text, &[&own[..], &["nameservers", "addresses"]].concat()), ["192.168.1.1", "fd00::53"]);
     let route = |text: &str| {
-        let yaml_node::Value::List(routes) = value(text, &at("routes")) else { panic!("{text}") };
+        let yaml_node::YamlValue::List(routes) = value(text, &at("routes")) else { panic!("{text}") };
         let part = |key: &str| routes[0].get(key).unwrap().as_str().unwrap().to_owned();
         (part("to"), part("via"))
     };

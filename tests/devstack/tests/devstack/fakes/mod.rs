@@ -69,8 +69,8 @@ impl Fakes {
     }
 
     /// Runs it to its end.
-    pub fn run(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Said {
-        Said::from(self.command(arguments).envs(environment.iter().copied()).output().unwrap())
+    pub fn run(&self, arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
+        CommandOutput::from(self.command(arguments).envs(environment.iter().copied()).output().unwrap())
     }
 
     pub fn layout(&self) -> Layout {
@@ -116,12 +116,12 @@ pub fn pids(processes: impl IntoIterator<Item = Process>) -> Vec<i32> {
 
 /// What a command said, and its exit code.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub text: String,
 }
 
-impl Said {
+impl CommandOutput {
     #[track_caller]
     pub fn expect(self, code: i32, words: &[&str]) -> Self {
         assert_eq!(self.code, Some(code), "{}", self.text);
@@ -132,7 +132,7 @@ impl Said {
     }
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         let text = [output.stdout, output.stderr].concat();
         Self { code: output.status.code(), text: String::from_utf8(text).unwrap() }
