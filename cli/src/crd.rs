@@ -199,7 +199,7 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
         return Ok(ExitCode::from(REFUSED));
     }
     let now = Timestamp::now();
-    let (place, made) = if let Some(service) = &cluster.service {
+    let (holder, made) = if let Some(service) = &cluster.service {
         let made = secret::ensure(&client, service, now).await;
         (format!("the Secret {service}"), made.map_err(|error| (error.is_refusal(), error.into())))
     } else {
@@ -219,7 +219,7 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
     };
     let state = if certificates.changed { "is new" } else { "can stay" };
     say(format_args!(
-        "the webhook's certificate in {place} {state}, good until {:.0}",
+        "the webhook's certificate in {holder} {state}, good until {:.0}",
         certificates.leaf_expires
     ));
     if cluster.service.is_some() {

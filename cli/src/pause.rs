@@ -100,12 +100,12 @@ async fn set(target: &PauseTarget, value: Value) -> anyhow::Result<String> {
         return Ok(String::new());
     };
     let store = Store::connect(*kind, target.namespace.as_deref()).await?;
-    let place = store.place(name);
+    let key = store.object_key(name);
     // The error lists the existing names where this one does not exist.
     store.existing(name).await?;
     let merged = store.objects.merge(name, &change, WriteMode::Persist).await;
-    merged.map_err(|error| store.said(error.why).context(place.clone()))?;
-    Ok(place)
+    merged.map_err(|error| store.said(error.why).context(key.clone()))?;
+    Ok(key)
 }
 
 async fn everywhere(change: Value) -> anyhow::Result<()> {

@@ -183,22 +183,22 @@ fn testbed(path: PathBuf) -> Result<K3s> {
 
 /// A user's file: its content decides, not its name.
 fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
-    let place = format!("K3S={}", path.display());
+    let setting = format!("K3S={}", path.display());
     let kind = fs::metadata(path)
-        .with_context(|| format!("{place}: no such file can be read; name a k3s program for arm64"))?;
-    ensure!(kind.is_file(), "{place} is not a file; name the k3s program itself");
+        .with_context(|| format!("{setting}: no such file can be read; name a k3s program for arm64"))?;
+    ensure!(kind.is_file(), "{setting} is not a file; name the k3s program itself");
     files::make_dir(work)?;
     let copied = work.join("k3s");
-    let sha256 = copy(path, &copied).with_context(|| format!("{place} cannot be used"))?;
-    fit(&copied).with_context(|| format!("{place} cannot go onto the card"))?;
+    let sha256 = copy(path, &copied).with_context(|| format!("{setting} cannot be used"))?;
+    fit(&copied).with_context(|| format!("{setting} cannot go onto the card"))?;
     if sha256 == pinned.sha256 {
         let version = pinned.version.clone();
         return Ok(K3s { path: copied, sha256, version, variant: Variant::Release });
     }
-    let version = version(&copied).with_context(|| format!("{place} is not accepted as k3s"))?;
+    let version = version(&copied).with_context(|| format!("{setting} is not accepted as k3s"))?;
     let variant = variant_of(&version);
     eprintln!(
-        "!!! {place} reports k3s {version}, and is not the pinned {}: its SHA-256 is {sha256}.\n\
+        "!!! {setting} reports k3s {version}, and is not the pinned {}: its SHA-256 is {sha256}.\n\
          !!! The image is marked {:?}; only you know where this file comes from.",
         pinned.version,
         variant.id().unwrap_or_default()

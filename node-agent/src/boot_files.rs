@@ -64,7 +64,7 @@ pub fn read(root: &HostRoot) -> BootFiles {
 fn read_only_at(root: &HostRoot, next: &NextBoot) -> Option<String> {
     let BootFile::Read(file) = &next.file else { return None };
     match Mounts::read(root)?.holding(Path::new(&file.path))? {
-        (place, Mount::ReadOnly) => Some(place.display().to_string()),
+        (mount_point, Mount::ReadOnly) => Some(mount_point.display().to_string()),
         _ => None,
     }
 }

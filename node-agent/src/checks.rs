@@ -47,7 +47,7 @@ pub struct CheckResult {
     pub served: Vec<String>,
     pub certificate: Option<CertificateDer<'static>>,
     /// The directories in which a change is worth another check, as they really are.
-    pub places: Vec<PathBuf>,
+    pub watched_dirs: Vec<PathBuf>,
     /// How busy the machine was, where a handshake was late.
     pub load: Option<HostLoad>,
 }
@@ -101,7 +101,7 @@ struct CheckedFiles {
     server_ca: Result<TextFile, Box<Finding>>,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
-    places: Vec<PathBuf>,
+    watched_dirs: Vec<PathBuf>,
     causes: Causes,
     joins: bool,
     target: Option<join::JoinTarget>,
@@ -111,7 +111,7 @@ impl CheckedFiles {
     fn read(host: &Host) -> Self {
         let (findings, effective) = judge_files(host, ServingStage::Serving, None);
         let own = host.own_names(&effective);
-        let places = host.places(&effective);
+        let watched_dirs = host.watched_dirs(&effective);
         let joins = host.joins();
         let target = join::join_target(&host.root, host.node_name());
         let (server_ca, kubeconfig, causes) = if let Some(k3d) = host.k3d() {
@@ -127,7 +127,7 @@ impl CheckedFiles {
             let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
             (server_ca, kubeconfig, Causes { written: host.written(&effective), future_ca })
         };
-        Self { findings, effective, server_ca, kubeconfig, own, places, causes, joins, target }
+        Self { findings, effective, server_ca, kubeconfig, own, watched_dirs, causes, joins, target }
     }
 }
 
@@ -159,8 +159,17 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || CheckedFiles::read(&reader)).await;
     let files = files.context("reading the host's files")?;
-    let CheckedFiles { mut findings, effective, server_ca, kubeconfig, own, places, causes, joins, target } =
-        files;
+    let CheckedFiles {
+        mut findings,
+        effective,
+        server_ca,
+        kubeconfig,
+        own,
+        watched_dirs,
+        causes,
+        joins,
+        target,
+    } = files;
     findings.extend(host.newer_settings().await);
     let api_address = host.api_address(&effective);
     let anchors = server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors);
@@ -177,7 +186,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
             seen: Vec::new(),
             served: Vec::new(),
             certificate: None,
-            places,
+            watched_dirs,
             load: None,
         });
     }
@@ -222,5 +231,15 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(CheckResult { findings, proven, api_address, server_ca, seen, served, certificate, places, load })
+    Ok(CheckResult {
+        findings,
+        proven,
+        api_address,
+        server_ca,
+        seen,
+        served,
+        certificate,
+        watched_dirs,
+        load,
+    })
 }

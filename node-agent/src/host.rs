@@ -184,25 +184,26 @@ impl Host {
 
     /// The directories in which a change is worth a check, as they really are.
     #[must_use]
-    pub fn all_places(&self) -> Vec<PathBuf> {
+    pub fn all_watched_dirs(&self) -> Vec<PathBuf> {
         let effective = self.effective();
-        self.places(&effective)
+        self.watched_dirs(&effective)
     }
 
     /// The directories whose files are read here and may be edited, as they really are.
-    pub(crate) fn places(&self, effective: &Effective) -> Vec<PathBuf> {
+    pub(crate) fn watched_dirs(&self, effective: &Effective) -> Vec<PathBuf> {
         let next_to = |path: &Path| path.parent().map(Path::to_owned);
         let unit = self.unit.as_deref().and_then(next_to);
         let usual = ["/boot", "/etc", "/etc/default", "/etc/systemd/system"];
         let drop_ins = Path::new("/etc/systemd/system").join(format!("{}.d", self.role().unit()));
-        let places = usual.into_iter().map(PathBuf::from).chain(unit).chain([
+        let directories = usual.into_iter().map(PathBuf::from).chain(unit).chain([
             drop_ins,
             self.boot_dir.clone(),
             effective.drop_ins.clone(),
             self.data_dir(effective).join("server/tls"),
         ]);
-        let places = places.chain(next_to(&effective.drop_ins)).chain(next_to(&self.admin_kubeconfig));
-        places.map(|place| self.root.real(place)).collect()
+        let directories =
+            directories.chain(next_to(&effective.drop_ins)).chain(next_to(&self.admin_kubeconfig));
+        directories.map(|directory| self.root.real(directory)).collect()
     }
 
     /// When the files with the names to serve were written, compared with k3s' last start: it writes its kubeconfig at

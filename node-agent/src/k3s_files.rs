@@ -28,7 +28,7 @@ use weaver_diagnostics::{
 use crate::host_root::{HostRoot, ReadError};
 
 /// Where systemd looks for a unit, in order of precedence.
-const UNIT_PLACES: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
+const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
 const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
@@ -37,16 +37,16 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 /// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
-    let has = |unit: &str| UNIT_PLACES.iter().any(|place| root.exists(format!("{place}/{unit}")));
+    let has = |unit: &str| UNIT_DIRS.iter().any(|dir| root.exists(format!("{dir}/{unit}")));
     let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
     if is_noted || has(Role::Agent.unit()) && !has(Role::Server.unit()) { Role::Agent } else { Role::Server }
 }
 
 /// Whether k3s is installed here, or was configured to be.
 pub(crate) fn is_installed(root: &HostRoot) -> bool {
-    let units = UNIT_PLACES
+    let units = UNIT_DIRS
         .into_iter()
-        .flat_map(|place| [format!("{place}/k3s.service"), format!("{place}/k3s-agent.service")]);
+        .flat_map(|dir| [format!("{dir}/k3s.service"), format!("{dir}/k3s-agent.service")]);
     let others = ["/usr/local/bin/k3s", "/usr/bin/k3s", DEFAULT_CONFIG, DEFAULT_DATA_DIR].map(str::to_owned);
     units.chain(others).any(|path| root.exists(path))
 }
@@ -164,10 +164,10 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
 /// The unit, then its drop-ins as systemd loads them: by name whatever their directory, and of one name only the one in
 /// the first directory.
 fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
-    let usual = || UNIT_PLACES.map(|place| Path::new(place).join(role(root).unit())).to_vec();
-    let places = unit.map_or_else(usual, |unit| vec![unit.to_owned()]);
+    let usual = || UNIT_DIRS.map(|dir| Path::new(dir).join(role(root).unit())).to_vec();
+    let units = unit.map_or_else(usual, |unit| vec![unit.to_owned()]);
     let mut drop_ins = BTreeMap::new();
-    for directory in places.iter().map(|unit| with_suffix(unit, ".d")) {
+    for directory in units.iter().map(|unit| with_suffix(unit, ".d")) {
         let names = root.list(&directory).unwrap_or_default();
         for name in names.into_iter().filter(|n| Path::new(n).extension().is_some_and(|e| e == "conf")) {
             let path = directory.join(&name);
@@ -175,7 +175,7 @@ fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
         }
     }
     // A link counts whatever its target: it masks the directories after it.
-    let unit = places.into_iter().find(|path| root.real(path).symlink_metadata().is_ok());
+    let unit = units.into_iter().find(|path| root.real(path).symlink_metadata().is_ok());
     unit.into_iter().chain(drop_ins.into_values()).collect()
 }
 

@@ -69,7 +69,7 @@ mod tests {
             seen: seen.collect(),
             served,
             certificate: Some(certificate(2031).der().clone()),
-            places: Vec::new(),
+            watched_dirs: Vec::new(),
             load: None,
         }
     }

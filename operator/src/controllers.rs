@@ -52,15 +52,15 @@ const PAGE: u32 = 50;
 /// If it does not.
 pub async fn is_served<K: Reconcile>(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
     let mut refused = Vec::new();
-    let places = scope.places();
-    for place in &places {
-        let resources: Api<DeserializeGuard<K>> = api(client, place.as_deref());
+    let namespaces = scope.resource_namespaces();
+    for namespace in &namespaces {
+        let resources: Api<DeserializeGuard<K>> = api(client, namespace.as_deref());
         if let Err(error) = call(resources.list(&ListParams::default().limit(1))).await {
-            let remedy = remedy(&error, &K::kind(&()), place.as_deref());
+            let remedy = remedy(&error, &K::kind(&()), namespace.as_deref());
             refused.push(anyhow::Error::new(error).context(remedy));
         }
     }
-    if refused.len() == places.len() {
+    if refused.len() == namespaces.len() {
         return refused.pop().map_or(Ok(()), Err);
     }
     for error in refused {
@@ -102,12 +102,12 @@ impl OperatorWatches {
         forget: impl Fn(&str) + Send + 'static,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
         let (store, writer) = reflector::store();
-        let places = self.scope.places();
-        let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
-            let asked = WatchRequests::of(K::url_path(&(), place), None);
-            let heartbeat = self.heartbeat::<K>(asked, number, places.len());
+        let namespaces = self.scope.resource_namespaces();
+        let parts = namespaces.iter().map(Option::as_deref).enumerate().map(|(number, namespace)| {
+            let asked = WatchRequests::of(K::url_path(&(), namespace), None);
+            let heartbeat = self.heartbeat::<K>(asked, number, namespaces.len());
             with_backoff(
-                watcher::watcher(api(&self.client, place), self.config()),
+                watcher::watcher(api(&self.client, namespace), self.config()),
                 WatchBackoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))

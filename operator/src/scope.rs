@@ -30,7 +30,7 @@ impl OperatorScope {
 
     /// Where to watch our kinds; `None`: everywhere at once.
     #[must_use]
-    pub fn places(&self) -> Vec<Option<String>> {
+    pub fn resource_namespaces(&self) -> Vec<Option<String>> {
         match self {
             Self::Everywhere => vec![None],
             Self::Only(names) => names.iter().cloned().map(Some).collect(),
@@ -41,11 +41,11 @@ impl OperatorScope {
     /// is paused.
     #[must_use]
     pub fn namespaces(&self) -> Vec<Option<String>> {
-        let mut places = self.places();
+        let mut namespaces = self.resource_namespaces();
         if *self != Self::Everywhere && !self.serves(OPERATOR_NAMESPACE) {
-            places.push(Some(OPERATOR_NAMESPACE.to_owned()));
+            namespaces.push(Some(OPERATOR_NAMESPACE.to_owned()));
         }
-        places
+        namespaces
     }
 }
 
@@ -77,14 +77,14 @@ mod tests {
     fn it_is_read_from_names_with_commas_between() {
         let some: OperatorScope = "team-b, team-a".parse().unwrap();
         assert!(some.serves("team-a") && !some.serves("team-c") && !some.serves(OPERATOR_NAMESPACE));
-        assert_eq!(some.places(), [Some("team-a".to_owned()), Some("team-b".to_owned())]);
+        assert_eq!(some.resource_namespaces(), [Some("team-a".to_owned()), Some("team-b".to_owned())]);
         let namespaces = some.namespaces();
         assert_eq!((namespaces.len(), namespaces[2].as_deref()), (3, Some(OPERATOR_NAMESPACE)));
         let own: OperatorScope = OPERATOR_NAMESPACE.parse().unwrap();
         assert_eq!(own.namespaces().len(), 1);
         let all: OperatorScope = " ".parse().unwrap();
         assert!(all.serves("team-c"));
-        assert_eq!((all.places(), all.namespaces()), (vec![None], vec![None]));
+        assert_eq!((all.resource_namespaces(), all.namespaces()), (vec![None], vec![None]));
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn dpkg_finds_our_files_as_they_came_and_apt_would_replace_them() {
     // Manuals are left out.
     let is_left_out = |line: &&str| {
         line.starts_with("missing")
-            && ["/usr/share/man/", "/usr/share/doc/"].iter().any(|place| line.contains(place))
+            && ["/usr/share/man/", "/usr/share/doc/"].iter().any(|path| line.contains(path))
     };
     let changed: Vec<_> = verified.lines().filter(|line| !is_left_out(line)).collect();
     assert!(changed.is_empty(), "{changed:#?}");

@@ -42,13 +42,13 @@ mod own_server {
             let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
             let mut words = what.split(' ');
             let fault = faults.last_mut().unwrap();
-            let place = match words.next().unwrap() {
+            let field = match words.next().unwrap() {
                 "induce" => &mut fault.induce,
                 "remedy" => &mut fault.remedy,
                 "undo" => &mut fault.undo,
                 other => panic!("{}: a block called {other}", fault.code),
             };
-            *place = block.join("\n");
+            *field = block.join("\n");
             fault
                 .filled_in
                 .extend(words.map(|word| word.split_once('=').unwrap()).map(|(a, b)| (a.into(), b.into())));

@@ -40,7 +40,7 @@ mod own_server {
             let binary = ServerBinary { path: k3s.clone(), origin: ServerOrigin::Testbed };
             let options = ServerOptions::new(dir.path().join("stack")).tls_sans(["pi.example"]);
             let server = Server::start(&binary, options).unwrap();
-            let places = [
+            let flags = [
                 ("--k3s-config", server.config_path()),
                 ("--k3s-data-dir", server.data_dir()),
                 ("--k3s-unit", dir.path().join("no-unit")),
@@ -50,11 +50,11 @@ mod own_server {
                 ("--program", k3s.clone()),
                 ("--systemctl", dir.path().join("systemctl")),
             ];
-            let places: Vec<_> = places.map(|(flag, place)| format!("{flag} {}", place.display())).into();
+            let flags: Vec<_> = flags.map(|(flag, value)| format!("{flag} {}", value.display())).into();
             let agent = format!(
                 "#!/bin/sh\nverb=$1; shift\nexec {} \"$verb\" {} --probe-timeout 3 --settle 1 $EXTRA \"$@\"\n",
                 given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent").display(),
-                places.join(" ")
+                flags.join(" ")
             );
             write_program(&dir.path().join("weaver-node-agent"), &agent);
             let server = Arc::new(Mutex::new(server));
@@ -190,9 +190,9 @@ mod own_server {
         let scene = Scene::start();
         let old = scene.version.clone();
         let (program, new) = scene.another("");
-        let place = program.to_str().unwrap();
+        let path = program.to_str().unwrap();
 
-        let (code, said) = scene.node(&["upgrade", "--k3s", place, "--dry-run"]);
+        let (code, said) = scene.node(&["upgrade", "--k3s", path, "--dry-run"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
         assert!(
             said.contains(&format!("would upgrade from {old} to {new}")) && said.contains("pi.example"),
@@ -218,7 +218,7 @@ mod own_server {
         );
         scene.runs(&new, Some(&old));
 
-        let (code, said) = scene.node(&["upgrade", "--k3s", place]);
+        let (code, said) = scene.node(&["upgrade", "--k3s", path]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
         assert!(said.contains(&format!("k3s is already {new}")), "{said}");
 
@@ -289,14 +289,14 @@ mod own_server {
     fn what_speaks_against_it_is_reported_and_nothing_is_touched() {
         let scene = Scene::start();
         let (program, _) = scene.another("");
-        let place = program.to_str().unwrap().to_owned();
+        let path = program.to_str().unwrap().to_owned();
         let script = scene.file("script");
         write_program(&script, "#!/bin/sh\necho 'k3s version v1.36.9+k3s1 (a)'\n");
         let script = script.to_str().unwrap();
         let hash = "a".repeat(64);
         for (words, want) in [
             (&["--k3s", script][..], &["it is a script, not a program", "--sha256 HEX"][..]),
-            (&["--k3s", &place, "--sha256", &hash], &["should have aaaa", "do not use it"]),
+            (&["--k3s", &path, "--sha256", &hash], &["should have aaaa", "do not use it"]),
             (&["--k3s", "v1.99.0+k3s1"], &["is more than one minor version: upgrade to v1."]),
             (&["--k3s", "v1.9.0+k3s1"], &["the older one may not read the present database"]),
         ] {
@@ -324,7 +324,7 @@ mod own_server {
         // The release's checksums reveal a file that was changed in transit.
         let mut file = File::options().append(true).open(&program).unwrap();
         file.write_all(b"x").unwrap();
-        let (code, said) = scene.node(&["upgrade", "--k3s", &place]);
+        let (code, said) = scene.node(&["upgrade", "--k3s", &path]);
         assert_eq!(code, Some(10), "{said}");
         assert!(said.contains("has SHA-256"), "{said}");
         let (code, said) = scene.node(&["rollback"]);

@@ -263,8 +263,8 @@ async fn a_ca_that_is_of_no_use_is_refused_before_anything_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let authority = directory.path().join("ca.pem");
     std::fs::write(&authority, "not a certificate\n").unwrap();
-    let place = directory.path().to_str().unwrap();
-    let output = program("weaver", &["crd", "install", "--certificates", place]).output().await.unwrap();
+    let path = directory.path().to_str().unwrap();
+    let output = program("weaver", &["crd", "install", "--certificates", path]).output().await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(10), "{said}");
     assert!(said.starts_with("refused: ") && said.contains("cannot be used as the webhook's CA"), "{said}");

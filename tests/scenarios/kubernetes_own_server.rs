@@ -193,8 +193,8 @@ async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_a
     let foo = world.target(&team, "foo").await;
     let beyond = world.target(&team, "beyond").await;
     let stranger = world.tenant_called("stranger").await;
-    for place in [&team, &stranger] {
-        world.config_map(place, "settings", &[("a", "1")]).await;
+    for namespace in [&team, &stranger] {
+        world.config_map(namespace, "settings", &[("a", "1")]).await;
     }
     world.sync(&stranger, "sync", world.spec(&stranger, &[&foo])).await;
 

@@ -70,16 +70,16 @@ async fn edit(world: &World, (team, foo): &(String, String), value: &str) {
 async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended() {
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("lease");
-    let place = copied(&world).await;
+    let namespaces = copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     let mut second = alone.another_operator("second", &SHORT).await;
     says(&second, "another operator is the leader; waiting for the lease").await;
-    edit(&world, &place, "2").await;
+    edit(&world, &namespaces, "2").await;
     // Killed: the other one is of the same machine, and sees that it is gone.
     alone.operator.kill();
     leads(&world, &second, Duration::from_secs(10)).await;
     says(&second, "the process that held it is gone").await;
-    edit(&world, &place, "3").await;
+    edit(&world, &namespaces, "3").await;
     // Ended: it gives the lease back.
     alone.restart_operator();
     says(&alone.operator, "another operator is the leader; waiting for the lease").await;
@@ -87,13 +87,13 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     leads(&world, &alone.operator, Duration::from_secs(20)).await;
     second.ends().await;
     assert!(second.log().contains("released the lease"), "{}", second.log());
-    edit(&world, &place, "4").await;
+    edit(&world, &namespaces, "4").await;
     // Who has seen the lease does not take one that was deleted before its holder has made it again.
     let third = alone.another_operator("third", &SHORT).await;
     says(&third, "another operator is the leader; waiting for the lease").await;
     leases(&world).delete("weaver-operator", &DeleteParams::default()).await.unwrap();
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
-    edit(&world, &place, "5").await;
+    edit(&world, &namespaces, "5").await;
     assert!(!third.log().contains("became the leader"), "{}", third.log());
     assert_eq!(audit::writers_in_turn(&alone.own.audit()).len(), 3);
     world.finish().await;
@@ -106,8 +106,8 @@ async fn two_that_are_started_at_once_do_not_both_write() {
     let world = alone.world("lease-at-once");
     alone.restart_operator();
     let second = alone.another_operator("second", &SHORT).await;
-    let place = copied(&world).await;
-    edit(&world, &place, "2").await;
+    let namespaces = copied(&world).await;
+    edit(&world, &namespaces, "2").await;
     eventually("one of them waits for the other", || async {
         let logs = [alone.operator.log(), second.log()];
         let waiting =
@@ -176,23 +176,23 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     let hook = recorded(&log);
     let mut alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-stopped");
-    let place = copied(&world).await;
+    let namespaces = copied(&world).await;
     let second = alone.another_operator("second", &SHORT).await;
     says(&second, "another operator is the leader; waiting for the lease").await;
     signal(&alone.operator, "-STOP");
     // It is there still, so its whole time is waited for.
     leads(&world, &second, Duration::from_secs(40)).await;
     says(&second, "it was not renewed in time").await;
-    edit(&world, &place, "2").await;
+    edit(&world, &namespaces, "2").await;
     // There is work for it, which it knows of as soon as it wakes.
-    world.config_map(&place.0, "settings", &[("a", "3")]).await;
+    world.config_map(&namespaces.0, "settings", &[("a", "3")]).await;
     let before = log.lock().unwrap().len();
     signal(&alone.operator, "-CONT");
     alone.operator.ends().await;
     let tried: Vec<_> = log.lock().unwrap()[before..].to_vec();
     assert!(tried.iter().all(|write| write.contains("/leases/")), "{tried:#?}");
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
-    world.holds(&place.1, "settings", &[("a", "3")]).await;
+    world.holds(&namespaces.1, "settings", &[("a", "3")]).await;
     world.finish().await;
 }
 
@@ -202,12 +202,12 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     let hook = recorded(&log);
     let mut alone = OwnOperator::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-priority");
-    let place = copied(&world).await;
+    let namespaces = copied(&world).await;
     let developer = alone.another_operator("developer", &["--lease", "12", "--priority", "10"]).await;
     says(&developer, "which it gives up at its next renewal").await;
     leads(&world, &developer, Duration::from_secs(40)).await;
     let before = log.lock().unwrap().len();
-    edit(&world, &place, "2").await;
+    edit(&world, &namespaces, "2").await;
     assert_eq!(log.lock().unwrap().len(), before, "the first writes nothing any more");
     alone.operator.ends().await;
     says(&alone.operator, "has a higher priority and takes over the lease").await;
@@ -229,7 +229,7 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     .await;
     signal(&developer, "-TERM");
     leads(&world, &alone.operator, Duration::from_secs(20)).await;
-    edit(&world, &place, "3").await;
+    edit(&world, &namespaces, "3").await;
     // One that ends while it waits takes itself off the list.
     let third = alone.another_operator("third", &SHORT).await;
     says(&third, "since both have the same priority").await;

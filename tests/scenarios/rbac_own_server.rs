@@ -70,8 +70,8 @@ impl Cause {
         }
     }
 
-    async fn after_the_start(self, world: &World, place: &RbacScene, name: &str) {
-        let RbacScene { team, foo } = place;
+    async fn after_the_start(self, world: &World, scene: &RbacScene, name: &str) {
+        let RbacScene { team, foo } = scene;
         match self {
             Self::Start | Self::FirstStart => {}
             Self::NewSync => {
@@ -143,14 +143,14 @@ async fn odd(own: &OwnServer, world: &World, team: &str) {
 async fn every_right_is_used_and_nothing_else_is_asked_for() {
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-used");
-    let place = RbacScene::made(&alone.own, &world).await;
+    let scene = RbacScene::made(&alone.own, &world).await;
     // Its lease is its predecessor's now.
     alone.operator.kill();
     alone.restart_operator();
     for cause in [Cause::Again, Cause::NewToken] {
-        cause.after_the_start(&world, &place, "more").await;
+        cause.after_the_start(&world, &scene, "more").await;
     }
-    world.delete_sync(&place.team, "sync").await;
+    world.delete_sync(&scene.team, "sync").await;
     let audit = alone.own.audit();
     eventually("each right was used", || async {
         let events = audit.events();
@@ -221,7 +221,7 @@ async fn each_right_that_is_missing_is_named() {
 
     let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
     let world = alone.world("rights-missing");
-    let place = RbacScene::made(&alone.own, &world).await;
+    let scene = RbacScene::made(&alone.own, &world).await;
     for (number, (resource, verb, cause, words)) in MISSING.into_iter().enumerate() {
         let missing =
             rights.iter().find(|right| (right.resource.as_str(), right.verb.as_str()) == (resource, verb));
@@ -230,10 +230,10 @@ async fn each_right_that_is_missing_is_named() {
         cause.before_the_start(&world).await;
         grant_all_but(&world, missing).await;
         alone.restart_operator();
-        cause.after_the_start(&world, &place, &format!("case-{number}")).await;
+        cause.after_the_start(&world, &scene, &format!("case-{number}")).await;
         let named = format!("cannot {verb} resource \"{resource}\"");
         eventually(&format!("{verb} {resource}: {words:?}, {named:?}"), || async {
-            let said = said(&alone, &place, said_before);
+            let said = said(&alone, &scene, said_before);
             if said.lines().any(|line| line.contains(words) && line.contains(&named)) {
                 Ok(())
             } else {
@@ -246,14 +246,14 @@ async fn each_right_that_is_missing_is_named() {
     // With all of them it does its work again.
     alone.operator.kill();
     alone.restart_operator();
-    world.config_map(&place.team, "settings", &[("a", "at last")]).await;
-    world.holds(&place.foo, "settings", &[("a", "at last")]).await;
+    world.config_map(&scene.team, "settings", &[("a", "at last")]).await;
+    world.holds(&scene.foo, "settings", &[("a", "at last")]).await;
     world.finish().await;
 }
 
 /// The operator's log from there on, and what the conditions of `ServiceToken`s say.
-fn said(alone: &OwnOperator, place: &RbacScene, from: usize) -> String {
+fn said(alone: &OwnOperator, scene: &RbacScene, from: usize) -> String {
     const MESSAGES: &str = r#"jsonpath={range .items[*].status.conditions[*]}{.message}{"\n"}{end}"#;
     let log = alone.operator.log().split_off(from);
-    log + &alone.own.kubectl(&["get", "servicetokens", "-n", &place.team, "-o", MESSAGES])
+    log + &alone.own.kubectl(&["get", "servicetokens", "-n", &scene.team, "-o", MESSAGES])
 }

@@ -151,8 +151,8 @@ where
 
 #[tokio::test]
 async fn what_is_put_there_between_the_look_and_the_write_stays() {
-    let place = Arc::new(OnceLock::<String>::new());
-    let put = place.clone();
+    let namespace = Arc::new(OnceLock::<String>::new());
+    let put = namespace.clone();
     let mut armed = None;
     let alone = OwnOperator::start(|client| {
         let (is_armed, hook) = once(&Method::POST, move || {
@@ -170,7 +170,7 @@ async fn what_is_put_there_between_the_look_and_the_write_stays() {
     .await;
     let world = alone.world("token-between");
     let team = team_with_robot(&world).await;
-    place.set(team.clone()).unwrap();
+    namespace.set(team.clone()).unwrap();
     armed.unwrap().store(true, Ordering::SeqCst);
     world.service_token(&team, "tokens", &[("a", "robot")]).await;
     world.token_condition(&team, "tokens", "Ready", "False", "SecretNotOurs").await;
@@ -182,8 +182,8 @@ async fn what_is_put_there_between_the_look_and_the_write_stays() {
 
 #[tokio::test]
 async fn someone_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_no_token() {
-    let place = Arc::new(OnceLock::<String>::new());
-    let (put, failing) = (place.clone(), Arc::new(AtomicBool::new(false)));
+    let namespace = Arc::new(OnceLock::<String>::new());
+    let (put, failing) = (namespace.clone(), Arc::new(AtomicBool::new(false)));
     let (fails, mut armed) = (failing.clone(), None);
     let alone = OwnOperator::start(|client| {
         let (is_armed, before) = once(&Method::PUT, move || {
@@ -212,7 +212,7 @@ async fn someone_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_
     .await;
     let world = alone.world("token-next-to");
     let team = team_with_robot(&world).await;
-    place.set(team.clone()).unwrap();
+    namespace.set(team.clone()).unwrap();
     world.service_token(&team, "tokens", &[("a", "robot")]).await;
     let first = world.fresh(&team, "tokens").await;
     // A write of ours meets one of theirs.

@@ -15,17 +15,17 @@ pub async fn grant_all_but(world: &World, missing: Option<&RbacRight>) {
         let held = rights.iter().filter(|right| Some(*right) != missing);
         held.filter(|right| right.namespace.is_none() == of_cluster).map(RbacRight::rule).collect()
     };
-    let (name, place) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
+    let (name, namespace) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
     let params = PatchParams::default();
     let client: &Client = &world.client;
     let cluster: Api<ClusterRole> = Api::all(client.clone());
     cluster.patch(name, &params, &Patch::Merge(json!({"rules": rules(true)}))).await.unwrap();
-    let local: Api<Role> = Api::namespaced(client.clone(), place);
+    let local: Api<Role> = Api::namespaced(client.clone(), namespace);
     local.patch(name, &params, &Patch::Merge(json!({"rules": rules(false)}))).await.unwrap();
     for right in &rights {
-        let (wanted, what) = (Some(right) != missing, right.attributes(place));
+        let (wanted, what) = (Some(right) != missing, right.attributes(namespace));
         eventually(&format!("{right:?} is allowed: {wanted}"), || async {
-            if world.may(place, name, &what).await == wanted { Ok(()) } else { Err(()) }
+            if world.may(namespace, name, &what).await == wanted { Ok(()) } else { Err(()) }
         })
         .await;
     }

@@ -44,8 +44,8 @@ pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str,
         given.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
     // Those that each container has.
     let port = own.server.port().to_string();
-    let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
-    variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let address = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
+    variables.extend(address.map(|(name, value)| (name.to_owned(), value.to_owned())));
     OperatorProcess::in_a_pod(own.dir(), name, &arguments, &variables, &account)
 }
 

@@ -19,7 +19,7 @@ pub enum Location {
 
 impl Location {
     /// Who is responsible, as the end of a sentence.
-    pub fn place(self) -> &'static str {
+    pub fn phrase(self) -> &'static str {
         match self {
             Self::Here => "on this machine",
             Self::Network => "between this machine and the server",

@@ -54,7 +54,7 @@ fn verdict(seen: &[LocatedFinding]) -> String {
             open => format!("No failure was found; check the {open} findings above.\n"),
         };
     };
-    let whose = first.location.place();
+    let whose = first.location.phrase();
     let others = seen.iter().filter(|seen| seen.is_bad()).count() - 1;
     let then = if others > 0 {
         ", then run it again: other findings may be consequences"

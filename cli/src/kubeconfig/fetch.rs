@@ -107,11 +107,11 @@ impl Fetch {
 
 pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> {
     let from = &*target.from;
-    let place = from.rsplit_once('@').map_or(from, |(_, place)| place);
+    let machine = from.rsplit_once('@').map_or(from, |(_, machine)| machine);
     let name = arguments.name.clone().or_else(|| target.name.clone()).map_or_else(
         || {
-            host(place).map_err(|why| {
-                refusal(format!("{place} is not a valid name to connect to: {why}; pass --name"))
+            host(machine).map_err(|why| {
+                refusal(format!("{machine} is not a valid name to connect to: {why}; pass --name"))
             })
         },
         Ok,

@@ -118,36 +118,36 @@ async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Re
         print(&format!("{} ready\n", store.kind.reference(name)))?;
         return Ok(());
     };
-    let place = store.place(name);
+    let key = store.object_key(name);
     let explained = match (store.kind, &store.namespace) {
         (Kind::ConfigMapSync, Some(home)) => format!("; `weaver sync explain {name} -n {home}` says more"),
         _ => String::new(),
     };
-    ensure!(undoes, "{place} is not Ready, {why}{explained}");
-    let mut lines = vec![format!("{place} is not Ready, {why}")];
+    ensure!(undoes, "{key} is not Ready, {why}{explained}");
+    let mut lines = vec![format!("{key} is not Ready, {why}")];
     for undone in writes.undo().await {
         match undone.outcome {
             UndoOutcome::Failed(error) => {
                 return Err(store.said(error.why).context("its previous state could not be restored"));
             }
-            outcome => lines.push(format!("{place}: {outcome}")),
+            outcome => lines.push(format!("{key}: {outcome}")),
         }
     }
     Err(ErrorLines(lines).into())
 }
 
 fn refused(store: &Store, one: &CheckedManifest, error: Error) -> anyhow::Error {
-    let (home, place) = (&one.namespace, store.place(&one.name));
+    let (home, key) = (&one.namespace, store.object_key(&one.name));
     match error.refusal() {
         Some(Refusal::NamespaceMissing) => {
-            anyhow!("{place}: namespace {home} does not exist: `kubectl create namespace {home}`")
+            anyhow!("{key}: namespace {home} does not exist: `kubectl create namespace {home}`")
         }
         Some(Refusal::FieldsOwned) => anyhow!(
             "{:#}; `--force-conflicts` takes these fields over, `weaver {} get {} -n {home} -o yaml` shows them",
-            store.said(error.why).context(place),
+            store.said(error.why).context(key),
             store.kind.noun(),
             one.name
         ),
-        _ => store.said(error.why).context(place),
+        _ => store.said(error.why).context(key),
     }
 }

@@ -97,7 +97,7 @@ pub fn object(kind: Kind, name: &str, spec: &Value) -> Value {
 async fn create(store: &Store, wanted: CheckedManifest, options: &Create) -> anyhow::Result<()> {
     let CheckedManifest { kind, namespace: home, name, object } = wanted;
     let store = store.at(kind, Some(&home));
-    let place = store.place(&name);
+    let key = store.object_key(&name);
     let dry_run = options.dry_run.is_asked_for();
     let how = if dry_run { WriteMode::DryRun } else { WriteMode::Persist };
     let mut created = store.objects.create(&name, &object, how).await;
@@ -107,7 +107,7 @@ async fn create(store: &Store, wanted: CheckedManifest, options: &Create) -> any
         note!("namespace {home} created{}", options.dry_run.suffix());
         if dry_run {
             note!(
-                "{place} is valid by Config Weaver's rules; the API server validates it once its \
+                "{key} is valid by Config Weaver's rules; the API server validates it once its \
                 namespace exists"
             );
             return Ok(());
@@ -117,10 +117,10 @@ async fn create(store: &Store, wanted: CheckedManifest, options: &Create) -> any
     let created = created.map_err(|error| match error.refusal() {
         Some(Refusal::NamespaceMissing) => missing_namespace(&home),
         Some(Refusal::Exists) => anyhow!(
-            "{place} exists already and was not changed: `weaver {} edit {name} -n {home}` changes it",
+            "{key} exists already and was not changed: `weaver {} edit {name} -n {home}` changes it",
             kind.noun()
         ),
-        _ => store.said(error.why).context(format!("creating {place}")),
+        _ => store.said(error.why).context(format!("creating {key}")),
     })?;
     let text = match options.output {
         None => format!("{} created{}\n", kind.reference(&name), options.dry_run.suffix()),

@@ -72,14 +72,14 @@ pub struct Manner {
 
 /// Deletes the very object that was seen; one that is gone by now is as good.
 pub async fn delete(store: &Store, name: &str, seen: &DynamicObject, manner: Manner) -> anyhow::Result<()> {
-    let place = store.place(name);
+    let key = store.object_key(name);
     let mut object = seen.clone();
     for _ in 0..ATTEMPTS {
         ensure!(
             object.uid() == seen.uid(),
-            "{place} was deleted and created again meanwhile: the new object was not changed"
+            "{key} was deleted and created again meanwhile: the new object was not changed"
         );
-        let said = |error: Error| store.said(error.why).context(format!("deleting {place}"));
+        let said = |error: Error| store.said(error.why).context(format!("deleting {key}"));
         match attempt(store, name, object, manner).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
@@ -91,7 +91,7 @@ pub async fn delete(store: &Store, name: &str, seen: &DynamicObject, manner: Man
             None => return Ok(()),
         }
     }
-    bail!("{place} changed at each of {ATTEMPTS} attempts: it was not deleted, try again")
+    bail!("{key} changed at each of {ATTEMPTS} attempts: it was not deleted, try again")
 }
 
 async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: Manner) -> Result<(), Error> {
@@ -138,7 +138,7 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
         Why::TimedOut { reason, .. } => anyhow!(
             "{} still exists after {seconds} s: {reason}; it is deleted once that is fixed, and `weaver {} get \
             {name}{there}` shows it until then",
-            store.place(&name),
+            store.object_key(&name),
             store.kind.noun()
         ),
         why => store.said(why),

@@ -98,19 +98,19 @@ async fn change(
     change: UserEdit,
     options: &Edit,
 ) -> anyhow::Result<()> {
-    let (place, reference) = (store.place(&options.name), store.kind.reference(&options.name));
+    let (key, reference) = (store.object_key(&options.name), store.kind.reference(&options.name));
     let UserEdit { patch, seen } = change;
     ensure!(patch.is_object(), "a merge patch is an object: {{\"spec\":{{\"suspend\":true}}}}");
     if let Some(field) = forbidden(&patch) {
         bail!(
-            "{place}: {field} cannot be changed here: only spec, metadata.labels and metadata.annotations can"
+            "{key}: {field} cannot be changed here: only spec, metadata.labels and metadata.annotations can"
         );
     }
     let how = if options.dry_run.is_asked_for() { WriteMode::DryRun } else { WriteMode::Rehearsed };
     let updated = store.objects.update(current, how, |current| {
         let current = value(current)?;
         if let Some(field) = seen.as_ref().and_then(|seen| overtaken(seen, &current, &patch)) {
-            bail!("{place}: {field} was changed meanwhile; your change was not written");
+            bail!("{key}: {field} was changed meanwhile; your change was not written");
         }
         let new = merged(current.clone(), &patch);
         if content(&new) == content(&current) {
@@ -125,32 +125,32 @@ async fn change(
             say(format_args!("{reference} unchanged: the object has this content already"));
         }
         Err(error) => {
-            return Err(error.downcast().map_or_else(|own| own, |failed| said(store, place, failed)));
+            return Err(error.downcast().map_or_else(|own| own, |failed| said(store, key, failed)));
         }
     }
     Ok(())
 }
 
 /// Why an object was not changed.
-fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
+fn said(store: &Store, key: String, error: Error) -> anyhow::Error {
     let may_be_done = error.may_be_done();
     match error.why {
         Why::Replaced => {
-            anyhow!("{place} was deleted and created again meanwhile; the new object was not changed")
+            anyhow!("{key} was deleted and created again meanwhile; the new object was not changed")
         }
         Why::Contended(attempts) => {
-            anyhow!("{place} changed at each of {attempts} attempts; your change was not written: try again")
+            anyhow!("{key} changed at each of {attempts} attempts; your change was not written: try again")
         }
-        why if may_be_done => store.said(why).context(Unanswered { place }),
-        why => store.said(why).context(format!("{place} was not changed")),
+        why if may_be_done => store.said(why).context(Unanswered { key }),
+        why => store.said(why).context(format!("{key} was not changed")),
     }
 }
 
 /// A write that was sent and whose result is not known.
 #[derive(Debug, thiserror::Error)]
-#[error("it is unknown whether {place} was changed: check it before you try again")]
+#[error("it is unknown whether {key} was changed: check it before you try again")]
 struct Unanswered {
-    place: String,
+    key: String,
 }
 
 fn value(object: &DynamicObject) -> anyhow::Result<Value> {

@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// The same of an object that was read.
-    pub fn place(self, object: &DynamicObject) -> String {
+    pub fn object_key(self, object: &DynamicObject) -> String {
         self.key(&object.namespace().unwrap_or_default(), &object.name_any())
     }
 

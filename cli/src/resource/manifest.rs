@@ -140,8 +140,8 @@ pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    let place = kind.key(field(object, "namespace"), field(object, "name"));
-    let mut lines = vec![format!("{place} is not valid; nothing was changed:")];
+    let key = kind.key(field(object, "namespace"), field(object, "name"));
+    let mut lines = vec![format!("{key} is not valid; nothing was changed:")];
     lines.extend(faults.iter().map(ToString::to_string));
     Err(ErrorLines(lines).into())
 }

@@ -36,7 +36,7 @@ pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), Stri
         let Some(found) = found else { return WaitProgress::Never("it was deleted meanwhile".into()) };
         let Some(why) = unready(found) else { return WaitProgress::Reached };
         if is_terminal && begun.elapsed() >= QUIET && reported != why {
-            note!("waiting for {}: {why}", store.place(name));
+            note!("waiting for {}: {why}", store.object_key(name));
             reported.clone_from(&why);
         }
         last.clone_from(&why);

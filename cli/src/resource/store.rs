@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// The object as a sentence names it.
-    pub fn place(&self, name: &str) -> String {
+    pub fn object_key(&self, name: &str) -> String {
         self.kind.key(self.namespace.as_deref().unwrap_or("*"), name)
     }
 
@@ -75,12 +75,12 @@ impl Store {
     pub async fn existing(&self, name: &str) -> anyhow::Result<DynamicObject> {
         let found = self.objects.get(name).await;
         let found =
-            found.map_err(|error| self.said(error.why).context(format!("reading {}", self.place(name))));
+            found.map_err(|error| self.said(error.why).context(format!("reading {}", self.object_key(name))));
         found?.ok_or_else(|| {
             let namespace = self.namespace.as_deref().unwrap_or_default();
             anyhow!(
                 "there is no {}: `weaver {} list -n {namespace}` shows those there are",
-                self.place(name),
+                self.object_key(name),
                 self.kind.noun()
             )
         })

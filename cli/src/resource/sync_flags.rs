@@ -225,11 +225,12 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
             validate(Some(&spec)).map_err(|_| Vec::new())
         }
     };
-    let spec = spec.map_err(|faults| anyhow!("{} is not valid: {}", store.place(name), faults.join("; ")))?;
+    let spec =
+        spec.map_err(|faults| anyhow!("{} is not valid: {}", store.object_key(name), faults.join("; ")))?;
     if store.objects.get(name).await.map_err(|error| store.said(error.why))?.is_some() {
         bail!(
             "{} exists already and was not changed: `weaver sync explain {name} -n {namespace} --grant` grants what it lacks",
-            store.place(name)
+            store.object_key(name)
         );
     }
     let lacks_namespace = create::lacks_namespace(store, &options.create).await?;

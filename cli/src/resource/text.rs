@@ -91,18 +91,18 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
 /// If the text is about another object, or about a state of it that was changed since.
 pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
     let (home, own_name) = (field(current, "namespace"), field(current, "name"));
-    let place = kind.key(home, own_name);
+    let key = kind.key(home, own_name);
     let found = Kind::of(text).map_err(|why| anyhow!("the text {why}"))?;
     ensure!(
         found == kind && field(text, "name") == own_name,
-        "the text is not about {place}: it says {}",
+        "the text is not about {key}: it says {}",
         found.key(field(text, "namespace"), field(text, "name"))
     );
     let own = field(text, "namespace");
-    ensure!(own.is_empty() || own == home, "the text is about namespace {own}, not about {place}");
+    ensure!(own.is_empty() || own == home, "the text is about namespace {own}, not about {key}");
     ensure!(
         ["", field(current, "uid")].contains(&field(text, "uid")),
-        "the text is about an earlier {place}, which was deleted; take its metadata.uid out to change the \
+        "the text is about an earlier {key}, which was deleted; take its metadata.uid out to change the \
          new one"
     );
     let mut wanted = content(text);
@@ -123,7 +123,7 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
         let same_metadata = content(text)["metadata"] == content(current)["metadata"];
         ensure!(
             same_spec && same_metadata,
-            "{place} was changed since this text was read; `weaver {} get {} -n {} -o yaml` shows the \
+            "{key} was changed since this text was read; `weaver {} get {} -n {} -o yaml` shows the \
              current version; remove metadata.resourceVersion from the text to overwrite it",
             kind.noun(),
             own_name,

@@ -151,26 +151,26 @@ impl Comparison<'_> {
     /// It is not known, or nothing is copied, and the reason was reported.
     async fn read(&self, name: &str) -> Result<Option<(Content, ObjectMeta)>, ()> {
         let (spec, tell) = (self.spec, self.tell);
-        let place = ObjectKey::of_source(spec, name);
-        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &place.namespace, &place.kind);
-        match objects.get_opt(&place.name).await {
+        let key = ObjectKey::of_source(spec, name);
+        let objects: Api<Object> = Api::namespaced_with(self.client.clone(), &key.namespace, &key.kind);
+        match objects.get_opt(&key.name).await {
             Ok(Some(source)) if source.is_account_token() => {
-                tell(&format!("source {place} is the token of an account, which is never copied"));
+                tell(&format!("source {key} is the token of an account, which is never copied"));
                 Err(())
             }
             Ok(Some(source)) => {
-                tell(&format!("source {place} exists"));
+                tell(&format!("source {key} exists"));
                 let content = Content::of(&source).chosen(&spec.keys);
                 content
                     .map(|content| Some((content, metadata_of(&source).into_owned())))
                     .map_err(|clash| tell(&clash.to_string()))
             }
             Ok(None) => {
-                tell(&format!("source {place} does not exist"));
+                tell(&format!("source {key} does not exist"));
                 Ok(None)
             }
             Err(error) => {
-                tell(&format!("source {place} could not be read with your rights: {error}"));
+                tell(&format!("source {key} could not be read with your rights: {error}"));
                 Err(())
             }
         }
@@ -193,10 +193,10 @@ impl Comparison<'_> {
     async fn copies_of(&self, name: &str) -> SourceSeen {
         let (spec, tell) = (self.spec, self.tell);
         let owner = self.sync.owner();
-        let (place, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
+        let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
         if copy_name.len() > SUBDOMAIN_MAX {
             tell(&format!(
-                "source {place} is not copied: the name of its copies would have {} characters, and at most \
+                "source {key} is not copied: the name of its copies would have {} characters, and at most \
                  {SUBDOMAIN_MAX} are allowed",
                 copy_name.len()
             ));
@@ -204,8 +204,8 @@ impl Comparison<'_> {
         }
         match self.read(name).await {
             Ok(Some((content, meta))) => {
-                let metadata = Metadata::new(&owner, &source_reference(&place), &meta, spec);
-                self.compare(&DesiredCopy::new(owner, place.kind, &copy_name, metadata, content)).await;
+                let metadata = Metadata::new(&owner, &source_reference(&key), &meta, spec);
+                self.compare(&DesiredCopy::new(owner, key.kind, &copy_name, metadata, content)).await;
                 SourceSeen::Other
             }
             Ok(None) => SourceSeen::Gone,

@@ -158,8 +158,8 @@ mod tests {
     /// Of a source with these keys.
     fn desired(kind: ObjectKind, data: &Value) -> DesiredCopy {
         let source = object(kind, json!({"metadata": {}, "data": data}));
-        let place = ObjectKey { kind, namespace: "team-a".into(), name: "settings".into() };
-        let metadata = Metadata::new(&owner(), &source_reference(&place), &source.metadata, &spec("Refuse"));
+        let key = ObjectKey { kind, namespace: "team-a".into(), name: "settings".into() };
+        let metadata = Metadata::new(&owner(), &source_reference(&key), &source.metadata, &spec("Refuse"));
         DesiredCopy::new(owner(), kind, "settings", metadata, Content::of(&source))
     }
 

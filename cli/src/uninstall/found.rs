@@ -147,9 +147,9 @@ impl FoundObjects {
                 CopyDisposal::Delete => "what they made is deleted too, unless their spec keeps it",
             };
             for kind in Kind::ALL {
-                let places: Vec<String> = self.of(kind).iter().map(|object| kind.place(object)).collect();
-                if !places.is_empty() {
-                    lines.push(format!("to be deleted: {}; {made}", places.join(", ")));
+                let keys: Vec<String> = self.of(kind).iter().map(|object| kind.object_key(object)).collect();
+                if !keys.is_empty() {
+                    lines.push(format!("to be deleted: {}; {made}", keys.join(", ")));
                 }
             }
             lines.push(format!("copies: {}", self.copies));

@@ -50,7 +50,7 @@ pub async fn remove(
         for object in found.of(kind) {
             let store = Store::all(kind, client).at(kind, object.metadata.namespace.as_deref());
             delete(&store, &object.name_any(), object, manner).await?;
-            say(format_args!("{} deleted", kind.place(object)));
+            say(format_args!("{} deleted", kind.object_key(object)));
             progress.more(1);
         }
     }
@@ -76,7 +76,7 @@ pub async fn remove(
                 "{reported} objects still exist; nothing else is removed until they are gone. Fix the cause and run this again"
             );
             let held =
-                left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
+                left.iter().map(|(kind, object)| format!("{}: {}", kind.object_key(object), held_by(object)));
             return Err(ErrorLines(std::iter::once(first).chain(held).collect()).into());
         }
         sleep(LOOK).await;
@@ -134,8 +134,8 @@ async fn release(
         }
         match released {
             Err(error) if !error.is_conflict() && !error.is_not_found() => {
-                let place = store.place(&name);
-                return Err(store.said(error.why).context(format!("removing the finalizer of {place}")));
+                let key = store.object_key(&name);
+                return Err(store.said(error.why).context(format!("removing the finalizer of {key}")));
             }
             _ => {}
         }
@@ -186,7 +186,7 @@ async fn clean_up(
     let source = match found {
         Ok(source) => source,
         Err(why) => {
-            say(format_args!("{}: its copies stay: {why}", kind.place(sync)));
+            say(format_args!("{}: its copies stay: {why}", kind.object_key(sync)));
             return true;
         }
     };

@@ -37,7 +37,7 @@ pub struct Edits {
 /// A card that is ready to be started from.
 #[derive(Debug)]
 pub struct Card {
-    place: CardSlot,
+    slot: CardSlot,
     overlay: Overlay,
     boot: Partition,
     key: SshKey,
@@ -87,9 +87,9 @@ impl Card {
         Self::at(CardSlot::Kept(dir), image, size, edits, None)
     }
 
-    fn at(place: CardSlot, image: &Path, size: u64, edits: &Edits, key: Option<SshKey>) -> Result<Self> {
+    fn at(slot: CardSlot, image: &Path, size: u64, edits: &Edits, key: Option<SshKey>) -> Result<Self> {
         let boot = boot_partition(image)?;
-        let dir = place.path();
+        let dir = slot.path();
         let (path, origin_file) = (dir.join("card.qcow2"), dir.join("image"));
         let key = key.map_or_else(|| SshKey::in_dir(dir), Ok)?;
         let origin = origin(image)?;
@@ -102,14 +102,14 @@ impl Card {
                 );
             }
             let overlay = Overlay::open(&path, boot);
-            return Ok(Self { place, overlay, boot, key, fresh: false });
+            return Ok(Self { slot, overlay, boot, key, fresh: false });
         }
         require_space(dir)?;
         let overlay = Overlay::create(&path, image, size, boot)?;
         overlay.edit_fat(|fat| edit(fat, edits, &key)).context("cannot prepare the card")?;
         // Written last: a card that was made by halves is made again.
         files::replace(&origin_file, origin.as_bytes(), 0o644)?;
-        Ok(Self { place, overlay, boot, key, fresh: true })
+        Ok(Self { slot, overlay, boot, key, fresh: true })
     }
 
     /// A card with the content of the raw file `state`, such as this one had at some moment, and the same key for its
@@ -123,13 +123,13 @@ impl Card {
         let size = state.metadata().with_context(|| format!("cannot find {}", state.display()))?.len();
         let overlay = Overlay::create(&dir.path().join("card.qcow2"), state, size, self.boot)?;
         let (boot, key) = (self.boot, self.key.clone());
-        Ok(Self { place: CardSlot::Temporary(dir), overlay, boot, key, fresh: false })
+        Ok(Self { slot: CardSlot::Temporary(dir), overlay, boot, key, fresh: false })
     }
 
     /// The directory that it is in.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        self.place.path()
+        self.slot.path()
     }
 
     #[must_use]
@@ -180,9 +180,9 @@ fn edit(fat: &Fat, edits: &Edits, key: &SshKey) -> Result<()> {
 
 /// Names one state of an image file.
 fn origin(image: &Path) -> Result<String> {
-    let place = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
-    let data = place.metadata().with_context(|| format!("cannot look at {}", image.display()))?;
-    Ok(format!("{} {} {}.{}\n", place.display(), data.len(), data.mtime(), data.mtime_nsec()))
+    let path = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
+    let data = path.metadata().with_context(|| format!("cannot look at {}", image.display()))?;
+    Ok(format!("{} {} {}.{}\n", path.display(), data.len(), data.mtime(), data.mtime_nsec()))
 }
 
 fn require_space(dir: &Path) -> Result<()> {

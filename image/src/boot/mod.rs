@@ -256,8 +256,8 @@ mod tests {
     #[test]
     fn no_image_is_said_with_the_command_that_builds_one() {
         let dir = tempfile::tempdir().unwrap();
-        for place in [dir.path(), &dir.path().join("none")] {
-            assert!(newest_image(place).unwrap_err().to_string().contains("make image K3S=testbed"));
+        for directory in [dir.path(), &dir.path().join("none")] {
+            assert!(newest_image(directory).unwrap_err().to_string().contains("make image K3S=testbed"));
         }
         fs::write(dir.path().join("a.img"), "").unwrap();
         fs::write(dir.path().join("b.img.xz"), "").unwrap();

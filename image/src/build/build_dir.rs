@@ -18,11 +18,11 @@ pub const PARTIAL: &str = ".partial-";
 /// Names the directory, what is free, what is needed and the remedy.
 pub fn require(needs: &[(&Path, u64)]) -> Result<()> {
     let mut disks: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
-    for (place, bytes) in needs {
-        let disk = place.metadata().with_context(|| format!("cannot find {}", place.display()))?.dev();
-        disks.entry(disk).or_insert((place, 0)).1 += bytes;
+    for (path, bytes) in needs {
+        let disk = path.metadata().with_context(|| format!("cannot find {}", path.display()))?.dev();
+        disks.entry(disk).or_insert((path, 0)).1 += bytes;
     }
-    disks.into_values().try_for_each(|(place, bytes)| files::require_space(place, bytes))
+    disks.into_values().try_for_each(|(path, bytes)| files::require_space(path, bytes))
 }
 
 /// Keeps every other build out of a directory for as long as the value lives.

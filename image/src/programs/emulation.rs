@@ -50,21 +50,21 @@ pub fn version_within(program: &Path, seconds: u32) -> Result<String> {
     if output.status.success() && !said.trim().is_empty() {
         return Ok(said);
     }
-    let place = format!("`{} --version`", program.display());
+    let shown = format!("`{} --version`", program.display());
     if output.status.code() == Some(TIMED_OUT) {
-        bail!("{place} printed nothing within {seconds} s; it is not the expected program");
+        bail!("{shown} printed nothing within {seconds} s; it is not the expected program");
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().last().unwrap_or("it printed nothing");
-    bail!("{place} failed ({}): {last}", output.status)
+    bail!("{shown} failed ({}): {last}", output.status)
 }
 
 /// The user-mode emulator, under either of Debian's names.
 fn emulator() -> Result<PathBuf> {
     let names = ["qemu-aarch64", "qemu-aarch64-static"];
     let dirs: Vec<_> = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let mut places = dirs.iter().flat_map(|dir| names.map(|name| dir.join(name)));
-    places.find(|place| place.is_file()).ok_or_else(|| {
+    let mut paths = dirs.iter().flat_map(|dir| names.map(|name| dir.join(name)));
+    paths.find(|path| path.is_file()).ok_or_else(|| {
         anyhow!(
             "{} is needed to run a program for its version; `apt-get install qemu-user` brings it",
             names[0]

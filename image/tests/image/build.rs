@@ -16,8 +16,8 @@ fn a_full_disk_is_named_before_anything_is_made() {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(1), "{said}");
-    let place = home.path().to_str().unwrap();
-    assert!(said.contains("is full: 64 MiB are free, 3072 MiB are needed") && said.contains(place), "{said}");
+    let path = home.path().to_str().unwrap();
+    assert!(said.contains("is full: 64 MiB are free, 3072 MiB are needed") && said.contains(path), "{said}");
     assert!(said.contains("--out"), "and the way out: {said}");
     assert_eq!(String::from_utf8_lossy(&run.stdout), "", "nothing was written there");
 }

@@ -26,8 +26,8 @@ impl FakeMachine {
         let class = machine.path("sys/class/block");
         fs::create_dir_all(&class).unwrap();
         fs::create_dir_all(machine.path("bin")).unwrap();
-        if let Some((place, number)) = block {
-            let devices = machine.path("sys/devices").join(place);
+        if let Some((path, number)) = block {
+            let devices = machine.path("sys/devices").join(path);
             fs::create_dir_all(&devices).unwrap();
             // Numbers as the kernel writes them; sizes in its sectors of 512 bytes. A MiB and a sector are free.
             for (file, number) in
@@ -83,13 +83,13 @@ fn card() -> FakeMachine {
 
 #[test]
 fn the_partition_is_grown_and_then_the_file_system_on_any_disk() {
-    for (device, place, number, disk) in [
+    for (device, path, number, disk) in [
         ("/dev/mmcblk0p2", "mmc0/mmcblk0/mmcblk0p2", "2", "/dev/mmcblk0"),
         ("/dev/vda2", "virtio0/vda/vda2", "2", "/dev/vda"),
         ("/dev/sda12", "usb1/sda/sda12", "12", "/dev/sda"),
         ("/dev/nvme0n1p2", "nvme0/nvme0n1/nvme0n1p2", "2", "/dev/nvme0n1"),
     ] {
-        let machine = FakeMachine::new(device, Some((place, number)));
+        let machine = FakeMachine::new(device, Some((path, number)));
         let output = machine.grow();
         assert!(output.status.success(), "{}", said(&output));
         assert_eq!(machine.changes(), [format!("growpart {disk} {number}"), format!("resize2fs {device}")]);

@@ -124,8 +124,8 @@ fn fields_table(rows: &[Field]) -> String {
         text += "\nRules, in [CEL](https://kubernetes.io/docs/reference/using-api/cel/):\n\n";
     }
     for row in ruled {
-        let place = if row.path.is_empty() { "the object".to_owned() } else { code(&row.path) };
-        let _ = writeln!(text, "- {place}");
+        let field = if row.path.is_empty() { "the object".to_owned() } else { code(&row.path) };
+        let _ = writeln!(text, "- {field}");
         for rule in &row.rules {
             let _ = writeln!(text, "  - {rule}");
         }

@@ -64,7 +64,7 @@ impl Right {
         self.verb == "watch" || (self.verb == "list" && self.object.is_some())
     }
 
-    fn concerned(&self) -> RightScope<'_> {
+    fn scope(&self) -> RightScope<'_> {
         (self.kind, &self.namespace, self.object.as_deref(), self.on_sources)
     }
 }
@@ -119,24 +119,24 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
 /// except where all `exist` as far as the reader knows.
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
-    let (mut text, places) = sentences(account, missing);
-    let may_not_exist = |place: &RightScope<'_>| {
-        let (_, namespace, _, on_sources) = *place;
+    let (mut text, scopes) = sentences(account, missing);
+    let may_not_exist = |scope: &RightScope<'_>| {
+        let (_, namespace, _, on_sources) = *scope;
         let needed = if on_sources { SOURCE_VERBS.len() } else { TARGET_VERBS.len() };
-        let lacks = |right: &&Right| right.concerned() == *place;
+        let lacks = |right: &&Right| right.scope() == *scope;
         namespace != account.namespace && missing.iter().filter(lacks).count() == needed
     };
-    if !exist && places.iter().any(may_not_exist) {
+    if !exist && scopes.iter().any(may_not_exist) {
         text.push_str(NO_NAMESPACE);
     }
-    let printed = places.iter().take(PRINTED);
-    let roles: Vec<String> = printed.map(|place| yaml(&role_of(account, place))).collect();
+    let printed = scopes.iter().take(PRINTED);
+    let roles: Vec<String> = printed.map(|scope| yaml(&role_of(account, scope))).collect();
     let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
-    if places.len() > PRINTED {
+    if scopes.len() > PRINTED {
         let _ = writeln!(
             text,
             "# … and a Role and RoleBinding for each of {} more namespaces",
-            places.len() - PRINTED
+            scopes.len() - PRINTED
         );
     }
     text
@@ -145,8 +145,8 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
 /// Each Role that, bound, grants a part of what is missing, with its binding.
 #[must_use]
 pub fn roles(account: &Account, missing: &BTreeSet<Right>) -> Vec<(Role, RoleBinding)> {
-    let places: BTreeSet<RightScope<'_>> = missing.iter().map(Right::concerned).collect();
-    places.iter().map(|place| role_of(account, place)).collect()
+    let scopes: BTreeSet<RightScope<'_>> = missing.iter().map(Right::scope).collect();
+    scopes.iter().map(|scope| role_of(account, scope)).collect()
 }
 
 /// The same for what the writer of the Secret `name` lacks.
@@ -171,7 +171,7 @@ type RightScope<'a> = (ObjectKind, &'a str, Option<&'a str>, bool);
 fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<RightScope<'a>>) {
     let mut verbs_of: BTreeMap<RightScope<'a>, Vec<&str>> = BTreeMap::new();
     for right in missing {
-        verbs_of.entry(right.concerned()).or_default().push(right.verb);
+        verbs_of.entry(right.scope()).or_default().push(right.verb);
     }
     // Namespaces that miss the same share a sentence.
     let mut sentences: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();

@@ -301,15 +301,15 @@ fn enabled<'a>(
 
 /// A read-only mount must be remounted writable before a file on it is changed, by hand or by `repair`.
 fn writable(mut finding: Finding, facts: &CgroupFacts) -> Finding {
-    if let (Some(place), Some(remedy)) = (&facts.read_only_at, finding.remedy.as_mut())
-        && remedy.changes.iter().any(|change| change.file.starts_with(place.as_str()))
+    if let (Some(mount_point), Some(remedy)) = (&facts.read_only_at, finding.remedy.as_mut())
+        && remedy.changes.iter().any(|change| change.file.starts_with(mount_point.as_str()))
     {
         remedy.explain = format!(
-            "{place} is mounted read-only, which the kernel does after an error of its file system (H-15): if you did it, make \
+            "{mount_point} is mounted read-only, which the kernel does after an error of its file system (H-15): if you did it, make \
                  it writable first; then {}",
             remedy.explain
         );
-        remedy.commands.insert(0, remounted(place).into());
+        remedy.commands.insert(0, remounted(mount_point).into());
     }
     finding
 }

@@ -136,7 +136,7 @@ fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
 /// Where members are put.
 pub trait RestoreTargets {
     /// The directory of the part, and the member's path below; `None` for one that is only read.
-    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
+    fn target(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
     /// Whether members keep their owners.
     fn keeps_owners(&self) -> bool;
 }
@@ -145,7 +145,7 @@ pub trait RestoreTargets {
 ///
 /// # Errors
 /// [`Damage`], or a member cannot be written.
-pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<BackupManifest> {
+pub fn read(from: impl Read, targets: &impl RestoreTargets) -> anyhow::Result<BackupManifest> {
     let mut archive = tar::Archive::new(from);
     let mut hashes = BTreeMap::new();
     let entries = archive.entries().context("reading a backup from its beginning")?;
@@ -167,20 +167,20 @@ pub fn read(from: impl Read, places: &impl RestoreTargets) -> anyhow::Result<Bac
         }
         let (part, below) =
             BackupRoot::of(&name).map_err(|why| if hashes.is_empty() { Damage::NoBackup } else { why })?;
-        let place = places.place(part, below);
+        let target = targets.target(part, below);
         match entry.header().entry_type() {
             EntryType::Directory => {
-                if let Some((root, path)) = place {
-                    make_directory(&root, &path, entry.header(), places.keeps_owners())?;
+                if let Some((root, path)) = target {
+                    make_directory(&root, &path, entry.header(), targets.keeps_owners())?;
                 }
             }
             EntryType::Symlink if part == BackupRoot::Volumes => {
-                if let Some((root, path)) = place {
-                    link(&root, &path, &entry, places.keeps_owners())?;
+                if let Some((root, path)) = target {
+                    link(&root, &path, &entry, targets.keeps_owners())?;
                 }
             }
             EntryType::Regular => {
-                let hash = file(place, &mut entry, places.keeps_owners())?;
+                let hash = file(target, &mut entry, targets.keeps_owners())?;
                 hashes.insert(name, hash);
             }
             _ => bail!(Damage::Path(name.escape_debug().to_string())),
@@ -202,14 +202,14 @@ fn damage(error: &io::Error, is_first: bool) -> Damage {
 
 /// Reads a file to its end, writes it where it has a target, and returns its hash.
 fn file(
-    place: Option<(PathBuf, PathBuf)>,
+    target: Option<(PathBuf, PathBuf)>,
     entry: &mut Entry<'_, impl Read>,
     keeps_owners: bool,
 ) -> anyhow::Result<String> {
     let header = entry.header().clone();
     let size = entry.size();
     let mut content = Hashing::new(entry);
-    let read = if let Some((root, path)) = place {
+    let read = if let Some((root, path)) = target {
         let path = within(&root, &path)?;
         let what = || format!("cannot write {}", path.display());
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);

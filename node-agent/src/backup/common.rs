@@ -112,7 +112,7 @@ impl Drop for Scratch {
 pub struct Nowhere;
 
 impl RestoreTargets for Nowhere {
-    fn place(&self, _: BackupRoot, _: &str) -> Option<(PathBuf, PathBuf)> {
+    fn target(&self, _: BackupRoot, _: &str) -> Option<(PathBuf, PathBuf)> {
         None
     }
 

@@ -136,9 +136,9 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
     let now = Timestamp::now();
     let ca = identity::ca_fingerprint(&host.root, &layout.data_dir);
     let owner = name::owner(&node, ca.as_deref());
-    let place = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
+    let backup = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
     ensure!(
-        keep.is_none() || place.is_directory,
+        keep.is_none() || backup.is_directory,
         "--keep counts the backups in a directory, and {} is not one: create it, or mount the disk there",
         target.display()
     );
@@ -154,7 +154,7 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
     let needed = members::size(&sources);
     let boot_dir = host.root.real(&layout.boot_dir);
     let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
-    let look = place.look(&cards, &boot_dir, needed);
+    let look = backup.look(&cards, &boot_dir, needed);
     let refusals =
         target::BackupTarget { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
             .refusals();
@@ -180,20 +180,21 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
     let sources = sources.into_iter().map(|source| {
         if source.name == DATASTORE { archive::ArchiveInput { path: copy.clone(), ..source } } else { source }
     });
-    let (file, unfinished) = place.begin()?;
+    let (file, unfinished) = backup.begin()?;
     if !seal.is_closed() {
-        ensure_private(&file, &place.directory)?;
+        ensure_private(&file, &backup.directory)?;
     }
-    let progress = Progress::of_bytes(&format!("writing {}", place.path().display()), Some(needed));
-    let manifest = write(file, sources, manifest, &place, seal, progress).map_err(full(&place.directory))?;
-    let bytes = place.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
-    place.take(unfinished)?;
-    let thin_out = |keep| place.thin_out(&owner, keep, since.as_deref().unwrap_or_default());
+    let progress = Progress::of_bytes(&format!("writing {}", backup.path().display()), Some(needed));
+    let manifest =
+        write(file, sources, manifest, &backup, seal, progress).map_err(full(&backup.directory))?;
+    let bytes = backup.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+    backup.take(unfinished)?;
+    let thin_out = |keep| backup.thin_out(&owner, keep, since.as_deref().unwrap_or_default());
     let (removed, not_removed) = match keep.map(thin_out).transpose() {
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         Ok(removed) => (removed.unwrap_or_default(), None),
     };
-    Ok(MadeBackup { path: place.path(), bytes, manifest, removed, not_removed })
+    Ok(MadeBackup { path: backup.path(), bytes, manifest, removed, not_removed })
 }
 
 /// FAT, exFAT and NTFS have only the modes of their mount options.
@@ -214,7 +215,7 @@ fn write(
     file: File,
     sources: impl Iterator<Item = archive::ArchiveInput>,
     manifest: BackupManifest,
-    place: &BackupFile,
+    backup: &BackupFile,
     seal: &Seal,
     progress: Progress,
 ) -> anyhow::Result<BackupManifest> {
@@ -230,8 +231,8 @@ fn write(
         buffer.into_inner().map_err(io::IntoInnerError::into_error).context("cannot end the archive")?;
     file.flush().and_then(|()| file.sync_all()).context("cannot write the archive to its disk")?;
     drop(file);
-    place.read_back(&hash)?;
-    if let Some(again) = seal.open(counted(place.written()?, "checking each file"))? {
+    backup.read_back(&hash)?;
+    if let Some(again) = seal.open(counted(backup.written()?, "checking each file"))? {
         let read = archive::read(again, &Nowhere)?;
         ensure!(read == manifest, "what was read back is not the manifest that was written");
     }

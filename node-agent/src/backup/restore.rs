@@ -77,7 +77,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
             Err(error) => return refused(error, "Nothing was changed."),
         },
     };
-    restore.take_places(record).await
+    restore.swap_in(record).await
 }
 
 struct RestoreRun {
@@ -173,7 +173,7 @@ impl RestoreRun {
     }
 
     /// Stops what uses the state, replaces it by the restored one, and proves that.
-    async fn take_places(&self, mut record: RestoreRecord) -> anyhow::Result<u8> {
+    async fn swap_in(&self, mut record: RestoreRecord) -> anyhow::Result<u8> {
         let root = &self.node.host.root;
         say("Stopping k3s, the node agent and the operator (pods keep running)");
         for unit in UNITS {
@@ -323,7 +323,7 @@ impl Laid {
 }
 
 impl RestoreTargets for Laid {
-    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
+    fn target(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let directory = self.layout.directory(part);
         Some(match part {
             BackupRoot::State | BackupRoot::WeaverToml => {

@@ -17,7 +17,7 @@ use super::seal::DecryptionArgs;
 struct OnlyDatastore(PathBuf);
 
 impl RestoreTargets for OnlyDatastore {
-    fn place(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
+    fn target(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
         let is_it = DATASTORE.strip_prefix(part.prefix()) == Some(below);
         is_it.then(|| (self.0.clone(), PathBuf::from("state.db")))
     }

@@ -263,8 +263,8 @@ async fn a_damaged_datastore_becomes_no_backup() {
 #[tokio::test]
 async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let scene = BackupScene::new("raspi", 1);
-    let place = BackupFile::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
-    assert!(place.is_directory);
+    let backup = BackupFile::of(Path::new("/dev"), "raspi", "20261127T082200Z", false).unwrap();
+    assert!(backup.is_directory);
     // The kernel's own full disk.
     let sources = [archive::ArchiveInput {
         name: "k3s/server/token".to_owned(),
@@ -274,12 +274,12 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
     let manifest = manifest();
     let device = File::options().write(true).open("/dev/full").unwrap();
     let error =
-        write(device, sources.into_iter(), manifest, &place, &Seal::Open, Progress::waiting("archive"))
+        write(device, sources.into_iter(), manifest, &backup, &Seal::Open, Progress::waiting("archive"))
             .map_err(full(Path::new("/mnt/usb")));
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.starts_with("there is no space left in /mnt/usb: free some"), "{error}");
-    let place = BackupFile::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
-    let (_file, unfinished) = place.begin().unwrap();
+    let backup = BackupFile::of(&scene.at("/backups"), "raspi", "20261127T082200Z", false).unwrap();
+    let (_file, unfinished) = backup.begin().unwrap();
     assert_eq!(scene.names("/backups").len(), 1);
     drop(unfinished);
     assert!(scene.names("/backups").is_empty());

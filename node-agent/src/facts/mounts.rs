@@ -45,13 +45,16 @@ impl Mounts {
 
     /// The mount points at a path and below it.
     pub(crate) fn within(&self, path: &Path) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|mount| mount.mount_point.as_path()).filter(move |place| place.starts_with(path))
+        self.0
+            .iter()
+            .map(|mount| mount.mount_point.as_path())
+            .filter(move |mount_point| mount_point.starts_with(path))
     }
 
     /// The mount point of the file system that contains a path, and how it is mounted.
     pub(crate) fn holding(&self, path: &Path) -> Option<(PathBuf, Mount)> {
-        let mut places = path.ancestors().map(|place| (place.to_owned(), self.at(place)));
-        places.find(|(_, state)| *state != Mount::Absent)
+        let mut ancestors = path.ancestors().map(|ancestor| (ancestor.to_owned(), self.at(ancestor)));
+        ancestors.find(|(_, state)| *state != Mount::Absent)
     }
 
     /// The device of the file system that contains a path.

@@ -84,8 +84,8 @@ fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
         return Some("virtio");
     }
     // The sysfs path of a disk: `…/usb1/1-1/…`.
-    let place: PathBuf = std::fs::read_link(root.real(format!("{BLOCK_DEVICES}/{device}"))).ok()?;
-    place.iter().any(|part| part.to_string_lossy().starts_with("usb")).then_some("usb")
+    let path: PathBuf = std::fs::read_link(root.real(format!("{BLOCK_DEVICES}/{device}"))).ok()?;
+    path.iter().any(|part| part.to_string_lossy().starts_with("usb")).then_some("usb")
 }
 
 #[cfg(test)]
@@ -110,11 +110,11 @@ mod tests {
         let (dir, root) = host(&[]);
         let block = dir.path().join("sys/class/block");
         std::fs::create_dir_all(&block).unwrap();
-        for (device, place) in [
+        for (device, path) in [
             ("sda2", "../../devices/pci0/usb2/2-1/host0/sda/sda2"),
             ("sdb2", "../../devices/pci0/ata1/sdb/sdb2"),
         ] {
-            std::os::unix::fs::symlink(place, block.join(device)).unwrap();
+            std::os::unix::fs::symlink(path, block.join(device)).unwrap();
         }
         assert_eq!((medium(&root, "sda2"), medium(&root, "sdb2")), (Some("usb"), None));
     }

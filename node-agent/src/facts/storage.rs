@@ -46,9 +46,9 @@ pub(crate) fn boot_mount(root: &HostRoot, mounts: Option<&Mounts>, boot_dir: &Pa
 fn listed(fstab: &str, boot_dir: &Path) -> Option<(u64, bool)> {
     (1..).zip(fstab.lines()).find_map(|(number, line)| {
         let mut fields = line.split_whitespace();
-        let (source, place) = (fields.next()?, fields.next()?);
+        let (source, mount_point) = (fields.next()?, fields.next()?);
         let options = fields.nth(1).unwrap_or_default();
-        let is_it = !source.starts_with('#') && Path::new(place) == boot_dir;
+        let is_it = !source.starts_with('#') && Path::new(mount_point) == boot_dir;
         let has = |wanted| options.split(',').any(|option| option == wanted);
         (is_it && !has("noauto")).then(|| (number, !has("ro")))
     })

@@ -10,7 +10,7 @@ fn judged(files: &[(&str, &str)]) -> Effective {
 
 #[test]
 fn the_unit_and_the_drop_ins_that_systemd_takes() {
-    let [etc, run, usr] = UNIT_PLACES.map(|place| format!("{place}/k3s.service"));
+    let [etc, run, usr] = UNIT_DIRS.map(|dir| format!("{dir}/k3s.service"));
     let (etc, run, usr) = (etc.as_str(), run.as_str(), usr.as_str());
     let start = |name: &str| format!("[Service]\nExecStart=\nExecStart=k3s server --tls-san {name}\n");
     for (files, want) in [

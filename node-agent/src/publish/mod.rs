@@ -57,7 +57,7 @@ pub enum PublishError {
     Busy { path: PathBuf },
     /// A directory or the lock cannot be used.
     #[error("cannot use {}: {source}; check its owner, its mode and the free space", path.display())]
-    Place {
+    Unusable {
         /// The directory or file.
         path: PathBuf,
         source: io::Error,
@@ -185,7 +185,7 @@ fn announce(root: &HostRoot, wanted: RequiredAnnouncement) -> Result<(), Publish
     match wanted {
         RequiredAnnouncement::NoAvahi => Ok(()),
         RequiredAnnouncement::Nothing => durable_file::if_there(fs::remove_file(&path))
-            .map_err(|source| PublishError::Place { path, source }),
+            .map_err(|source| PublishError::Unusable { path, source }),
         RequiredAnnouncement::File(text) => {
             replace_changed(&path, text.as_bytes(), 0o644).map(drop).map_err(|error| match error {
                 PublishError::Write { source } => PublishError::Announce { source },
@@ -212,12 +212,12 @@ fn show_banner(reload: &Path) {
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {
     let outcome = DirBuilder::new().recursive(true).mode(mode).create(path);
-    outcome.map_err(|source| PublishError::Place { path: path.to_owned(), source })
+    outcome.map_err(|source| PublishError::Unusable { path: path.to_owned(), source })
 }
 
 /// Locked until the file is closed, by the kernel if the process dies.
 fn lock(path: &Path) -> Result<File, PublishError> {
-    let failed = |source| PublishError::Place { path: path.to_owned(), source };
+    let failed = |source| PublishError::Unusable { path: path.to_owned(), source };
     let file = File::create(path).map_err(failed)?;
     let begun = Instant::now();
     loop {

@@ -113,9 +113,11 @@ fn repair(root: &HostRoot, record: &UndoRecord, codes: &str, changes: &[&FileCha
 
 /// Whether a file can be replaced, before the first one of them is.
 fn can_be_replaced(root: &HostRoot, mounts: &Mounts, file: &str) -> anyhow::Result<()> {
-    if let Some((place, Mount::ReadOnly)) = mounts.holding(Path::new(file)) {
-        let place = place.display();
-        bail!("{file} is on {place}, which is mounted read-only: `sudo mount -o remount,rw {place}`");
+    if let Some((mount_point, Mount::ReadOnly)) = mounts.holding(Path::new(file)) {
+        let mount_point = mount_point.display();
+        bail!(
+            "{file} is on {mount_point}, which is mounted read-only: `sudo mount -o remount,rw {mount_point}`"
+        );
     }
     // Replaced, it would be a file of its own, and the link's target would stay as before.
     if fs::symlink_metadata(root.real(file)).is_ok_and(|about| about.is_symlink()) {

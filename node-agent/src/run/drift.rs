@@ -78,14 +78,14 @@ impl Drift {
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
         let mut missing = None;
-        for place in directory.ancestors() {
-            match self.events.watches().add(place, mask) {
+        for ancestor in directory.ancestors() {
+            match self.events.watches().add(ancestor, mask) {
                 Ok(watch) => return Some((watch, missing)),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 // For example where all watches of the user are in use.
-                Err(error) => self.deaf(&format!("{}: {error}", place.display())),
+                Err(error) => self.deaf(&format!("{}: {error}", ancestor.display())),
             }
-            missing = place.file_name().map(OsStr::to_owned);
+            missing = ancestor.file_name().map(OsStr::to_owned);
         }
         None
     }

@@ -62,7 +62,7 @@ mod tests {
             seen: vec![],
             served: vec![],
             certificate: None,
-            places: vec![],
+            watched_dirs: vec![],
             load: None,
         }
     }

@@ -94,9 +94,9 @@ pub async fn keep(
         // What changes while the first check reads counts too.
         let read = {
             let host = host.clone();
-            tokio::task::spawn_blocking(move || (host.all_places(), host.joins()))
+            tokio::task::spawn_blocking(move || (host.all_watched_dirs(), host.joins()))
         };
-        let (places, joins) = read.await.context("reading")?;
+        let (watched_dirs, joins) = read.await.context("reading")?;
         let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
         let backoff = Backoff::new(Duration::from_secs(args.retry_seconds));
         let phase = GatePhase::new(joins, was_open);
@@ -116,7 +116,7 @@ pub async fn keep(
             given: None,
         };
         if let Some(drift) = &mut keeper.drift {
-            drift.watch(&places);
+            drift.watch(&watched_dirs);
         }
         // The webhook does not wait for the first check, which may take as long as the API server.
         keeper.show_webhook();
@@ -132,7 +132,7 @@ pub async fn keep(
             keeper.show_webhook();
             keeper.place_webhook(&check).await;
             if let Some(drift) = &mut keeper.drift {
-                drift.watch(&check.places);
+                drift.watch(&check.watched_dirs);
             }
             known_bad = check.failures().next().is_some();
             keeper.status.set_serving(serving_report::of(&check));

@@ -300,7 +300,7 @@ mod tests {
             seen: seen.to_vec(),
             served: certificate,
             certificate: None,
-            places: Vec::new(),
+            watched_dirs: Vec::new(),
             load: None,
         };
         assert_eq!(served(&check), ["pi.lan", "kubernetes", "10.0.0.2"]);

@@ -43,10 +43,10 @@ pub async fn merge(
     for some in reading_order(how, names).chunks(READS) {
         let shown: Vec<_> = some.iter().map(|(_, name)| watches.source_version(spec, name)).collect();
         let reads = join_all(some.iter().map(|(_, name)| read(tenant, spec, name))).await;
-        for (((place, name), shown), read) in some.iter().zip(shown).zip(reads) {
+        for (((index, name), shown), read) in some.iter().zip(shown).zip(reads) {
             let SourceRead { source: state, version, absent_keys, content } = read;
             if let Some((content, _)) = content {
-                merging.add(*place, name, content);
+                merging.add(*index, name, content);
             }
             versions.push(((*name).clone(), [shown, version]));
             let (copy_name, targets) = (copy_name.to_owned(), BTreeMap::new());

@@ -160,7 +160,7 @@ async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_stat
                 let nothing = seen([Hidden::Absent; 3], source, selection, mode, false).await;
                 for shift in 0..ALL.len() {
                     // Each is at each of the three positions.
-                    let hidden = [0, 1, 2].map(|place| ALL[(shift + place * 2) % ALL.len()]);
+                    let hidden = [0, 1, 2].map(|index| ALL[(shift + index * 2) % ALL.len()]);
                     for live in [false, true].into_iter().filter(|live| !live || mode.is_none()) {
                         let there = seen(hidden, source, selection, mode, live).await;
                         let case = format!("{source:?} {hidden:?} {selection} {mode:?} live={live}");

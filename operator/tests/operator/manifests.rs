@@ -94,7 +94,7 @@ fn the_variant_for_some_namespaces_names_the_same_ones_everywhere() {
         |binding: &&Value| binding["roleRef"]["kind"] == "ClusterRole" && binding["kind"] == "RoleBinding";
     let bound = rights.iter().filter(bound).map(|binding| binding["metadata"]["namespace"].as_str().unwrap());
     let bound: Vec<_> = bound.map(|name| Some(name.to_owned())).collect();
-    assert_eq!(bound, options.namespaces.places());
+    assert_eq!(bound, options.namespaces.resource_namespaces());
     let seen = rights.iter().find(|role| role["kind"] == "ClusterRole").unwrap();
     let mut seen: Vec<Option<String>> =
         serde_json::from_value(seen["rules"][0]["resourceNames"].clone()).unwrap();

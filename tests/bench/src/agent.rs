@@ -19,7 +19,7 @@ use crate::processor;
 const SETTLED: Duration = Duration::from_mins(1);
 
 /// Where an agent is to look.
-pub struct Places {
+pub struct AgentPaths {
     pub program: PathBuf,
     /// A directory for what it writes.
     pub dir: PathBuf,
@@ -30,12 +30,12 @@ pub struct Places {
 }
 
 /// A check, next to a start of the same program that does nothing.
-pub fn checks(server: &Server, places: &Places, rounds: usize) -> Result<Vec<Figure>> {
-    let check = command(server, places, "check");
+pub fn checks(server: &Server, paths: &AgentPaths, rounds: usize) -> Result<Vec<Figure>> {
+    let check = command(server, paths, "check");
     let (mut took, mut floor, mut peak) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds * 4 {
         took.push(timed(&check)?);
-        floor.push(timed(&[places.program.clone().into(), "--version".into()])?);
+        floor.push(timed(&[paths.program.clone().into(), "--version".into()])?);
         peak.push(processor::peak_of(&check)?);
     }
     Ok(vec![
@@ -47,8 +47,8 @@ pub fn checks(server: &Server, places: &Places, rounds: usize) -> Result<Vec<Fig
 }
 
 /// An agent whose gate is open and around which nothing changes.
-pub async fn rest(server: &Server, places: &Places, length: Duration) -> Result<Vec<Figure>> {
-    let mut agent = Agent::start(server, places)?;
+pub async fn rest(server: &Server, paths: &AgentPaths, length: Duration) -> Result<Vec<Figure>> {
+    let mut agent = Agent::start(server, paths)?;
     agent.open().await?;
     sleep(SETTLED).await;
     let pid = agent.child.id();
@@ -66,16 +66,16 @@ pub async fn rest(server: &Server, places: &Places, length: Duration) -> Result<
     ])
 }
 
-fn command(server: &Server, places: &Places, verb: &str) -> Vec<OsString> {
+fn command(server: &Server, paths: &AgentPaths, verb: &str) -> Vec<OsString> {
     let pairs: [(&str, OsString); 5] = [
         ("--k3s-config", server.config_path().into()),
         ("--k3s-data-dir", server.data_dir().into()),
-        ("--k3s-unit", places.dir.join("no-unit").into()),
+        ("--k3s-unit", paths.dir.join("no-unit").into()),
         ("--admin-kubeconfig", server.kubeconfig().into()),
         ("--api-address", format!("127.0.0.1:{}", server.port()).into()),
     ];
     let flags = pairs.into_iter().flat_map(|(flag, value)| [flag.into(), value]);
-    [places.program.clone().into(), verb.into()].into_iter().chain(flags).collect()
+    [paths.program.clone().into(), verb.into()].into_iter().chain(flags).collect()
 }
 
 /// Milliseconds from its start to its end.
@@ -98,17 +98,17 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(server: &Server, places: &Places) -> Result<Self> {
-        let runtime = places.dir.join("agent");
-        let command = command(server, places, "run");
-        let log = File::create(places.dir.join("agent.log")).context("the agent's log")?;
+    fn start(server: &Server, paths: &AgentPaths) -> Result<Self> {
+        let runtime = paths.dir.join("agent");
+        let command = command(server, paths, "run");
+        let log = File::create(paths.dir.join("agent.log")).context("the agent's log")?;
         let child = Command::new(&command[0])
             .args(&command[1..])
             .arg("--runtime-dir")
             .arg(&runtime)
             .arg("--certificates")
-            .arg(&places.certificates)
-            .args(["--webhook-address", &places.webhook])
+            .arg(&paths.certificates)
+            .args(["--webhook-address", &paths.webhook])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -12,7 +12,7 @@ use weaver_tests::own::OwnServer;
 use weaver_tests::tenant::{ACCOUNT, TARGET};
 use weaver_tests::world::World;
 
-use crate::agent::Places;
+use crate::agent::AgentPaths;
 use crate::operator::MeasuredOperator;
 
 /// Things done at once while preparing.
@@ -58,10 +58,10 @@ impl Bed {
     }
 
     /// Where an agent is to look.
-    pub fn places(&self) -> Places {
+    pub fn agent_paths(&self) -> AgentPaths {
         let url = self.own.webhook.address().url;
         let webhook = url.trim_start_matches("https://").trim_end_matches("/convert");
-        Places {
+        AgentPaths {
             program: self.program.with_file_name("weaver-node-agent"),
             dir: self.own.dir().to_owned(),
             webhook: webhook.to_owned(),

@@ -27,16 +27,16 @@ pub struct ExplainPaths<'a> {
 }
 
 /// Megabytes in a second, in turn: of `weaver`, of `wc -l`, and of another `weaver` where one is named.
-pub fn speed(place: &ExplainPaths<'_>, rounds: usize) -> Result<Vec<Figure>> {
-    let log = place.out.join("explain.log");
-    write(place.checkout, &log)?;
-    let program = place.programs.join("weaver");
+pub fn speed(paths: &ExplainPaths<'_>, rounds: usize) -> Result<Vec<Figure>> {
+    let log = paths.out.join("explain.log");
+    write(paths.checkout, &log)?;
+    let program = paths.programs.join("weaver");
     let explain = |program: &Path| megabytes_a_second(Command::new(program).arg("explain"), &log);
     let (mut own, mut floor, mut other) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         own.push(explain(&program)?);
         floor.push(megabytes_a_second(Command::new("wc").arg("-l"), &log)?);
-        other.extend(place.other.map(explain).transpose()?);
+        other.extend(paths.other.map(explain).transpose()?);
     }
     fs::remove_file(&log).context("removing the log")?;
     let what = "weaver explain: reading a log";

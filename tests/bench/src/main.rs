@@ -105,13 +105,13 @@ async fn measure(args: Args) -> Result<()> {
     let rounds = usize::from(args.rounds);
     let asked = |part| args.only.is_none_or(|only| only == part);
     if asked(BenchPart::Explain) {
-        let place = explain::ExplainPaths {
+        let paths = explain::ExplainPaths {
             checkout: &args.source,
             programs: &args.bin_dir,
             out: &args.out,
             other: args.baseline.as_deref(),
         };
-        report.add(explain::speed(&place, rounds)?);
+        report.add(explain::speed(&paths, rounds)?);
     }
     if args.only == Some(BenchPart::Explain) {
         return report.write(&args);
@@ -122,8 +122,8 @@ async fn measure(args: Args) -> Result<()> {
     let pool = if args.only == Some(BenchPart::Agent) { 1 } else { POOL };
     let bed = Bed::start(&args.source, &bin_dir, pool).await?;
     if asked(BenchPart::Agent) {
-        report.add(agent::checks(bed.server(), &bed.places(), rounds)?);
-        report.add(agent::rest(bed.server(), &bed.places(), Duration::from_secs(args.idle)).await?);
+        report.add(agent::checks(bed.server(), &bed.agent_paths(), rounds)?);
+        report.add(agent::rest(bed.server(), &bed.agent_paths(), Duration::from_secs(args.idle)).await?);
     }
     if asked(BenchPart::Latency) {
         let fans = latencies(&bed, &mut report, rounds).await?;

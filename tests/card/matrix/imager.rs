@@ -224,16 +224,16 @@ fn pattern(secret: &str) -> String {
 }
 
 fn no_one_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
-    let places = "/etc /run /var /boot /home /tmp";
+    let directories = "/etc /run /var /boot /home /tmp";
     let reports = "/boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json";
     // A search that does not search finds nothing.
     assert_eq!(run("sudo -n runuser -u no one -- id -un"), "nobody");
     assert_ne!(run("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | wc -l"), "0");
-    let known = format!("sudo -n grep -rlsI '{}' {places} || true", pattern(secrets[0]));
+    let known = format!("sudo -n grep -rlsI '{}' {directories} || true", pattern(secrets[0]));
     assert!(run(&known).contains("/etc/netplan/"), "root finds the key where netplan has it");
     for secret in secrets {
         let secret = pattern(secret);
-        let others = format!("sudo -n runuser -u no one -- grep -rlsI '{secret}' {places} || true");
+        let others = format!("sudo -n runuser -u no one -- grep -rlsI '{secret}' {directories} || true");
         assert_eq!(run(&others), "", "{secret} can be read by anyone");
         // 1: both were read, and it is in neither.
         let reported = format!("sudo -n grep -l '{secret}' {reports}; echo $?");

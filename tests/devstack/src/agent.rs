@@ -159,7 +159,7 @@ impl<'a> StackAgent<'a> {
         let program = self.programs.agent()?;
         let output = Command::new(&program)
             .args(verb)
-            .args(self.places())
+            .args(self.flags())
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot start {}", program.display()))?;
@@ -186,7 +186,7 @@ impl<'a> StackAgent<'a> {
         files::make_dir(&runtime)?;
         files::remove(&runtime.join("report.json"))?;
         let mut arguments: Vec<OsString> = vec!["run".into()];
-        arguments.extend(self.places());
+        arguments.extend(self.flags());
         arguments.extend(["--runtime-dir".into(), runtime.into()]);
         let operator = self.programs.operator()?;
         arguments.extend(["--operator".into(), operator.clone().into(), "--webhook".into(), operator.into()]);
@@ -264,7 +264,7 @@ impl<'a> StackAgent<'a> {
 
     /// Where the agent finds what belongs to this stack. The unit file does
     /// not exist: a k3s of the host has nothing to do with it.
-    pub(crate) fn places(&self) -> Vec<OsString> {
+    pub(crate) fn flags(&self) -> Vec<OsString> {
         let layout = self.layout;
         let pairs: [(&str, PathBuf); 4] = [
             ("--k3s-config", layout.config()),

@@ -107,19 +107,19 @@ impl ServerBinary {
     /// # Errors
     /// When it cannot be started or says something else.
     pub fn version(&self) -> Result<String> {
-        let place = match self.origin {
+        let shown = match self.origin {
             ServerOrigin::Given => format!("K3S_BIN={}", self.path.display()),
             ServerOrigin::Pinned | ServerOrigin::Testbed => self.path.display().to_string(),
         };
         let output =
             Command::new(&self.path).arg("--version").stdin(Stdio::null()).output().with_context(|| {
-                format!("{place} cannot be started; it must be a k3s program for this machine")
+                format!("{shown} cannot be started; it must be a k3s program for this machine")
             })?;
         let text = String::from_utf8_lossy(&output.stdout);
         let first = text.lines().next().unwrap_or_default();
         ensure!(
             output.status.success() && first.starts_with("k3s version "),
-            "{place} is not k3s: `--version` says {first:?} instead of `k3s version …`"
+            "{shown} is not k3s: `--version` says {first:?} instead of `k3s version …`"
         );
         Ok(first.to_owned())
     }

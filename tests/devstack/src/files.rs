@@ -69,8 +69,8 @@ pub fn quoted(path: &Path) -> String {
 #[must_use]
 pub fn explained(path: &Path, error: io::Error) -> anyhow::Error {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let place = path.display().to_string();
-    let explained = anyhow!(error).context(format!("cannot write {place}"));
+    let shown = path.display().to_string();
+    let explained = anyhow!(error).context(format!("cannot write {shown}"));
     if full { explained.context(full_disk(path.parent().unwrap_or(path), None)) } else { explained }
 }
 

@@ -28,8 +28,8 @@ pub fn write(
     let bin = layout.bin();
     let own = |name: &str| quoted(&programs.bin_dir().join(name));
     let k3s = quoted(&record.binary.path);
-    let places = StackAgent::new(programs, layout, record.port).places();
-    let places = places.iter().map(|word| quoted(Path::new(word))).collect::<Vec<_>>().join(" ");
+    let flags = StackAgent::new(programs, layout, record.port).flags();
+    let flags = flags.iter().map(|word| quoted(Path::new(word))).collect::<Vec<_>>().join(" ");
     let names = format!(
         "--k3s {k3s} --systemctl {} --state-dir {}",
         quoted(&bin.join("systemctl")),
@@ -59,8 +59,8 @@ pub fn write(
         (
             "weaver-node-agent",
             format!(
-                "case \"$1 ${{2-}}\" in\ncheck\\ * | preflight\\ *) verb=$1; shift; exec {agent} \"$verb\" {places} \"$@\" ;;\n\
-                 'repair names') shift 2; exec {agent} repair names {places} {names} \"$@\" ;;\n\
+                "case \"$1 ${{2-}}\" in\ncheck\\ * | preflight\\ *) verb=$1; shift; exec {agent} \"$verb\" {flags} \"$@\" ;;\n\
+                 'repair names') shift 2; exec {agent} repair names {flags} {names} \"$@\" ;;\n\
                  upgrade\\ * | rollback\\ *) echo 'error: the k3s of this stack lies in the cache of all stacks and is not \
                  replaced; K3S_BIN=FILE make up starts another' >&2; exit 2 ;;\nesac\nexec {agent} \"$@\"\n"
             ),

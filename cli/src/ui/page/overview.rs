@@ -67,7 +67,7 @@ fn tally(what: &str, tally: Option<&OverviewCounts>) -> Markup {
 fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
     let more = html! {
         p.quiet {
-            (found.seen.location.place()) ", "
+            (found.seen.location.phrase()) ", "
             @match found.since {
                 Since::Changed(then) => { (frame.lasting(then)) }
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }

@@ -119,7 +119,7 @@ fn verdict(open: &[FindingView]) -> String {
         (Some(first), _) => {
             let others = open.iter().filter(is_bad).count() - 1;
             let then = if others > 0 { " Other things may follow from it." } else { "" };
-            format!("The fault is {}: {}.{then}", first.seen.location.place(), first.seen.finding.code)
+            format!("The fault is {}: {}.{then}", first.seen.location.phrase(), first.seen.finding.code)
         }
         (None, 0) => "All is well.".to_owned(),
         (None, _) if open.iter().any(|found| is_about_readiness(&found.seen.finding)) => {

@@ -129,8 +129,8 @@ impl<'a> ContentMerger<'a> {
         }
     }
 
-    /// Adds the copied content of the source `name`, which has the index `place` among the sources.
-    pub fn add(&mut self, place: usize, name: &str, source: Content) {
+    /// Adds the copied content of the source `name`, the one at `index` among the sources.
+    pub fn add(&mut self, index: usize, name: &str, source: Content) {
         if self.fault.is_some() {
             return;
         }
@@ -138,7 +138,7 @@ impl<'a> ContentMerger<'a> {
         self.sizes.push((name.to_owned(), ContentSize::default()));
         for (key, value) in source.data {
             if self.merge.join.contains(&key) {
-                self.join(place, key, &value);
+                self.join(index, key, &value);
             } else if self.gives(&key) {
                 self.size.values = self.size.values.saturating_add(self.length(&value));
                 self.content.data.insert(key, value);
@@ -211,7 +211,7 @@ impl<'a> ContentMerger<'a> {
         }
     }
 
-    fn join(&mut self, place: usize, key: String, value: &str) {
+    fn join(&mut self, index: usize, key: String, value: &str) {
         let value = if self.kind.is_same(ObjectKind::SECRET) {
             // The API server stores nothing else.
             STANDARD.decode(value).unwrap_or_default()
@@ -219,7 +219,7 @@ impl<'a> ContentMerger<'a> {
             value.as_bytes().to_vec()
         };
         self.size.values = self.size.values.saturating_add(value.len());
-        self.joined.entry(key).or_default().insert(place, value);
+        self.joined.entry(key).or_default().insert(index, value);
     }
 
     /// Is the value of this key that of the source that is being added? What was added first counts.
@@ -233,7 +233,7 @@ impl<'a> ContentMerger<'a> {
         if self.merge.clash_policy == ClashPolicy::Refuse {
             let (first, more) = &mut self.clashes;
             if first.len() < NAMED {
-                let sources = [giver, source].map(|place| self.sizes[place].0.clone());
+                let sources = [giver, source].map(|index| self.sizes[index].0.clone());
                 first.push(KeyClash { key: key.to_owned(), sources });
             } else {
                 *more += 1;

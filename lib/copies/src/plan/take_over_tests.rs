@@ -65,13 +65,13 @@ enum Ours {
     Other,
 }
 
-fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immutable: bool) -> Object {
+fn object(ours: Ours, upstream: Upstream, key: (&str, &str), value: &str, immutable: bool) -> Object {
     let owner = match ours {
         Ours::Other => Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() },
         Ours::None | Ours::This => owner("u1"),
     };
-    let mut object = stored(desired_of(owner, value).create(place.0), "c", "1");
-    object.metadata.name = Some(place.1.into());
+    let mut object = stored(desired_of(owner, value).create(key.0), "c", "1");
+    object.metadata.name = Some(key.1.into());
     if ours == Ours::None {
         (object.metadata.labels, object.metadata.annotations) = (None, None);
     }

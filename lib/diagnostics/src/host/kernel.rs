@@ -31,11 +31,11 @@ impl CgroupLayout {
     /// What keeps k3s or its kubelet from running.
     #[must_use]
     pub fn judge(&self) -> Option<Finding> {
-        let of = |code: Code, message: String, place: &str, saw: &str| {
-            Finding::new(code, message).saw(Place::file(place), saw)
+        let of = |code: Code, message: String, file: &str, saw: &str| {
+            Finding::new(code, message).saw(Place::file(file), saw)
         };
         let Some(list) = self.controllers.as_deref().map(str::trim) else {
-            let (layout, place) = if self.is_hybrid {
+            let (layout, file) = if self.is_hybrid {
                 ("versions 1 and 2 side by side", HYBRID_CONTROLLERS)
             } else {
                 self.has_version_1.then_some(("version 1", MOUNTS))?
@@ -44,7 +44,7 @@ impl CgroupLayout {
                 "this host has cgroups of {layout}: the kubelet of Kubernetes 1.35 and later exits on it"
             );
             // An older k3s runs on it, and a newer one can be configured to: this alone must not stop it.
-            let finding = of(Code::CgroupV1Refused, message, place, layout);
+            let finding = of(Code::CgroupV1Refused, message, file, layout);
             return Some(finding.milder(Severity::Warn));
         };
         let has = |needed: &str| list.split_whitespace().any(|listed| listed == needed);

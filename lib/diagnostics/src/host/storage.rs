@@ -231,9 +231,9 @@ impl CardSpeed {
 /// The command that makes a file system writable again. Not by the mount point alone: mount(8) then adds the options of
 /// fstab, and the kernel refuses `dirsync` on a remount of vfat.
 #[must_use]
-pub fn remounted(place: &str) -> String {
-    let place = quoted(place);
-    format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {place})\" {place}")
+pub fn remounted(path: &str) -> String {
+    let path = quoted(path);
+    format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {path})\" {path}")
 }
 
 #[cfg(test)]

@@ -74,13 +74,13 @@ pub fn nearest(given: &str, role: Role) -> Option<&'static str> {
 fn row(line: &'static str) -> Option<KnownFlag> {
     let mut columns = line.split_whitespace();
     let mut next = || columns.next().map(|text| Some(text).filter(|text| *text != "-"));
-    let (name, short, place, kind) = (next()??, next()?, next()??, next()??);
+    let (name, short, role, kind) = (next()??, next()?, next()??, next()??);
     let (until, instead, since) = (next()?, next()?, next()?);
     Some(KnownFlag {
         name,
         short: short.unwrap_or("-"),
-        on_server: place != "agent",
-        on_agent: place != "server",
+        on_server: role != "agent",
+        on_agent: role != "server",
         kind: match kind {
             "bool" => FlagKind::Bool,
             "int" => FlagKind::Int,
@@ -103,12 +103,12 @@ mod tests {
         let lines: Vec<_> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(all().count(), lines.len());
         for line in &lines {
-            let [_, short, place, kind, until, instead, since] =
+            let [_, short, role, kind, until, instead, since] =
                 line.split_whitespace().collect::<Vec<_>>()[..]
             else {
                 panic!("{line}")
             };
-            assert!(short.len() == 1 && ["server", "agent", "both"].contains(&place), "{line}");
+            assert!(short.len() == 1 && ["server", "agent", "both"].contains(&role), "{line}");
             assert!(["bool", "int", "duration", "text", "list"].contains(&kind), "{line}");
             assert!(until == "-" || until.parse::<u32>().is_ok_and(|minor| minor < NEWEST), "{line}");
             assert!(since == "-" || since.parse::<u32>().is_ok_and(|minor| minor <= NEWEST), "{line}");

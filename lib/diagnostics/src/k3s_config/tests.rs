@@ -216,7 +216,7 @@ fn drop_in_names() {
 /// A file of the model: append or replace, and its names.
 type FileStep = (bool, Vec<String>);
 
-fn steps() -> impl Strategy<YamlValue = Vec<FileStep>> {
+fn steps() -> impl Strategy<Value = Vec<FileStep>> {
     let name = prop::sample::select(vec!["a", "b", "c.example", "10.0.0.1"]).prop_map(str::to_owned);
     prop::collection::vec((any::<bool>(), prop::collection::vec(name, 0..4)), 0..5)
 }

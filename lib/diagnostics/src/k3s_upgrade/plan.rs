@@ -256,14 +256,14 @@ fn of_free_space(size: u64, free_space: FreeSpace, refuse: &mut impl FnMut(Strin
     let unpacked = size.saturating_mul(UNPACKED);
     let next_to = if free_space.shared { size.saturating_add(unpacked) } else { size };
     let data = free_space.data.filter(|_| !free_space.shared);
-    for (place, free, needed) in
+    for (location, free, needed) in
         [("next to k3s", free_space.program, next_to), ("for k3s' data", data, unpacked)]
     {
         let needed = mib(needed).saturating_add(MARGIN);
         if let Some(free) = free.map(|free| free >> 20)
             && free < needed
         {
-            let what = format!("{free} MiB are free {place}, and {needed} are needed");
+            let what = format!("{free} MiB are free {location}, and {needed} are needed");
             refuse(what, "`sudo du -xh / | sort -h | tail -n 20` shows what fills it");
         }
     }

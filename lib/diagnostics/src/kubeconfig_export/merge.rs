@@ -15,9 +15,9 @@ pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Document {
         let mut entries = theirs.entries(list).to_vec();
         for new in exported.entries(list) {
             let same = |entry: &Value| name_of(entry) == name_of(new);
-            let place = entries.iter().position(same).unwrap_or(entries.len());
+            let index = entries.iter().position(same).unwrap_or(entries.len());
             entries.retain(|entry| !same(entry));
-            entries.insert(place, new.clone());
+            entries.insert(index, new.clone());
         }
         if !entries.is_empty() || theirs.get(list).is_some() {
             document.set(list, Value::Array(entries));

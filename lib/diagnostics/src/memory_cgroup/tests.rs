@@ -410,9 +410,9 @@ proptest! {
 
 #[test]
 fn a_partition_that_is_mounted_read_only_is_made_writable_first() {
-    for (place, is_reported) in [("/boot/firmware", true), ("/data", false)] {
+    for (mount_point, is_reported) in [("/boot/firmware", true), ("/data", false)] {
         let mut facts = facts(RPI, Some(PLAIN), RUNNING_OFF, false);
-        facts.read_only_at = Some(place.to_owned());
+        facts.read_only_at = Some(mount_point.to_owned());
         let remedy = findings(&facts).remove(0).remedy.unwrap();
         assert_eq!(
             remedy.commands[0].contains("remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware"),

@@ -157,7 +157,7 @@ pub(super) fn nvme_silent(line: &str) -> Option<Details> {
 pub(super) fn unclean(line: &str) -> Option<Details> {
     let is_ours = ["/var/lib/rancher/", "/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/"]
         .iter()
-        .any(|place| line.contains(place));
+        .any(|path| line.contains(path));
     (is_ours && !line.contains("/volumes/"))
         .then(|| Details::message("the file system under the containers has errors"))
 }
@@ -289,8 +289,7 @@ pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
 
 /// A path of the first partition.
 pub(super) fn boot_partition(line: &str) -> Option<Details> {
-    let is_boot =
-        ["'/boot/", " /boot/", "/boot/firmware/", "‘/boot/"].iter().any(|place| line.contains(place));
+    let is_boot = ["'/boot/", " /boot/", "/boot/firmware/", "‘/boot/"].iter().any(|path| line.contains(path));
     is_boot.then(Details::default)
 }
 

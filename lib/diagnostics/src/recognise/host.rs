@@ -171,7 +171,7 @@ pub(super) fn over_current(line: &str) -> Option<Details> {
 
 /// The lock of apt or of dpkg; who may not open it is not root.
 pub(super) fn package_lock(line: &str) -> Option<Details> {
-    let is_of_packages = ["/lib/dpkg/", "/lib/apt/", "/cache/apt/"].iter().any(|place| line.contains(place));
+    let is_of_packages = ["/lib/dpkg/", "/lib/apt/", "/cache/apt/"].iter().any(|path| line.contains(path));
     let may_not = ["ermission denied", "are you root"].iter().any(|words| line.contains(words));
     (is_of_packages && !may_not).then(|| packages_locked(line))
 }
@@ -204,7 +204,7 @@ pub(super) fn read_only(line: &str) -> Option<Details> {
         "/var/cache/apt/",
     ]
     .iter()
-    .any(|place| line.contains(place));
+    .any(|path| line.contains(path));
     (is_ours && !is_volume).then(Details::default)
 }
 

@@ -10,10 +10,10 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
     if ["metrics.k8s.io", "x509: ", "tls: "].iter().any(|words| line.contains(words)) {
         return None;
     }
-    let place = after(line, " while dialing ", &[',', ' '])
+    let endpoint = after(line, " while dialing ", &[',', ' '])
         .or_else(|| after(line, "dial tcp ", &[' ']))
-        .map(|place| place.trim_end_matches(':'))
-        .filter(|place| place.ends_with(PORT))?;
+        .map(|endpoint| endpoint.trim_end_matches(':'))
+        .filter(|endpoint| endpoint.ends_with(PORT))?;
     let why = if line.contains(" while dialing ") {
         // The server's own tunnel, whose answer is of HTTP.
         ["code 500", "code 502", "code 503", "code 504"]
@@ -35,7 +35,7 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         "see which node has this address, and whether it is on, has it still, and lets the servers in on TCP port 10250",
     )
     .command("kubectl get nodes -o wide");
-    let remedy = match place.strip_suffix(PORT) {
+    let remedy = match endpoint.strip_suffix(PORT) {
         Some(address) if is_plain(address) => remedy.command(format!("nc -vz {address} 10250")),
         _ => remedy,
     };
@@ -43,7 +43,7 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         .command("# on that node:")
         .command(K3S_STATUS_ANYWHERE)
         .command("weaver explain --journal k3s-agent");
-    let details = Details::message(format!("the kubelet at {place} is not reached: {why}")).remedy(remedy);
+    let details = Details::message(format!("the kubelet at {endpoint} is not reached: {why}")).remedy(remedy);
     // The API server's own log has it while a node starts, too.
     Some(if line.contains(".go:") { details.hint() } else { details })
 }

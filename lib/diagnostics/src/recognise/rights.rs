@@ -19,9 +19,9 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     let resource = after(line, "resource \"", &['"'])?;
     let group = after(line, "in API group \"", &['"']).unwrap_or_default();
     let target = after(line, "in the namespace \"", &['"']);
-    let place = target.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
+    let scope = target.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
     let of_group = if group.is_empty() { String::new() } else { format!(".{group}") };
-    let message = format!("ServiceAccount {namespace}/{account} may not {verb} {resource}{of_group} {place}");
+    let message = format!("ServiceAccount {namespace}/{account} may not {verb} {resource}{of_group} {scope}");
     let details = Details::message(message);
     // A line that was cut off grants nothing in the whole cluster.
     if target.is_none() && !line.contains("at the cluster scope") {
@@ -93,8 +93,8 @@ pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let user = after(line, "is forbidden: User \"", &['"']).filter(|user| !user.starts_with("system:"))?;
     let (verb, resource) = (after(line, "\" cannot ", &[' '])?, after(line, "resource \"", &['"'])?);
     let whole = after(line, "in the namespace \"", &['"']);
-    let place = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
-    let details = Details::message(format!("the user {user} may not {verb} {resource} {place}"));
+    let within = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
+    let details = Details::message(format!("the user {user} may not {verb} {resource} {within}"));
     let scope = whole.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
     let is_plain = [user, verb, resource].into_iter().chain(whole).all(is_plain);
     Some(if is_plain {

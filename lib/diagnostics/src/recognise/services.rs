@@ -76,8 +76,8 @@ fn is_dns(line: &str) -> bool {
 
 /// The address with this port behind the text.
 fn address(line: &str, before: &str, port: &str) -> Option<IpAddr> {
-    let place = after(line, before, &[' ', '"'])?.trim_end_matches(':');
-    let address = place.strip_suffix(port)?;
+    let endpoint = after(line, before, &[' ', '"'])?.trim_end_matches(':');
+    let address = endpoint.strip_suffix(port)?;
     address.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 

@@ -52,7 +52,7 @@ pub(super) fn full(line: &str) -> Option<Details> {
     }
     let at = lower.find("no space left on device").unwrap_or(line.len());
     match path(line, at) {
-        Some(path) if NO_FILES.iter().any(|place| path.starts_with(place)) => None,
+        Some(path) if NO_FILES.iter().any(|prefix| path.starts_with(prefix)) => None,
         Some(path) if is_own(path) => Some(Details::default()),
         Some(path) => Some(another(path)),
         None if SPEAKERS.iter().any(|who| line.contains(who)) => Some(Details::default()),
@@ -72,7 +72,7 @@ pub(super) fn database(line: &str) -> Details {
 fn is_own(path: &str) -> bool {
     // Of a pod, and what is below is anything but the node's disk, unless it is an emptyDir.
     let is_volume = path.contains("/volumes/") && !path.contains("~empty-dir");
-    !is_volume && OWN.iter().any(|place| path.starts_with(place) || path == place.trim_end_matches('/'))
+    !is_volume && OWN.iter().any(|prefix| path.starts_with(prefix) || path == prefix.trim_end_matches('/'))
 }
 
 /// The last path before `at`, or else the first one after it.

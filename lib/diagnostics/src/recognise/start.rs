@@ -32,8 +32,8 @@ const PORTS: &[&str] =
     &["6443", "6444", "2379", "2380", "8472", "10248", "10249", "10250", "10256", "10257", "10258", "10259"];
 
 pub(super) fn port_taken(line: &str) -> Option<Details> {
-    let place = after(line, "listen tcp ", &[' ']).or_else(|| after(line, "listen udp ", &[' ']))?;
-    let port = place.trim_end_matches(':').rsplit_once(':')?.1;
+    let endpoint = after(line, "listen tcp ", &[' ']).or_else(|| after(line, "listen udp ", &[' ']))?;
+    let port = endpoint.trim_end_matches(':').rsplit_once(':')?.1;
     if !PORTS.contains(&port) {
         return None;
     }
@@ -51,8 +51,8 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
 
 /// An address to listen at that the machine has no more, as after another lease of DHCP.
 pub(super) fn not_its_address(line: &str) -> Option<Details> {
-    let place = after(line, "listen tcp ", &[' '])?.trim_end_matches(':');
-    let (address, port) = place.rsplit_once(':')?;
+    let endpoint = after(line, "listen tcp ", &[' '])?.trim_end_matches(':');
+    let (address, port) = endpoint.rsplit_once(':')?;
     PORTS.contains(&port).then(|| {
         Details::message(format!("k3s is to listen at {address}, which is no address of this machine")).remedy(
             Remedy::new(
@@ -95,17 +95,17 @@ pub(super) fn not_executable(line: &str) -> Option<Details> {
 
 /// In the wording of newer Docker: `0.0.0.0:6443/tcp`, or `for 0.0.0.0:6443:172.31.0.2:6443/tcp`.
 pub(super) fn port_not_bound(line: &str) -> Option<Details> {
-    let place = after(line, "failed to bind host port ", &['/', '\n'])?;
-    let place = place.strip_prefix("for ").unwrap_or(place);
+    let endpoint = after(line, "failed to bind host port ", &['/', '\n'])?;
+    let endpoint = endpoint.strip_prefix("for ").unwrap_or(endpoint);
     let published =
-        place.strip_prefix('[').map_or(place, |v6| v6.split_once(']').map_or("", |(_, rest)| rest));
+        endpoint.strip_prefix('[').map_or(endpoint, |v6| v6.split_once(']').map_or("", |(_, rest)| rest));
     published_port(line, published.split(':').nth(1)?)
 }
 
 /// A port that Docker publishes for a container, as k3d asks it to.
 pub(super) fn port_allocated(line: &str) -> Option<Details> {
-    let place = after(line, "ind for ", &[' '])?;
-    published_port(line, place.rsplit_once(':')?.1)
+    let endpoint = after(line, "ind for ", &[' '])?;
+    published_port(line, endpoint.rsplit_once(':')?.1)
 }
 
 fn published_port(line: &str, port: &str) -> Option<Details> {

@@ -14,12 +14,12 @@ fn merged(merge: &Value, kind: ObjectKind, sources: &[Value]) -> Result<Value, S
     let merge: Merge = of(merge);
     let names: Vec<String> = (0..sources.len()).map(|number| format!("s{number}")).collect();
     let mut merging = ContentMerger::new(&merge, kind);
-    for (place, name) in reading_order(&merge, &names) {
-        let mut source = sources[place].clone();
+    for (index, name) in reading_order(&merge, &names) {
+        let mut source = sources[index].clone();
         source["apiVersion"] = json!("v1");
         source["kind"] = json!(kind.as_str());
         source["metadata"] = json!({});
-        merging.add(place, name, Content::of(&of::<Object>(&source)));
+        merging.add(index, name, Content::of(&of::<Object>(&source)));
     }
     let copy = merging.finish().map_err(|why| why.to_string())?;
     Ok(json!(copy.with(kind, ObjectMeta::default())))
