@@ -96,7 +96,7 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     assert_eq!(run("sudo -n id -un"), "root");
     assert_eq!(run("sudo -n passwd -S ada | cut -d ' ' -f 2"), "P");
     // The console asks PAM as su does.
-    let asked = format!("echo {PASSWORD} | sudo -n runuser -u no one -- su ada -c 'id -un' 2>/dev/null");
+    let asked = format!("echo {PASSWORD} | sudo -n runuser -u nobody -- su ada -c 'id -un' 2>/dev/null");
     assert_eq!(run(&asked), "ada", "her password opens the console");
     let by_password = ["-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=password"];
     let (well, said) = ada(&card, &machine, &by_password, "true").unwrap();
@@ -227,13 +227,13 @@ fn no_one_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
     let directories = "/etc /run /var /boot /home /tmp";
     let reports = "/boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json";
     // A search that does not search finds nothing.
-    assert_eq!(run("sudo -n runuser -u no one -- id -un"), "nobody");
+    assert_eq!(run("sudo -n runuser -u nobody -- id -un"), "nobody");
     assert_ne!(run("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | wc -l"), "0");
     let known = format!("sudo -n grep -rlsI '{}' {directories} || true", pattern(secrets[0]));
     assert!(run(&known).contains("/etc/netplan/"), "root finds the key where netplan has it");
     for secret in secrets {
         let secret = pattern(secret);
-        let others = format!("sudo -n runuser -u no one -- grep -rlsI '{secret}' {directories} || true");
+        let others = format!("sudo -n runuser -u nobody -- grep -rlsI '{secret}' {directories} || true");
         assert_eq!(run(&others), "", "{secret} can be read by anyone");
         // 1: both were read, and it is in neither.
         let reported = format!("sudo -n grep -l '{secret}' {reports}; echo $?");
