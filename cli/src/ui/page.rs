@@ -251,7 +251,7 @@ pub fn troubles(kinds: &[KindState<'_>]) -> Markup {
             p { "To see one namespace: end this program with Ctrl-C, and type" }
             (code_block("weaver ui -n NAMESPACE"))
         } @else if kinds.iter().any(|kind| !kind.was_listed) {
-            p.empty { "AnySync the API server…" }
+            p.empty { "Asking the API server…" }
         }
     }
 }
@@ -309,7 +309,7 @@ pub(in crate::ui) mod tests {
         assert!(refused.contains("weaver ui -n NAMESPACE") && refused.contains("forbidden"), "{refused}");
         let old = trouble(Some("gone"), "ConfigMapSyncs", true).into_string();
         assert!(old.contains("may be old: gone") && !old.contains("-n NAMESPACE"), "{old}");
-        assert!(trouble(None, "ConfigMapSyncs", false).into_string().contains("AnySync the API server"));
+        assert!(trouble(None, "ConfigMapSyncs", false).into_string().contains("Asking the API server"));
         assert_eq!(trouble(None, "ConfigMapSyncs", true).into_string(), "");
     }
 
