@@ -54,6 +54,8 @@ async fn every_page_is_fit_for_eyes_keyboards_and_screen_readers() {
         ("account", format!("accounts/{team}/{ACCOUNT}"), "Writes in 4"),
         ("rights", format!("accounts/{team}/{ACCOUNT}?in={baz}"), "may not create ConfigMaps"),
         ("resource", format!("resources/{team}/policies"), "MissingRights"),
+        ("resource-compare", format!("resources/{team}/policies/compare"), "Missing rights"),
+        ("resource-grant", format!("resources/{team}/policies/grant"), "would be granted"),
         ("long", format!("syncs/{team}/{long}"), "Conditions"),
         ("long-account", format!("accounts/{team}/{long}"), "What uses it"),
         ("tokens", "tokens".to_owned(), "robot"),

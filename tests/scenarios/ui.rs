@@ -315,10 +315,20 @@ async fn a_resource_sync_is_among_the_syncs_and_has_a_page() {
     let page = ui.shows("syncs", &format!("{}{path}", ui.prefix)).await;
     assert!(page.contains("NetworkPolicy ") && page.contains("<small>ResourceSync</small>"), "{page}");
     let page = ui.page(&path).await;
-    assert!(
-        page.contains("MissingRights") && page.contains("kubectl describe resourcesync policies"),
-        "{page}"
-    );
+    assert!(page.contains("MissingRights") && page.contains("Find out why"), "{page}");
+    let page = ui.page(&format!("{path}/compare")).await;
+    for part in [
+        format!("source NetworkPolicy.networking.k8s.io {team}/deny does not exist"),
+        format!("may not get, list, watch NetworkPolicy.networking.k8s.io deny in namespace {team}"),
+        format!(
+            "may not create, delete, get, list, update, watch networkpolicies.networking.k8s.io in namespace {foo}"
+        ),
+        format!("name: weaver:{team}:{ACCOUNT}:target:networkpolicies.networking.k8s.io"),
+        "Grant what is missing".to_owned(),
+        format!("weaver sync explain policies -n {team} --context default --grant"),
+    ] {
+        assert!(page.contains(&part), "{part} is not in {page}");
+    }
     let page = ui.shows("", &format!("{}{path}", ui.prefix)).await;
     assert!(page.contains("<strong>Syncs</strong> 1 of 2 ready"), "{page}");
     let page = ui.page("accounts").await;

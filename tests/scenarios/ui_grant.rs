@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weaver_tests::cli::program;
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
+use weaver_tests::sync_kinds::SyncedKind;
 use weaver_tests::ui::{Ui, confirmation};
 use weaver_tests::world::World;
 
@@ -31,29 +32,45 @@ fn roles(verbs: &[&str]) -> Value {
     json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": verbs}])
 }
 
-/// Those who are trusted with both verbs may grant more than they have; the API server agrees.
+/// Those who are trusted with both verbs may grant more than they have; the API server agrees. What was confirmed for
+/// one sync grants nothing for that of the other kind, although both have one name.
 #[tokio::test]
 async fn who_may_escalate_and_bind_grants_without_holding_the_rights() {
     let world = World::new("ui-escalate").await;
     let (team, _) = world.synced().await;
     let bar = world.namespace("bar").await;
-    world.sync(&team, "sync", world.spec(&team, &[&bar])).await;
-    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    for of in SyncedKind::BOTH {
+        of.grant(&world, &team, &[&team]).await;
+        of.object(&world, &team, &[("a", "1")]).await;
+        of.sync(&world, &team, of.spec(&world, &team, &[&bar])).await;
+        of.condition(&world, &team, "Ready", "False", "MissingRights").await;
+    }
+    let paths = SyncedKind::BOTH.map(|of| format!("{}/grant", of.page(&team)));
     let some = roles(&["get", "create", "patch", "escalate"]);
     let ui = as_person(&world, &team, &bar, some, Hooks::none()).await;
-    let path = format!("syncs/{team}/sync/grant");
-    let page = ui.page(&path).await;
-    assert!(
-        page.contains("Your own rights do not allow you to grant it") && !page.contains("<form"),
-        "{page}"
-    );
+    for (of, path) in SyncedKind::BOTH.into_iter().zip(&paths) {
+        ui.shows("syncs", &of.page(&team)).await;
+        let page = ui.page(path).await;
+        let lacking = format!("<li>create {} in namespace {bar}</li>", of.several().to_lowercase());
+        assert!(page.contains("Your own rights do not allow you to grant it"), "{page}");
+        assert!(page.contains(&lacking) && !page.contains("<form"), "{lacking}: {page}");
+    }
 
     let all = roles(&["get", "create", "patch", "escalate", "bind"]);
     let ui = as_person(&world, &team, &bar, all, Hooks::none()).await;
-    let page = ui.page(&path).await;
-    let answer = ui.post(&path, &format!("confirmation={}", confirmation(&page))).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    world.holds(&bar, "settings", &[("a", "1")]).await;
+    for (of, path) in SyncedKind::BOTH.into_iter().zip(&paths) {
+        ui.shows("syncs", &of.page(&team)).await;
+        let page = ui.page(path).await;
+        let form = format!("confirmation={}", confirmation(&page));
+        for other in paths.iter().filter(|other| *other != path) {
+            let answer = ui.post(other, &form).await;
+            assert!(answer.status == 403 && answer.body.contains("Nothing was granted"), "{answer:?}");
+        }
+        of.lacks(&world, &bar).await;
+        let answer = ui.post(path, &form).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        of.holds(&world, &bar, &[("a", "1")]).await;
+    }
     world.finish().await;
 }
 

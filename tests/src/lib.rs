@@ -35,6 +35,7 @@ pub mod rbac;
 pub mod reference;
 pub mod resources;
 pub mod source;
+pub mod sync_kinds;
 pub mod systemd;
 pub mod tenant;
 pub mod terminal;

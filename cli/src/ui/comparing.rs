@@ -1,6 +1,5 @@
-//! The output of `weaver sync explain` for a ConfigMapSync, and what can be done about missing rights.
+//! The output of `weaver sync explain` for one sync, and what can be done about missing rights.
 
-use axum::extract::{Path, State};
 use axum::response::Response;
 use tokio::time::timeout;
 use weaver_diagnostics::finding_text::clean;
@@ -10,20 +9,15 @@ use super::command_log::CommandLog;
 use super::page::grant::GrantOffer;
 use super::page::plan::WriteBlock;
 use super::page::sync::{SyncExplanation, compared};
-use super::view::health::{ResourceHealth, ResourceSummary};
-use super::view::sync::{SyncKind, SyncView};
+use super::view::health::ResourceHealth;
+use super::view::sync::{SyncKey, SyncView};
 use super::{granting, queries};
 use crate::sync;
 
-pub async fn comparison_page(
-    State(app): State<App>,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Response {
-    let Some((found, patience)) = app.live.config_map_sync(&namespace, &name) else {
-        return app.no_sync(SyncKind::ConfigMap);
-    };
+pub async fn comparison_page(app: App, key: SyncKey) -> Response {
+    let Some((found, patience)) = app.live.sync_with_limit(&key) else { return app.no_sync(key.kind) };
     let log = CommandLog::default();
-    let done = timeout(patience, compare(&app, &found, &log)).await;
+    let done = timeout(patience, compare(&app, &key, &found, &log)).await;
     let (role, error, offer) = match done {
         Ok(Ok((role, offer))) => (role, None, offer),
         Ok(Err(error)) => (None, Some(clean(&format!("{error:#}"))), GrantOffer::Nothing),
@@ -43,18 +37,18 @@ pub async fn comparison_page(
         WriteBlock::No
     };
     let comparison = SyncExplanation { lines: log.lines(), copies: log.copies(), held, role, error, offer };
-    shown(compared(&app.frame(), &namespace, &name, &comparison))
+    shown(compared(&app.frame(), &key, &comparison))
 }
 
 /// As `weaver sync explain` does it; and what can be done about missing rights.
 async fn compare(
     app: &App,
+    key: &SyncKey,
     found: &SyncView,
     log: &CommandLog,
 ) -> anyhow::Result<(Option<String>, GrantOffer)> {
     let client = &app.live.client;
-    let ResourceSummary { namespace, name, .. } = &found.summary;
-    let sync = queries::config_map_sync(client, namespace, name).await?;
+    let sync = queries::sync(client, key).await?;
     let Some(compared) = sync::compare(client, &sync, &|line| log.tell(line), &|copy| log.show(copy)).await
     else {
         return Ok((None, GrantOffer::Nothing));

@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
 use super::access::random;
+use super::view::sync::SyncKey;
 
 /// How long a user may take to confirm.
 pub const VALID: Duration = Duration::from_mins(10);
@@ -23,7 +24,7 @@ pub struct Confirmations<T>(Mutex<VecDeque<Confirmation<T>>>);
 
 struct Confirmation<T> {
     token: String,
-    object: (String, String),
+    object: SyncKey,
     /// `None` once a user has agreed.
     what: Option<T>,
     at: Instant,
@@ -49,7 +50,7 @@ impl<T> Confirmations<T> {
     ///
     /// # Errors
     /// There is no source of random numbers.
-    pub fn ask(&self, object: (String, String), what: T, now: Instant) -> anyhow::Result<String> {
+    pub fn ask(&self, object: SyncKey, what: T, now: Instant) -> anyhow::Result<String> {
         let token = random()?;
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() == WAITING {
@@ -60,7 +61,7 @@ impl<T> Confirmations<T> {
     }
 
     /// What this token confirms, once.
-    pub fn take(&self, object: &(String, String), token: &str, now: Instant) -> Agreed<T> {
+    pub fn take(&self, object: &SyncKey, token: &str, now: Instant) -> Agreed<T> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);
         let is_it = |shown: &Confirmation<T>| {
@@ -73,10 +74,12 @@ impl<T> Confirmations<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::view::sync::SyncKind;
+    use super::super::view::sync::tests::key;
     use super::*;
 
-    fn object(name: &str) -> (String, String) {
-        ("team-a".to_owned(), name.to_owned())
+    fn object(name: &str) -> SyncKey {
+        key(SyncKind::ConfigMap, name)
     }
 
     #[test]
@@ -87,7 +90,9 @@ mod tests {
         for wrong in ["", "x", &token[1..], &format!("{token}x")] {
             assert_eq!(confirmations.take(&object("a"), wrong, now), Agreed::ToNothing, "{wrong}");
         }
-        assert_eq!(confirmations.take(&object("b"), &token, now), Agreed::ToNothing, "of another object");
+        for other in [object("b"), key(SyncKind::Resource, "a")] {
+            assert_eq!(confirmations.take(&other, &token, now), Agreed::ToNothing, "{other:?}");
+        }
         assert_eq!(confirmations.take(&object("a"), &token, now), Agreed::Now(1));
         assert_eq!(confirmations.take(&object("a"), &token, now), Agreed::Before, "again");
         assert_eq!(

@@ -2,7 +2,6 @@
 
 use axum::Form;
 use axum::extract::rejection::FormRejection;
-use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use kube::Client;
@@ -16,10 +15,9 @@ use super::command_log::{CommandLog, patience};
 use super::confirm::{Agreed, VALID};
 use super::page::Tab;
 use super::page::grant::{self as page, GrantOffer, Granted, Proposal};
-use super::view::sync::SyncKind;
+use super::view::sync::SyncKey;
 use super::{own_rights, queries};
 use crate::grant::{self, GrantObject};
-use crate::resource::kind::Kind;
 use crate::sync::{self, Compared};
 
 /// The account that would get rights, and which.
@@ -43,25 +41,20 @@ pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> Gr
 }
 
 /// Shows what would be created, and asks for confirmation.
-pub async fn confirmation_page(
-    State(app): State<App>,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Response {
-    let Some((_, limit)) = app.live.config_map_sync(&namespace, &name) else {
-        return app.no_sync(SyncKind::ConfigMap);
-    };
+pub async fn confirmation_page(app: App, key: SyncKey) -> Response {
+    let Some((_, limit)) = app.live.sync_with_limit(&key) else { return app.no_sync(key.kind) };
     let log = CommandLog::default();
-    let proposal = match timeout(limit, propose(&app, &namespace, &name, &log)).await {
+    let proposal = match timeout(limit, propose(&app, &key, &log)).await {
         Ok(Ok(proposal)) => proposal,
         Ok(Err(error)) => Proposal::Failed(clean(&format!("{error:#}"))),
         Err(_) => Proposal::Failed(format!("the API server gave no answer within {} s", limit.as_secs())),
     };
-    shown(page::confirmation(&app.frame(), (&namespace, &name), &proposal, &log.lines()))
+    shown(page::confirmation(&app.frame(), &key, &proposal, &log.lines()))
 }
 
-async fn propose(app: &App, namespace: &str, name: &str, log: &CommandLog) -> anyhow::Result<Proposal> {
+async fn propose(app: &App, key: &SyncKey, log: &CommandLog) -> anyhow::Result<Proposal> {
     let client = &app.live.client;
-    let Some(Lack { account, parts }) = lack(client, namespace, name, log).await? else {
+    let Some(Lack { account, parts }) = lack(client, key, log).await? else {
         return Ok(Proposal::Failed("the spec breaks the rules that are listed below".to_owned()));
     };
     if parts.is_empty() {
@@ -73,18 +66,13 @@ async fn propose(app: &App, namespace: &str, name: &str, log: &CommandLog) -> an
     }
     let lines = parts.iter().map(|part| clean(&part.line())).collect();
     let manifest = parts.iter().map(GrantObject::manifest).collect::<Vec<_>>().join("---\n");
-    let token = app.confirmations.ask((namespace.to_owned(), name.to_owned()), parts, Instant::now())?;
+    let token = app.confirmations.ask(key.clone(), parts, Instant::now())?;
     Ok(Proposal::Grant { account, lines, manifest, token })
 }
 
 /// As `weaver sync explain --grant` finds it; `None` where the spec breaks a rule.
-async fn lack(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    log: &CommandLog,
-) -> anyhow::Result<Option<Lack>> {
-    let sync = queries::config_map_sync(client, namespace, name).await?;
+async fn lack(client: &Client, key: &SyncKey, log: &CommandLog) -> anyhow::Result<Option<Lack>> {
+    let sync = queries::sync(client, key).await?;
     let Some(read) = sync::read(client, &sync, &|line| log.tell(line)).await else { return Ok(None) };
     let parts = sync::lacking(client, &read, &|line| log.tell(line)).await?;
     Ok(Some(Lack { account: read.account.to_string(), parts }))
@@ -96,17 +84,14 @@ pub struct Confirmed {
     confirmation: String,
 }
 
+pub type ConfirmedForm = Result<Form<Confirmed>, FormRejection>;
+
 /// Creates what was shown and confirmed, and nothing else.
-pub async fn granted_page(
-    State(app): State<App>,
-    Path((namespace, name)): Path<(String, String)>,
-    confirmed: Result<Form<Confirmed>, FormRejection>,
-) -> Response {
-    let object = (namespace, name);
+pub async fn granted_page(app: App, key: SyncKey, confirmed: ConfirmedForm) -> Response {
     let taken = confirmed.map_or(Agreed::ToNothing, |Form(Confirmed { confirmation })| {
-        app.confirmations.take(&object, &confirmation, Instant::now())
+        app.confirmations.take(&key, &confirmation, Instant::now())
     });
-    let path = app.frame().sync_path(SyncKind::ConfigMap, &object.0, &object.1);
+    let path = app.frame().sync_path(&key);
     let parts = match taken {
         Agreed::Now(parts) => parts,
         Agreed::Before => {
@@ -128,14 +113,14 @@ pub async fn granted_page(
     };
     let lines: Vec<String> = parts.iter().map(|part| clean(&part.line())).collect();
     // A browser that leaves, as after a second click, ends this answer, and must not leave half of it behind.
-    let (client, of) = (app.live.client.clone(), object.clone());
+    let (client, of) = (app.live.client.clone(), key.clone());
     let making = tokio::spawn(async move { granted(&client, &of, &parts).await });
     let granted = making.await.unwrap_or_else(|error| Granted::InPart(clean(&error.to_string())));
     let status = if matches!(granted, Granted::InPart(_)) { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
-    answer(status, page::granted(&app.frame(), (&object.0, &object.1), &lines, &granted))
+    answer(status, page::granted(&app.frame(), &key, &lines, &granted))
 }
 
-async fn granted(client: &Client, (namespace, name): &(String, String), parts: &[GrantObject]) -> Granted {
+async fn granted(client: &Client, key: &SyncKey, parts: &[GrantObject]) -> Granted {
     let limit = patience(parts.len());
     match timeout(limit, grant::make(client, parts)).await {
         Ok(Ok(())) => {}
@@ -144,7 +129,8 @@ async fn granted(client: &Client, (namespace, name): &(String, String), parts: &
             return Granted::InPart(format!("the API server gave no answer within {} s", limit.as_secs()));
         }
     }
-    match timeout(patience(1), sync::retry(client, Kind::ConfigMapSync, namespace, name)).await {
+    let SyncKey { kind, namespace, name } = key;
+    match timeout(patience(1), sync::retry(client, (*kind).into(), namespace, name)).await {
         Ok(Ok(())) => Granted::Retried,
         Ok(Err(error)) => Granted::NotRetried(clean(&format!("{error:#}"))),
         Err(_) => Granted::NotRetried("the API server gave no answer in time".to_owned()),

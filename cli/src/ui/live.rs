@@ -22,7 +22,7 @@ use super::command_log::patience;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
 use super::view::snapshot::KindSnapshot;
-use super::view::sync::{SyncKind, SyncView};
+use super::view::sync::{SyncKey, SyncKind, SyncView};
 use super::view::token::TokenView;
 use crate::doctor;
 use crate::doctor::seen::LocatedFinding;
@@ -98,14 +98,14 @@ impl Live {
         }
     }
 
-    pub fn sync(&self, kind: SyncKind, namespace: &str, name: &str) -> Option<Arc<SyncView>> {
-        self.of(kind).borrow().get(namespace, name)
+    pub fn sync(&self, SyncKey { kind, namespace, name }: &SyncKey) -> Option<Arc<SyncView>> {
+        self.of(*kind).borrow().get(namespace, name)
     }
 
-    /// A ConfigMapSync, and how long requests about each of its targets may take. Only names that the API server has
-    /// reported are used in requests.
-    pub fn config_map_sync(&self, namespace: &str, name: &str) -> Option<(Arc<SyncView>, Duration)> {
-        let found = self.sync(SyncKind::ConfigMap, namespace, name)?;
+    /// A sync, and how long requests about each of its targets may take. Only names that the API server has reported
+    /// are used in requests.
+    pub fn sync_with_limit(&self, key: &SyncKey) -> Option<(Arc<SyncView>, Duration)> {
+        let found = self.sync(key)?;
         let limit = patience(usize::try_from(found.counts.desired).unwrap_or_default());
         Some((found, limit))
     }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::view::health::{ConditionView, ResourceHealth, ResourceSummary};
-use super::view::sync::{SyncKind, SyncView};
+use super::view::sync::{SyncKey, SyncView};
 use super::view::time::{distance, duration, exact};
 
 /// What is around every page.
@@ -143,10 +143,10 @@ impl Frame<'_> {
 
     /// The page of a sync.
     pub fn path_of(&self, sync: &SyncView) -> String {
-        self.sync_path(sync.kind, &sync.summary.namespace, &sync.summary.name)
+        self.sync_path(&sync.sync_key())
     }
 
-    pub fn sync_path(&self, kind: SyncKind, namespace: &str, name: &str) -> String {
+    pub fn sync_path(&self, SyncKey { kind, namespace, name }: &SyncKey) -> String {
         format!("{}{}/{}/{}", self.prefix, kind.path(), encoded(namespace), encoded(name))
     }
 
@@ -258,6 +258,8 @@ pub fn troubles(kinds: &[KindState<'_>]) -> Markup {
 
 #[cfg(test)]
 pub(in crate::ui) mod tests {
+    use super::super::view::sync::SyncKind;
+    use super::super::view::sync::tests::key;
     use super::*;
 
     pub fn frame() -> Frame<'static> {
@@ -281,7 +283,8 @@ pub(in crate::ui) mod tests {
         let page = frame.page(Tab::Syncs, evil, true, &content).into_string();
         assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
         assert_eq!(page.matches("<script").count(), 1, "{page}");
-        assert!(frame.sync_path(SyncKind::ConfigMap, evil, "..").starts_with("/p/syncs/%3Cscript%3E"));
+        let key = SyncKey { namespace: evil.into(), ..key(SyncKind::ConfigMap, "..") };
+        assert!(frame.sync_path(&key).starts_with("/p/syncs/%3Cscript%3E"));
     }
 
     #[test]

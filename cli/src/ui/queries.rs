@@ -23,7 +23,7 @@ use super::page::accounts::Reviewed;
 use super::view::account::AccountView;
 use super::view::event::{History, MOST};
 use super::view::health::ResourceSummary;
-use super::view::sync::{SyncKind, SyncView};
+use super::view::sync::{SyncKey, SyncKind, SyncView};
 use crate::review;
 use crate::sync::any_sync::AnySync;
 
@@ -62,10 +62,20 @@ async fn in_time<T, E: Display>(
     }
 }
 
-/// The current spec of a ConfigMapSync.
-pub async fn config_map_sync(client: &Client, namespace: &str, name: &str) -> anyhow::Result<AnySync> {
-    let syncs: Objects<ConfigMapSync> = Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
-    Ok(AnySync::of_sync(&syncs.read(name).await?))
+/// The current spec of a sync.
+pub async fn sync(client: &Client, SyncKey { kind, namespace, name }: &SyncKey) -> anyhow::Result<AnySync> {
+    match kind {
+        SyncKind::ConfigMap => {
+            let syncs: Objects<ConfigMapSync> =
+                Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
+            Ok(AnySync::of_sync(&syncs.read(name).await?))
+        }
+        SyncKind::Resource => {
+            let syncs: Objects<ResourceSync> =
+                Objects::new(Api::namespaced(client.clone(), namespace), "weaver");
+            Ok(AnySync::of_resource(client, &syncs.read(name).await?).await)
+        }
+    }
 }
 
 /// The events in this namespace about what is selected, or why they are not known.

@@ -28,12 +28,13 @@ use weaver_host::page_style::{ICON, STYLE};
 
 use super::access::RequestAdmission;
 use super::app::{App, html as answer, shown};
+use super::granting::ConfirmedForm;
 use super::page::explain::Recognised;
 use super::page::{self, Tab, trouble};
 use super::view::account::{AccountQuery, account, account_matrix};
 use super::view::matrix::{MatrixQuery, matrix};
 use super::view::overview::{ResourceViews, overview};
-use super::view::sync::{SyncKind, SyncView};
+use super::view::sync::{SyncKey, SyncKind, SyncView};
 use super::{comparing, granting, queries};
 use crate::explain::recognise;
 
@@ -63,23 +64,8 @@ pub fn router(app: App) -> Router {
     let pages = Router::new()
         .route("/", get(overview_page))
         .route("/syncs", get(syncs_page))
-        .route(
-            "/syncs/{namespace}/{name}",
-            get(async |State(app): State<App>, Path(key): ObjectPath| {
-                sync_page(app, SyncKind::ConfigMap, key).await
-            }),
-        )
-        .route(
-            "/resources/{namespace}/{name}",
-            get(async |State(app): State<App>, Path(key): ObjectPath| {
-                sync_page(app, SyncKind::Resource, key).await
-            }),
-        )
-        .route("/syncs/{namespace}/{name}/compare", get(comparing::comparison_page))
-        .route(
-            "/syncs/{namespace}/{name}/grant",
-            get(granting::confirmation_page).post(granting::granted_page),
-        )
+        .merge(sync_pages(SyncKind::ConfigMap))
+        .merge(sync_pages(SyncKind::Resource))
         .route("/accounts", get(accounts_page))
         .route("/accounts/{namespace}/{name}", get(account_page))
         .route("/tokens", get(tokens_page))
@@ -101,6 +87,26 @@ pub fn router(app: App) -> Router {
     let router =
         router.fallback(async |State(app): State<App>| app.absent(Tab::Overview, "There is no such page."));
     router.layer(middleware::from_fn_with_state(app.clone(), guard)).with_state(app)
+}
+
+/// The pages of one sync of this kind.
+fn sync_pages(kind: SyncKind) -> Router<App> {
+    let key = move |(namespace, name)| SyncKey { kind, namespace, name };
+    let page = format!("/{}/{{namespace}}/{{name}}", kind.path());
+    let shows = async move |State(app): State<App>, Path(of): ObjectPath| sync_page(app, key(of)).await;
+    let compares = async move |State(app): State<App>, Path(of): ObjectPath| {
+        comparing::comparison_page(app, key(of)).await
+    };
+    let asks = async move |State(app): State<App>, Path(of): ObjectPath| {
+        granting::confirmation_page(app, key(of)).await
+    };
+    let grants = async move |State(app): State<App>, Path(of): ObjectPath, confirmed: ConfirmedForm| {
+        granting::granted_page(app, key(of), confirmed).await
+    };
+    Router::new()
+        .route(&page, get(shows))
+        .route(&format!("{page}/compare"), get(compares))
+        .route(&format!("{page}/grant"), get(asks).post(grants))
 }
 
 /// Passes on the requests that are allowed.
@@ -180,13 +186,14 @@ async fn syncs_page(
 /// An object as a path names it.
 type ObjectPath = Path<(String, String)>;
 
-async fn sync_page(app: App, kind: SyncKind, (namespace, name): (String, String)) -> Response {
+async fn sync_page(app: App, key: SyncKey) -> Response {
     // Only names that the API server has reported are used in requests.
-    let Some(brief) = app.live.sync(kind, &namespace, &name) else { return app.no_sync(kind) };
-    let error = app.live.of(kind).borrow().error.clone();
+    let Some(brief) = app.live.sync(&key) else { return app.no_sync(key.kind) };
+    let error = app.live.of(key.kind).borrow().error.clone();
     let about = format!("involvedObject.uid={}", brief.summary.uid);
-    let (whole, said) = tokio::join!(queries::details(&app, &brief), queries::said(&app, &namespace, &about));
-    let what = format!("{}s", kind.name());
+    let (whole, said) =
+        tokio::join!(queries::details(&app, &brief), queries::said(&app, &key.namespace, &about));
+    let what = format!("{}s", key.kind.name());
     let unknown = html! {
         (trouble(error.as_deref(), &what, true))
         @if let Err(why) = &whole {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::view::sync::SyncKind;
+use super::super::view::sync::SyncKey;
 use super::{Frame, Tab, code_block};
 
 /// Rights of the user that are named.
@@ -69,15 +69,10 @@ fn not_allowed(lacking: &[String]) -> Markup {
 }
 
 /// `reported` is what the comparison found on the way.
-pub fn confirmation(
-    frame: &Frame<'_>,
-    (namespace, name): (&str, &str),
-    proposal: &Proposal,
-    reported: &[String],
-) -> Markup {
-    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
+pub fn confirmation(frame: &Frame<'_>, key: &SyncKey, proposal: &Proposal, reported: &[String]) -> Markup {
+    let path = frame.sync_path(key);
     let content = html! {
-        p { a href=(path) { "← " (namespace) "/" (name) } }
+        p { a href=(path) { "← " (key) } }
         @match proposal {
             Proposal::Nothing(account) => p.empty { (account) " lacks no right." },
             Proposal::NotAllowed(lacking) => { (not_allowed(lacking)) }
@@ -86,7 +81,7 @@ pub fn confirmation(
                 p { strong { (account) } " would be granted, with your rights:" }
                 ul { @for line in lines { li { (line) } } }
                 p.quiet {
-                    "The author of the ConfigMapSync chose its source and targets: check that this account is to read and write \
+                    "The author of the " (key.kind.name()) " chose its source and targets: check that this account is to read and write \
                      there. Nothing has been changed yet."
                 }
                 form method="post" action={ (path) "/grant" } {
@@ -101,17 +96,12 @@ pub fn confirmation(
             section aria-labelledby="reported" { h2 #reported { "Found on the way" } ul { @for line in reported { li { (line) } } } }
         }
     };
-    frame.page(Tab::Syncs, &format!("Grant rights to {namespace}/{name}"), false, &content)
+    frame.page(Tab::Syncs, &format!("Grant rights to {key}"), false, &content)
 }
 
 /// What was made, or why not all of it.
-pub fn granted(
-    frame: &Frame<'_>,
-    (namespace, name): (&str, &str),
-    lines: &[String],
-    granted: &Granted,
-) -> Markup {
-    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
+pub fn granted(frame: &Frame<'_>, key: &SyncKey, lines: &[String], granted: &Granted) -> Markup {
+    let path = frame.sync_path(key);
     let title =
         if matches!(granted, Granted::InPart(_)) { "Not everything was granted" } else { "Rights granted" };
     let content = html! {
@@ -124,11 +114,11 @@ pub fn granted(
                 }
             }
             Granted::Retried => {
-                p.verdict.ok role="status" { "The operator retries " (namespace) "/" (name) " now." }
+                p.verdict.ok role="status" { "The operator retries " (key) " now." }
                 (now(&path))
             }
             Granted::NotRetried(error) => {
-                p.verdict.ok role="status" { "Everything was granted. The operator retries " (namespace) "/" (name) " by itself." }
+                p.verdict.ok role="status" { "Everything was granted. The operator retries " (key) " by itself." }
                 p { "It could not be asked to retry at once: " (error) }
                 (now(&path))
             }
@@ -148,6 +138,8 @@ pub fn now(path: &str) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::view::sync::SyncKind;
+    use super::super::super::view::sync::tests::key;
     use super::super::tests::frame;
     use super::*;
 
@@ -159,18 +151,21 @@ mod tests {
             manifest: "kind: Role\nname: <b>\n".into(),
             token: "t-1".into(),
         };
-        let page = confirmation(&frame(), ("team-a", "a"), &proposal, &["said".into()]).into_string();
-        for part in [
-            "<strong>ServiceAccount team-a/&lt;i&gt;</strong> would be granted",
-            "<li>Role foo/x: get secrets</li>",
-            "kind: Role\nname: &lt;b&gt;",
-            "<form method=\"post\" action=\"/p/syncs/team-a/a/grant\">",
-            "<input type=\"hidden\" name=\"confirmation\" value=\"t-1\">",
-            "<li>said</li>",
-        ] {
-            assert!(page.contains(part), "{part} is not in {page}");
+        for kind in SyncKind::ALL {
+            let page = confirmation(&frame(), &key(kind, "a"), &proposal, &["said".into()]).into_string();
+            for part in [
+                "<strong>ServiceAccount team-a/&lt;i&gt;</strong> would be granted",
+                "<li>Role foo/x: get secrets</li>",
+                "kind: Role\nname: &lt;b&gt;",
+                &format!("The author of the {} chose", kind.name()),
+                &format!("<form method=\"post\" action=\"/p/{}/team-a/a/grant\">", kind.path()),
+                "<input type=\"hidden\" name=\"confirmation\" value=\"t-1\">",
+                "<li>said</li>",
+            ] {
+                assert!(page.contains(part), "{part} is not in {page}");
+            }
+            assert!(page.matches("<button>").count() == 1 && !page.contains("data-events"), "{page}");
         }
-        assert!(page.matches("<button>").count() == 1 && !page.contains("data-events"), "{page}");
     }
 
     #[test]
@@ -181,7 +176,7 @@ mod tests {
             (Proposal::NotAllowed(lacking), "and 1 more"),
             (Proposal::Failed("<forbidden>".into()), "&lt;forbidden&gt;"),
         ] {
-            let page = confirmation(&frame(), ("team-a", "a"), &proposal, &[]).into_string();
+            let page = confirmation(&frame(), &key(SyncKind::ConfigMap, "a"), &proposal, &[]).into_string();
             assert!(page.contains(label) && !page.contains("<form"), "{page}");
         }
         assert!(offer("/p", &GrantOffer::Grant).into_string().contains("href=\"/p/grant\""));
@@ -192,20 +187,21 @@ mod tests {
     #[test]
     fn what_was_made_leads_back_and_what_failed_to_the_rest() {
         let lines = ["Role foo/x".to_owned()];
-        let done = granted(&frame(), ("team-a", "a"), &lines, &Granted::Retried).into_string();
+        let key = key(SyncKind::Resource, "a");
+        let done = granted(&frame(), &key, &lines, &Granted::Retried).into_string();
         assert!(
-            done.contains("<a class=\"button\" href=\"/p/syncs/team-a/a\">")
+            done.contains("<a class=\"button\" href=\"/p/resources/team-a/a\">")
                 && done.contains("load it again")
                 && done.contains("Role foo/x")
         );
         let late = Granted::NotRetried("may not <patch>".into());
-        let late = granted(&frame(), ("team-a", "a"), &lines, &late).into_string();
+        let late = granted(&frame(), &key, &lines, &late).into_string();
         assert!(late.contains("Everything was granted") && late.contains("may not &lt;patch&gt;"), "{late}");
         assert!(late.contains("<h1>Rights granted</h1>") && !late.contains("Not all"), "{late}");
         let failed = Granted::InPart("no <right>".into());
-        let failed = granted(&frame(), ("team-a", "a"), &lines, &failed).into_string();
+        let failed = granted(&frame(), &key, &lines, &failed).into_string();
         assert!(
-            failed.contains("no &lt;right&gt;") && failed.contains("/p/syncs/team-a/a/grant"),
+            failed.contains("no &lt;right&gt;") && failed.contains("/p/resources/team-a/a/grant"),
             "{failed}"
         );
     }

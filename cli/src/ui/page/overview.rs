@@ -73,8 +73,8 @@ fn open(frame: &Frame<'_>, found: &FindingView) -> Markup {
                 Since::FirstSeen(then) => { "first seen here " (frame.time(then)) }
             }
             @match &found.about {
-                Some(FindingSubject::Sync(kind, namespace, name)) => {
-                    " · " a href=(frame.sync_path(*kind, namespace, name)) { "Open " (namespace) "/" (name) }
+                Some(FindingSubject::Sync(key)) => {
+                    " · " a href=(frame.sync_path(key)) { "Open " (key) }
                 }
                 Some(FindingSubject::Syncs) => { " · " a href={ (frame.prefix) "syncs?problems=1" } { "All syncs with a problem" } }
                 Some(FindingSubject::Token(..) | FindingSubject::Tokens) => { " · " a href={ (frame.prefix) "tokens" } { "Open the tokens" } }

@@ -6,7 +6,7 @@ use weaver_diagnostics::shell::quoted;
 
 use super::super::view::event::{EventView, History, MOST, SHOWN};
 use super::super::view::matrix::states;
-use super::super::view::sync::{CopyState, SourceView, SyncKind, SyncView, TargetView};
+use super::super::view::sync::{CopyState, SourceView, SyncKey, SyncView, TargetView};
 use super::grant::{GrantOffer, offer};
 use super::plan::{WriteBlock, plan};
 use super::syncs::state_class;
@@ -19,20 +19,17 @@ const SOURCES: usize = 128;
 
 /// `events` is an error where they are not known; `error` is what else is not known.
 pub fn sync(frame: &Frame<'_>, sync: &SyncView, events: &Result<History, String>, error: &Markup) -> Markup {
-    let summary = &sync.summary;
-    let path = frame.path_of(sync);
-    let compares = sync.kind == SyncKind::ConfigMap;
+    let (summary, key) = (&sync.summary, sync.sync_key());
+    let path = frame.sync_path(&key);
     let content = html! {
         (error)
         p { (health(summary)) " " strong { (summary.reason) } " " (frame.since(summary.since)) }
         @if !summary.message.is_empty() { p { (summary.message) } }
         @if sync.is_dry_run {
             p.quiet { "A dry run: nothing is written, and the conditions say what would be." }
-            @if compares {
-                p { a.button href={ (path) "/compare" } { "See what it would change" } " shows each copy as a diff of its keys." }
-            }
+            p { a.button href={ (path) "/compare" } { "See what it would change" } " shows each copy as a diff of its keys." }
         }
-        @if sync.has_problem() && compares {
+        @if sync.has_problem() {
             p { a.button href={ (path) "/compare" } { "Find out why" } " compares source and copies now, and names missing rights." }
         }
         (picture(sync))
@@ -42,13 +39,13 @@ pub fn sync(frame: &Frame<'_>, sync: &SyncView, events: &Result<History, String>
         section aria-labelledby="more" {
             h2 #more { "More" }
             ul {
-                @if compares { li { a href={ (path) "/compare" } { "Compare source and copies now" } } }
+                li { a href={ (path) "/compare" } { "Compare source and copies now" } }
                 li { a href={ (frame.prefix) "syncs" } { "All syncs" } }
             }
-            (code_block(&explain(sync.kind, &summary.namespace, &summary.name)))
+            (code_block(&explain(&key)))
         }
     };
-    frame.page(Tab::Syncs, &format!("{}/{}", summary.namespace, summary.name), true, &content)
+    frame.page(Tab::Syncs, &key.to_string(), true, &content)
 }
 
 /// The sources that a selector selects: which of them is not copied, and why.
@@ -153,19 +150,14 @@ pub struct SyncExplanation {
 }
 
 /// The command for this cluster, whatever the object is called.
-fn explain(kind: SyncKind, namespace: &str, name: &str) -> String {
-    let cluster = connection::flags();
-    let command = match kind {
-        SyncKind::ConfigMap => "weaver sync explain",
-        SyncKind::Resource => "kubectl describe resourcesync",
-    };
-    format!("{command} {} -n {}{cluster}", quoted(name), quoted(namespace))
+fn explain(SyncKey { namespace, name, .. }: &SyncKey) -> String {
+    format!("weaver sync explain {} -n {}{}", quoted(name), quoted(namespace), connection::flags())
 }
 
-pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &SyncExplanation) -> Markup {
-    let path = frame.sync_path(SyncKind::ConfigMap, namespace, name);
+pub fn compared(frame: &Frame<'_>, key: &SyncKey, comparison: &SyncExplanation) -> Markup {
+    let path = frame.sync_path(key);
     let content = html! {
-        p { a href=(path) { "← " (namespace) "/" (name) } }
+        p { a href=(path) { "← " (key) } }
         @if let Some(error) = &comparison.error { p.trouble role="alert" { (error) } }
         @if comparison.role.is_some() || !matches!(comparison.offer, GrantOffer::Nothing) {
             section aria-labelledby="missing" {
@@ -175,7 +167,7 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Syn
                 @if !explanation.is_empty() { ul { @for line in explanation.lines() { li { (line) } } } }
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, anyone who may grant rights there runs" }
-                (code_block(&format!("{} --grant", explain(SyncKind::ConfigMap, namespace, name))))
+                (code_block(&format!("{} --grant", explain(key))))
                 @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
             }
         }
@@ -186,34 +178,40 @@ pub fn compared(frame: &Frame<'_>, namespace: &str, name: &str, comparison: &Syn
             ul { @for line in &comparison.lines { li { (line) } } }
         }
     };
-    frame.page(Tab::Syncs, &format!("Compare {namespace}/{name}"), false, &content)
+    frame.page(Tab::Syncs, &format!("Compare {key}"), false, &content)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::view::sync::tests::sync as made;
+    use super::super::super::view::sync::SyncKind;
+    use super::super::super::view::sync::tests::{key, sync as made};
     use super::super::tests::frame;
     use super::*;
 
     #[test]
     fn a_broken_sync_leads_to_its_cure() {
-        let broken = made("settings", "False", &[("foo", "Failed"), ("bar", "Synced")]);
-        let page = sync(&frame(), &broken, &Ok(History::default()), &html! {}).into_string();
-        for part in [
-            "ConfigMap team-a/settings",
-            "as copier",
-            "<a class=\"button\" href=\"/p/syncs/team-a/settings/compare\">Find out why</a>",
-            "<code>foo</code> Why: m",
-            "<code>bar</code></li>",
-            "weaver sync explain settings -n team-a",
-            "<th scope=\"row\">Ready</th>",
-            "Kubernetes keeps events for an hour",
-        ] {
-            assert!(page.contains(part), "{part} is not in {page}");
+        for kind in SyncKind::ALL {
+            let broken = made("settings", "False", &[("foo", "Failed"), ("bar", "Synced")]);
+            let broken = SyncView { kind, ..broken };
+            let page = sync(&frame(), &broken, &Ok(History::default()), &html! {}).into_string();
+            let compare = format!("/p/{}/team-a/settings/compare", kind.path());
+            for part in [
+                "ConfigMap team-a/settings",
+                "as copier",
+                &format!("<a class=\"button\" href=\"{compare}\">Find out why</a>"),
+                &format!("<a href=\"{compare}\">Compare source and copies now</a>"),
+                "<code>foo</code> Why: m",
+                "<code>bar</code></li>",
+                "weaver sync explain settings -n team-a",
+                "<th scope=\"row\">Ready</th>",
+                "Kubernetes keeps events for an hour",
+            ] {
+                assert!(page.contains(part), "{part} is not in {page}");
+            }
+            let dry = SyncView { kind, is_dry_run: true, ..made("settings", "True", &[]) };
+            let page = sync(&frame(), &dry, &Ok(History::default()), &html! {}).into_string();
+            assert!(page.contains(&format!("{compare}\">See what it would change</a>")), "{page}");
         }
-        let dry = SyncView { is_dry_run: true, ..made("settings", "True", &[]) };
-        let page = sync(&frame(), &dry, &Ok(History::default()), &html! {}).into_string();
-        assert!(page.contains("/compare\">See what it would change</a>"), "{page}");
         let fine = made("settings", "True", &[("bar", "Synced")]);
         let page = sync(&frame(), &fine, &Err("forbidden".into()), &html! {}).into_string();
         assert!(!page.contains("Find out why") && page.contains("rights: forbidden"), "{page}");
@@ -229,19 +227,22 @@ mod tests {
             error: None,
             offer: GrantOffer::Grant,
         };
-        let page = compared(&frame(), "team-a", "settings", &comparison).into_string();
-        for part in [
-            "<li>copier may not get</li>",
-            "<pre data-copy tabindex=\"0\"><code>kind: Role\nname: x\n</code></pre>",
-            "weaver sync explain settings -n team-a --grant",
-            "<a class=\"button\" href=\"/p/syncs/team-a/settings/grant\">",
-            "a/b &lt;exists&gt;",
-        ] {
-            assert!(page.contains(part), "{part} is not in {page}");
+        for kind in SyncKind::ALL {
+            let page = compared(&frame(), &key(kind, "settings"), &comparison).into_string();
+            for part in [
+                "<li>copier may not get</li>",
+                "<pre data-copy tabindex=\"0\"><code>kind: Role\nname: x\n</code></pre>",
+                "weaver sync explain settings -n team-a --grant",
+                &format!("<a class=\"button\" href=\"/p/{}/team-a/settings/grant\">", kind.path()),
+                "a/b &lt;exists&gt;",
+            ] {
+                assert!(page.contains(part), "{part} is not in {page}");
+            }
+            assert!(!page.contains("<form") && !page.contains("data-events"), "{page}");
         }
-        assert!(!page.contains("<form") && !page.contains("data-events"), "{page}");
         // The operator's own right is missing, and no Role of the account.
-        let minting = compared(&frame(), "team-a", "settings", &SyncExplanation { role: None, ..comparison });
+        let key = key(SyncKind::ConfigMap, "settings");
+        let minting = compared(&frame(), &key, &SyncExplanation { role: None, ..comparison });
         let minting = minting.into_string();
         assert!(minting.contains("Missing rights") && minting.contains("settings/grant"), "{minting}");
         assert!(!minting.contains("kubectl apply"), "{minting}");
@@ -283,13 +284,5 @@ mod tests {
         let bad = "<code>&lt;bad&gt;</code> 1 synced, 2 failed, 0 in conflict MissingRights";
         let (bad, fine) = (page.find(bad), page.find("<code>fine</code></li>"));
         assert!(bad.is_some() && bad < fine, "{page}");
-    }
-
-    #[test]
-    fn a_resource_sync_has_a_command_where_there_is_no_comparison() {
-        let broken = SyncView { kind: SyncKind::Resource, ..made("policies", "False", &[("foo", "Failed")]) };
-        let page = sync(&frame(), &broken, &Ok(History::default()), &html! {}).into_string();
-        assert!(page.contains("kubectl describe resourcesync policies -n team-a"), "{page}");
-        assert!(page.contains("<code>foo</code> Why: m") && !page.contains("/compare"), "{page}");
     }
 }

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding::{Code, Finding, Severity};
 
 use super::health::{ResourceHealth, ResourceSummary};
 use super::node::NodeView;
-use super::sync::{SyncKind, SyncView};
+use super::sync::{SyncKey, SyncKind, SyncView};
 use super::token::TokenView;
 use crate::doctor::seen::LocatedFinding;
 
@@ -23,8 +23,8 @@ pub struct FindingView {
 /// What a finding is about, and has a page.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FindingSubject {
-    /// One, by its kind, namespace and name.
-    Sync(SyncKind, String, String),
+    Sync(SyncKey),
+    /// By its namespace and name.
     Token(String, String),
     /// Some that have problems.
     Syncs,
@@ -147,10 +147,10 @@ fn finding(
         summary.namespace == namespace && summary.name == name
     };
     let summary = about.as_ref().and_then(|about| match about {
-        FindingSubject::Sync(kind, namespace, name) => {
+        FindingSubject::Sync(key) => {
             let mut syncs =
-                resources.syncs?.iter().filter(|sync| sync.kind == *kind).map(|sync| &sync.summary);
-            syncs.find(|summary| is_it(summary, namespace, name))
+                resources.syncs?.iter().filter(|sync| sync.kind == key.kind).map(|sync| &sync.summary);
+            syncs.find(|summary| is_it(summary, &key.namespace, &key.name))
         }
         FindingSubject::Token(namespace, name) => resources
             .tokens?
@@ -172,7 +172,9 @@ fn about(finding: &Finding) -> Option<FindingSubject> {
     let (kind, key) = place.split_once(' ').unwrap_or((place, ""));
     let named = key.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
     match (SyncKind::of(kind), kind, named) {
-        (Some(sync), _, Some((namespace, name))) => Some(FindingSubject::Sync(sync, namespace, name)),
+        (Some(sync), _, Some((namespace, name))) => {
+            Some(FindingSubject::Sync(SyncKey { kind: sync, namespace, name }))
+        }
         (Some(_), _, None) => Some(FindingSubject::Syncs),
         (None, "ServiceToken", Some((namespace, name))) => Some(FindingSubject::Token(namespace, name)),
         (None, "ServiceToken", None) => Some(FindingSubject::Tokens),
@@ -194,7 +196,7 @@ mod tests {
     use weaver_diagnostics::finding::Place;
 
     use super::super::node::tests::node;
-    use super::super::sync::tests::sync;
+    use super::super::sync::tests::{key, sync};
     use super::super::token::tests::token;
     use super::*;
     use crate::doctor::seen::Location;
@@ -225,10 +227,7 @@ mod tests {
         assert!(found.verdict.ends_with("Other things may follow from it."));
         assert_eq!((found.fine.len(), found.open.len(), found.worst), (1, 3, Severity::Fail));
         assert_eq!(found.open[2].seen.finding.severity(), Severity::Warn);
-        assert_eq!(
-            found.open[2].about,
-            Some(FindingSubject::Sync(SyncKind::ConfigMap, "team-a".into(), "b".into()))
-        );
+        assert_eq!(found.open[2].about, Some(FindingSubject::Sync(key(SyncKind::ConfigMap, "b"))));
         assert_eq!(found.open[2].since, Since::Changed("2026-01-01T00:00:00Z".parse().unwrap()));
         let node = FindingSubject::Node("raspi".into());
         assert_eq!(
@@ -259,9 +258,7 @@ mod tests {
     fn what_a_finding_is_about_is_found_by_where_it_was_seen() {
         let of =
             |place: &str| about(&seen(Location::Cluster, Code::SyncNotReady, Severity::Warn, place).finding);
-        let named = |text: &str| ("t".to_owned(), text.to_owned());
-        let (namespace, name) = named("a");
-        assert_eq!(of("ResourceSync t/a"), Some(FindingSubject::Sync(SyncKind::Resource, namespace, name)));
+        assert_eq!(of("ResourceSync team-a/a"), Some(FindingSubject::Sync(key(SyncKind::Resource, "a"))));
         assert_eq!(of("ServiceToken t/a"), Some(FindingSubject::Token("t".into(), "a".into())));
         assert_eq!(
             (of("ResourceSync"), of("ServiceToken")),

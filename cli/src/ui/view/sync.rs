@@ -1,5 +1,7 @@
 //! A ConfigMapSync or a ResourceSync on a page.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use weaver_api::kind::ObjectKind;
@@ -9,6 +11,7 @@ use weaver_api::v1beta1::{
 use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{ResourceHealth, ResourceSummary};
+use crate::resource::kind::Kind;
 
 /// Characters of a reason: anyone who may write the status controls it.
 const REASON: usize = 64;
@@ -19,16 +22,24 @@ pub enum SyncKind {
     Resource,
 }
 
+impl From<SyncKind> for Kind {
+    fn from(kind: SyncKind) -> Self {
+        match kind {
+            SyncKind::ConfigMap => Self::ConfigMapSync,
+            SyncKind::Resource => Self::ResourceSync,
+        }
+    }
+}
+
 impl SyncKind {
+    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Resource];
+
     pub fn of(kind: &str) -> Option<Self> {
-        [Self::ConfigMap, Self::Resource].into_iter().find(|known| known.name() == kind)
+        Self::ALL.into_iter().find(|known| known.name() == kind)
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMapSync",
-            Self::Resource => "ResourceSync",
-        }
+        Kind::from(self).name()
     }
 
     /// The first part of the address of its page.
@@ -37,6 +48,20 @@ impl SyncKind {
             Self::ConfigMap => "syncs",
             Self::Resource => "resources",
         }
+    }
+}
+
+/// Which sync: there may be one of each kind in a namespace under one name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SyncKey {
+    pub kind: SyncKind,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for SyncKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
@@ -210,6 +235,11 @@ impl SyncView {
         (&self.summary.namespace, &self.summary.name)
     }
 
+    pub fn sync_key(&self) -> SyncKey {
+        let ResourceSummary { namespace, name, .. } = &self.summary;
+        SyncKey { kind: self.kind, namespace: namespace.clone(), name: name.clone() }
+    }
+
     pub fn has_problem(&self) -> bool {
         !matches!(self.summary.health, ResourceHealth::Ready | ResourceHealth::Paused)
             || self.targets.iter().any(|target| target.state.is_problem())
@@ -263,6 +293,11 @@ pub(in crate::ui) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// The key of `team-a/NAME`.
+    pub fn key(kind: SyncKind, name: &str) -> SyncKey {
+        SyncKey { kind, namespace: "team-a".to_owned(), name: name.to_owned() }
+    }
 
     /// A ConfigMapSync `team-a/NAME` with copies of these states.
     pub fn sync(name: &str, ready: &str, targets: &[(&str, &str)]) -> SyncView {
