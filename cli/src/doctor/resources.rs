@@ -45,7 +45,7 @@ impl TenantKind for ConfigMapSync {
 
 impl TenantKind for ResourceSync {
     const SHORT: &'static str = "rsync";
-    const MORE: &'static str = "kubectl describe resourcesync";
+    const MORE: &'static str = "weaver sync explain";
 
     fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
         self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))

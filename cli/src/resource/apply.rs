@@ -120,7 +120,9 @@ async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Re
     };
     let key = store.object_key(name);
     let explained = match (store.kind, &store.namespace) {
-        (Kind::ConfigMapSync, Some(home)) => format!("; `weaver sync explain {name} -n {home}` says more"),
+        (Kind::ConfigMapSync | Kind::ResourceSync, Some(home)) => {
+            format!("; `weaver sync explain {name} -n {home}` says more")
+        }
         _ => String::new(),
     };
     ensure!(undoes, "{key} is not Ready, {why}{explained}");
