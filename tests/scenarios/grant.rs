@@ -8,50 +8,56 @@ use serde_json::{Value, json};
 use weaver_tests::cli::{done, ended, program, weaver};
 use weaver_tests::person;
 use weaver_tests::proxy::Hooks;
+use weaver_tests::sync_kinds::SyncedKind;
 use weaver_tests::world::World;
 
 #[tokio::test]
 async fn one_command_makes_account_rights_and_sync_and_the_copy_follows() {
-    let world = World::new("grant-create").await;
-    let (team, foo, bar) =
-        (world.namespace("team").await, world.namespace("foo").await, world.namespace("bar").await);
-    world.is_tenant(&team);
-    world.config_map(&team, "settings", &[("a", "1")]).await;
-    let to = format!("{foo},{bar}");
-    let create = ["sync", "create", "mine", "-n", &team, "--source", "settings", "--to", &to, "--grant"];
+    for of in SyncedKind::BOTH {
+        let world = World::new("grant-create").await;
+        of.define(&world).await;
+        let (team, foo, bar) =
+            (world.namespace("team").await, world.namespace("foo").await, world.namespace("bar").await);
+        world.is_tenant(&team);
+        of.object(&world, &team, &[("a", "1")]).await;
+        let to = format!("{foo},{bar}");
+        let create = ["sync", "create", "sync", "-n", &team, "--source", "settings", "--to", &to, "--grant"];
+        let create = [&create[..], of.flags()].concat();
 
-    // What a dry run prints is the same, and makes nothing.
-    let manifest = done(&[&create[..], &["--dry-run"]].concat()).await;
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
-    let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-    let roles = ["Role", "RoleBinding"];
-    assert_eq!(kinds, [&["ServiceAccount"][..], &roles.repeat(4), &["ConfigMapSync"]].concat());
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &team);
-    assert!(accounts.get_opt("mine").await.unwrap().is_none());
+        // What a dry run prints is the same, and makes nothing.
+        let manifest = done(&[&create[..], &["--dry-run"]].concat()).await;
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
+        let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        let roles = ["Role", "RoleBinding"];
+        assert_eq!(kinds, [&["ServiceAccount"][..], &roles.repeat(4), &[of.of_sync()]].concat());
+        let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &team);
+        assert!(accounts.get_opt("sync").await.unwrap().is_none());
 
-    let said = done(&create).await;
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines[0], format!("ServiceAccount {team}/mine"));
-    assert_eq!(lines.len(), 1 + 8 + 1, "{said}");
-    assert_eq!(lines.last(), Some(&"configmapsync.weaver.example.com/mine created"));
-    for target in [&foo, &bar] {
-        world.holds(target, "settings", &[("a", "1")]).await;
+        let said = done(&create).await;
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], format!("ServiceAccount {team}/sync"));
+        assert_eq!(lines.len(), 1 + 8 + 1, "{said}");
+        let made = format!("{}.weaver.example.com/sync created", of.of_sync().to_lowercase());
+        assert_eq!(lines.last(), Some(&made.as_str()));
+        for target in [&foo, &bar] {
+            of.holds(&world, target, &[("a", "1")]).await;
+        }
+        of.condition(&world, &team, "Ready", "True", "Synced").await;
+        of.object(&world, &team, &[("a", "2")]).await;
+        of.holds(&world, &bar, &[("a", "2")]).await;
+
+        // The account got what it needs and nothing else.
+        let bound: Api<RoleBinding> = Api::namespaced(world.client.clone(), &foo);
+        assert_eq!(bound.list(&ListParams::default()).await.unwrap().items.len(), 1);
+        let granted: Api<Role> = Api::namespaced(world.client.clone(), &team);
+        let names: Vec<_> = granted.list(&ListParams::default()).await.unwrap().items;
+        assert_eq!(names.len(), 2, "minting and the source: {names:?}");
+
+        weaver(&create).await.refused("exists already and was not changed: `weaver sync explain sync");
+        let said = done(&["sync", "explain", "sync", "-n", &team, "--grant", "--yes"]).await;
+        assert!(said.ends_with(&format!("ServiceAccount {team}/sync lacks no right\n")), "{said}");
+        world.finish().await;
     }
-    world.condition(&team, "mine", "Ready", "True", "Synced").await;
-    world.config_map(&team, "settings", &[("a", "2")]).await;
-    world.holds(&bar, "settings", &[("a", "2")]).await;
-
-    // The account got what it needs and nothing else.
-    let bound: Api<RoleBinding> = Api::namespaced(world.client.clone(), &foo);
-    assert_eq!(bound.list(&ListParams::default()).await.unwrap().items.len(), 1);
-    let granted: Api<Role> = Api::namespaced(world.client.clone(), &team);
-    let names: Vec<_> = granted.list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(names.len(), 2, "minting and the source: {names:?}");
-
-    weaver(&create).await.refused("exists already and was not changed: `weaver sync explain mine");
-    let said = done(&["sync", "explain", "mine", "-n", &team, "--grant", "--yes"]).await;
-    assert!(said.ends_with(&format!("ServiceAccount {team}/mine lacks no right\n")), "{said}");
-    world.finish().await;
 }
 
 #[tokio::test]
@@ -104,19 +110,24 @@ async fn what_explain_names_is_granted_after_a_yes_and_the_sync_is_retried_at_on
     let world = World::new("grant-explain").await;
     let (team, foo) = world.synced().await;
     let (bar, gone) = (world.namespace("bar").await, world.name("gone"));
-    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar, &gone])).await;
-    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
-    let explain = ["sync", "explain", "sync", "-n", &team, "--grant"];
-    let said = weaver(&explain).await;
-    assert!(!said.done && said.err.contains("no terminal to ask on; pass --yes"), "{said:?}");
-    let line = format!(
-        "Role {bar}/weaver:{team}:sync:target:configmaps: create, delete, get, list, update, watch configmaps"
-    );
-    assert!(said.out.lines().any(|found| found == line), "{said:?}");
-    assert!(said.out.contains(&format!("namespace {gone} does not exist")), "{said:?}");
-    world.lacks(&bar, "settings").await;
-    done(&[&explain[..], &["--yes"]].concat()).await;
-    world.holds(&bar, "settings", &[("a", "1")]).await;
+    for of in SyncedKind::BOTH {
+        of.grant(&world, &team, &[&team, &foo]).await;
+        of.object(&world, &team, &[("a", "1")]).await;
+        of.sync(&world, &team, of.spec(&world, &team, &[&foo, &bar, &gone])).await;
+        of.condition(&world, &team, "Ready", "False", "MissingRights").await;
+        let explain = ["sync", "explain", "sync", "-n", &team, "--grant"];
+        let said = weaver(&explain).await;
+        assert!(!said.done && said.err.contains("no terminal to ask on; pass --yes"), "{said:?}");
+        let role = format!(
+            "Role {bar}/weaver:{team}:sync:target:{}: create, delete, get",
+            of.several().to_lowercase()
+        );
+        assert!(said.out.lines().any(|found| found.starts_with(&role)), "{said:?}");
+        assert!(said.out.contains(&format!("namespace {gone} does not exist")), "{said:?}");
+        of.lacks(&world, &bar).await;
+        done(&[&explain[..], &["--yes"]].concat()).await;
+        of.holds(&world, &bar, &[("a", "1")]).await;
+    }
     world.finish().await;
 }
 

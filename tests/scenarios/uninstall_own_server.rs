@@ -15,6 +15,7 @@ use weaver_api::v1beta1::NodeReport;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{Said, drawn, ended, weaver_on};
 use weaver_tests::proxy::Hooks;
+use weaver_tests::sync_kinds::SyncedKind;
 use weaver_tests::world::{World, eventually};
 
 const LEFT: &str = "nothing of Config Weaver is left in this cluster";
@@ -105,7 +106,7 @@ impl Cluster {
 fn state(cluster: &Cluster) -> String {
     let kinds = "configmaps,secrets,serviceaccounts,namespaces,roles,rolebindings,clusterroles,clusterrolebindings,\
                  validatingadmissionpolicies,validatingadmissionpolicybindings,customresourcedefinitions,\
-                 configmapsyncs,servicetokens,nodereports";
+                 configmapsyncs,resourcesyncs,servicetokens,nodereports";
     let columns = "custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name,U:.metadata.uid,\
                    V:.metadata.resourceVersion";
     cluster.alone.own.kubectl(&["get", kinds, "--all-namespaces", "--output", columns])
@@ -227,6 +228,14 @@ async fn without_an_operator_the_person_deletes_what_the_ownership_labels_name_a
     world.sync(&cluster.team, "adopts", adopts).await;
     world.holds(&baz, "settings", &[("a", "1")]).await;
     world.condition(&cluster.team, "stays", "Ready", "True", "Synced").await;
+    // Objects of another kind: a copy, its source, and one of someone else that a ResourceSync does not touch.
+    let of = SyncedKind::Gadget;
+    of.grant(world, &cluster.team, &[&cluster.team, &cluster.foo, &bar]).await;
+    of.object(world, &cluster.team, &[("a", "1")]).await;
+    of.object(world, &bar, &[("of", "someone")]).await;
+    of.sync(world, &cluster.team, of.spec(world, &cluster.team, &[&cluster.foo, &bar])).await;
+    of.holds(world, &cluster.foo, &[("a", "1")]).await;
+    of.condition(world, &cluster.team, "Ready", "False", "Conflict").await;
     // What bears the label of a resource that this run does not delete.
     let ownership = json!({"metadata": {"labels": {"weaver.example.com/sync-uid": "u0"},
         "annotations": {"weaver.example.com/sync": "elsewhere/other/u0"}}});
@@ -250,6 +259,9 @@ async fn without_an_operator_the_person_deletes_what_the_ownership_labels_name_a
     world.syncs(&cluster.team).patch("stays", &params, &held(json!(null))).await.unwrap();
     cluster.done(&delete).await;
     world.lacks(&cluster.foo, "settings").await;
+    of.lacks(world, &cluster.foo).await;
+    of.holds(world, &cluster.team, &[("a", "1")]).await;
+    of.holds(world, &bar, &[("of", "someone")]).await;
     assert_eq!(world.config_maps(&bar).get("settings").await.unwrap(), kept);
     let adopted = world.config_maps(&baz).get("settings").await.unwrap();
     assert!(!adopted.labels().contains_key("weaver.example.com/sync-uid"), "{adopted:?}");
