@@ -6,6 +6,7 @@
 //! - [`Webhook`]: where the webhook is, and its [`Service`], where it runs in the cluster.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
 //! - [`conversion`]: does the webhook answer?
+//! - [`download`]: a file of a release, from its server.
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
 //! - [`accounts`]: an admission policy: who may name a ServiceAccount.
 //! - [`deletions`]: an admission policy: a ConfigMapSync is not deleted in a way that only seems to keep its copies.
@@ -21,6 +22,7 @@ pub mod accounts;
 pub mod certificates;
 pub mod conversion;
 pub mod deletions;
+pub mod download;
 #[cfg(test)]
 mod fake_api;
 #[cfg(test)]

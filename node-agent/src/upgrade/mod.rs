@@ -8,7 +8,6 @@
 
 pub mod args;
 pub(crate) mod carry_out;
-mod download;
 pub mod journal;
 pub(crate) mod node;
 mod program_files;

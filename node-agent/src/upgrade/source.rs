@@ -14,15 +14,18 @@ use weaver_diagnostics::k3s_upgrade::plan::{Hash, UpgradeCandidate};
 use weaver_diagnostics::k3s_upgrade::program::{self, HEAD};
 use weaver_diagnostics::k3s_upgrade::release::{self, ReleaseFiles};
 use weaver_diagnostics::k3s_upgrade::version::Version;
+use weaver_installer::download;
 
 use super::args::UpgradeArgs;
-use super::download;
 use super::program_files::{ProgramFiles, sha256};
 use super::say::say;
 use crate::k3s_version::version_of;
 
 /// Bytes of a list of hashes.
-const LIST: u64 = 64 * 1024;
+const LIST: usize = 64 * 1024;
+
+/// How this program names itself to the server of the releases.
+const USER_AGENT: &str = "weaver-node-agent";
 
 /// Where from, and the hash that was named for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,13 +173,15 @@ async fn fetch(
         named.to_owned()
     } else {
         let list = release::address(releases, version, files.sums);
-        let reported = release::hash_in(&download::text(&list).await?, &[files.program]);
+        let bytes = download::whole(&list, USER_AGENT, LIST).await?;
+        let text = String::from_utf8(bytes).with_context(|| format!("{list} is not text"))?;
+        let reported = release::hash_in(&text, &[files.program]);
         reported.with_context(|| format!("{list} has no hash of {}", files.program))?
     };
     let address = release::address(releases, version, files.program);
     say(&format!("Fetching {address}"));
     let mut writing = program.begin()?;
-    download::fetch(&address, |bytes| writing.more(bytes)).await?;
+    download::fetch(&address, USER_AGENT, |bytes| writing.more(bytes)).await?;
     writing.end()?;
     Ok(wanted)
 }
@@ -192,7 +197,7 @@ fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> 
         return Ok(None);
     }
     let mut text = String::new();
-    let read = File::open(&list).and_then(|file| file.take(LIST).read_to_string(&mut text));
+    let read = File::open(&list).and_then(|file| file.take(LIST as u64).read_to_string(&mut text));
     read.with_context(|| format!("cannot read {}", list.display()))?;
     let own = path.file_name().and_then(|name| name.to_str()).unwrap_or(program);
     Ok(release::hash_in(&text, &[own, program]))
