@@ -49,6 +49,7 @@ pub mod serving;
 pub mod shell;
 pub mod text_file;
 pub mod tokens;
+pub mod version_gap;
 pub mod weaver_toml;
 pub mod when;
 pub mod yaml_node;
