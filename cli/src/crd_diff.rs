@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use similar::TextDiff;
-use weaver_installer::Webhook;
 use weaver_installer::plan::{DefinitionPlan, complete, merged, normal, plan};
+use weaver_installer::{Service, Webhook};
 
 /// The difference from what is installed to what is built in, with this webhook; empty if there is none.
 /// The CA is the installation's to know: where one is installed, it counts as the right one.
@@ -35,6 +35,16 @@ pub fn between(
     Ok(shown)
 }
 
+/// The webhook of an installed definition, for a comparison in which its address counts as right.
+pub fn own_webhook(installed: Option<&CustomResourceDefinition>) -> Webhook {
+    let client = installed.and_then(|found| found.spec.conversion.clone()?.webhook?.client_config);
+    let client = client.unwrap_or_default();
+    match client.service {
+        Some(service) => Service::from(service).webhook(String::new()),
+        None => Webhook { url: client.url.unwrap_or_default(), service: None, ca_bundle: String::new() },
+    }
+}
+
 /// What an installation is about: a definition without what belongs to the API server.
 fn text(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
     let mut spec = serde_json::to_value(normal(&definition.spec)).context("writing a definition")?;
@@ -59,7 +69,6 @@ fn text(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
 mod tests {
     use k8s_openapi::ByteString;
     use weaver_api::webhook::URL;
-    use weaver_installer::Service;
 
     use super::*;
 

@@ -15,6 +15,7 @@ mod reports;
 mod resources;
 pub mod seen;
 mod show;
+mod versions;
 mod way;
 
 use std::path::{Path, PathBuf};

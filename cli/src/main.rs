@@ -211,10 +211,14 @@ enum Verb {
     Verify(verify::Verify),
     /// Print the versions of this program, the operator, the CRDs and the agents of the nodes
     ///
-    /// Asks the API server of the kubeconfig and nothing else. Parts that cannot be reached or may not be read are
-    /// shown as unknown.
+    /// Asks the API server of the kubeconfig and no one else, unless --releases or `WEAVER_RELEASES` names the
+    /// directory of a release, such as the one that `make release` fills: then also compares each part with that
+    /// release. With --key, its signature must be right. Names parts that are more than one minor version
+    /// behind the newest one: they are not promised to work together. Parts that cannot be reached or may not be
+    /// read are shown as unknown, with the reason.
     ///
-    /// Exit status: 0 printed; 1 could not write to standard output; 2 wrong usage.
+    /// Exit status: 0 printed, whatever is unknown of the cluster; 1 could not print, or not read the
+    /// release; 2 wrong usage; 10 the release is not as published, or not signed by that key.
     #[command(verbatim_doc_comment)]
     Version(version::VersionOptions),
 }
@@ -293,7 +297,7 @@ async fn main() -> ExitCode {
         Verb::Ui(options) => ui::run(&options).await,
         Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Verify(options) => verify::run(&options),
-        Verb::Version(options) => version::run(&options).await.map(|()| ExitCode::SUCCESS),
+        Verb::Version(options) => version::run(&options).await,
     };
     match done {
         Ok(code) => code,

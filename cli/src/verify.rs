@@ -5,7 +5,8 @@
 //! first thing that is wrong with the list, or each file that is not as published.
 
 mod provenance;
-mod signature;
+pub mod release;
+pub mod signature;
 mod sums;
 
 use std::collections::btree_map::Entry;
@@ -20,16 +21,9 @@ use clap::{Args, ValueHint};
 use sha2::{Digest as _, Sha256};
 use weaver_diagnostics::exit_code::KNOWN_BAD;
 
-use self::provenance::Provenance;
+use self::release::{LIMIT, NotAsPublished, PROVENANCE, ReadFile, Release, SIGNATURE, SUMS};
+use self::signature::MinisignKey;
 use crate::stdout::{ErrorLines, failed, note, say};
-
-const SUMS: &str = "SHA256SUMS";
-const SIGNATURE: &str = ".minisig";
-const PROVENANCE: &str = "provenance.intoto.json";
-/// How the comment begins that packaging/release.sh has signed with the list; the version follows.
-const SIGNED: &str = "Config Weaver ";
-/// More than any list, signature, key or statement of a release has.
-const LIMIT: u64 = 4 << 20;
 
 #[derive(Args)]
 pub struct Verify {
@@ -45,15 +39,6 @@ pub struct Verify {
     /// SHA256SUMS file [default: the one next to the file]
     #[arg(long, value_name = "SHA256SUMS", value_hint = ValueHint::FilePath)]
     sums: Option<PathBuf>,
-}
-
-/// Not as published, unlike what could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct NotAsPublished(String);
-
-fn verdict(error: &anyhow::Error) -> anyhow::Error {
-    NotAsPublished(format!("{error:#}")).into()
 }
 
 pub fn run(options: &Verify) -> anyhow::Result<ExitCode> {
@@ -79,16 +64,16 @@ fn verify(options: &Verify) -> anyhow::Result<()> {
             None if meta.is_dir() => path.join(SUMS),
             None => path.with_file_name(SUMS),
         };
-        let release = match releases.entry(list) {
+        let release = match releases.entry(list.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let release = Release::read(new.key(), key.as_ref(), wanted.as_deref())?;
+                let release = read_release(new.key(), key.as_ref(), wanted.as_deref())?;
                 new.insert(release)
             }
         };
-        let names = if meta.is_dir() { release.all(path)? } else { vec![release.name(path)?] };
+        let names = if meta.is_dir() { all(release, path)? } else { vec![name(&list, path)?] };
         for (name, path) in names {
-            match release.check(&name, &path)? {
+            match release.check(&name, &hash(&path)?) {
                 Ok(()) if key.is_none() => say(format_args!("{name}: as its SHA256SUMS says")),
                 Ok(()) => say(format_args!("{name}: as published{}", release.built())),
                 Err(why) => bad.push(format!("{name}: {why:#}")),
@@ -110,7 +95,7 @@ fn listed(what: &str, bad: Vec<String>) -> anyhow::Error {
 }
 
 /// A key file's path, or the key itself.
-fn read_key(given: &str) -> anyhow::Result<signature::MinisignKey> {
+pub fn read_key(given: &str) -> anyhow::Result<MinisignKey> {
     // First: a file of that name may come with the files.
     if let Ok(key) = signature::key(given) {
         return Ok(key);
@@ -129,138 +114,77 @@ fn read_key(given: &str) -> anyhow::Result<signature::MinisignKey> {
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    file.take(LIMIT + 1)
+    file.take(LIMIT as u64 + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(bytes.len() as u64 <= LIMIT, "{} has more than {} MiB", path.display(), LIMIT >> 20);
+    ensure!(bytes.len() <= LIMIT, "{} has more than {} MiB", path.display(), LIMIT >> 20);
     Ok(bytes)
 }
 
 /// A file that may be missing.
-fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    if path.try_exists().with_context(|| format!("cannot read {}", path.display()))? {
-        return read(path).map(Some);
+pub fn read_if_there(path: &Path) -> anyhow::Result<Option<ReadFile>> {
+    let at = path.display().to_string();
+    if path.try_exists().with_context(|| format!("cannot read {at}"))? {
+        return Ok(Some(ReadFile { bytes: read(path)?, at }));
     }
     Ok(None)
 }
 
-struct Release {
-    list: PathBuf,
-    sums: BTreeMap<String, String>,
-    provenance: Option<Provenance>,
+/// Judges the list and the files next to it.
+fn read_release(list: &Path, key: Option<&MinisignKey>, wanted: Option<&str>) -> anyhow::Result<Release> {
+    let bytes =
+        read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
+    let sums = ReadFile { at: list.display().to_string(), bytes };
+    let signature = |key| {
+        let mut path = list.as_os_str().to_owned();
+        path.push(SIGNATURE);
+        let path = PathBuf::from(path);
+        let file = read_if_there(&path)?
+            .with_context(|| format!("there is no {}: download it next to the list", path.display()))?;
+        anyhow::Ok((key, file))
+    };
+    let signature = key.map(signature).transpose()?;
+    let provenance = read_if_there(&list.with_file_name(PROVENANCE))?;
+    let signed = signature.as_ref().map(|(key, file)| (*key, file));
+    let release = Release::judge(&sums, signed, provenance.as_ref(), wanted)?;
+    if let (Some(key), Some(comment)) = (key, &release.signed) {
+        say(format_args!("{}: signed by the key {}: {comment}", sums.at, key.id));
+    }
+    Ok(release)
 }
 
-impl Release {
-    /// Judges the list, and the provenance by it.
-    fn read(list: &Path, key: Option<&signature::MinisignKey>, wanted: Option<&str>) -> anyhow::Result<Self> {
-        let bytes =
-            read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
-        if let Some(key) = key {
-            let mut path = list.as_os_str().to_owned();
-            path.push(SIGNATURE);
-            let path = PathBuf::from(path);
-            let text = read_if_there(&path)?
-                .with_context(|| format!("there is no {}: download it next to the list", path.display()))?;
-            let comment = String::from_utf8(text)
-                .map_err(|_| anyhow::anyhow!("it is not UTF-8 text; download it again"));
-            let comment = comment.and_then(|text| signature::check(key, &text, &bytes));
-            let comment = comment.and_then(|comment| is_of(wanted, comment));
-            let comment =
-                comment.with_context(|| format!("{}", path.display())).map_err(|why| verdict(&why))?;
-            say(format_args!("{}: signed by the key {}: {comment}", list.display(), key.id));
-        }
-        let sums = sums::parse(&bytes)
-            .with_context(|| format!("{}", list.display()))
-            .map_err(|why| verdict(&why))?;
-        let mut release = Self { list: list.to_owned(), sums, provenance: None };
-        let path = list.with_file_name(PROVENANCE);
-        if let Some(statement) = read_if_there(&path)? {
-            let sum = release.check_sum(PROVENANCE, &format!("{:x}", Sha256::digest(&statement)));
-            let read = sum.and_then(|()| Provenance::parse(&statement));
-            let read = read.with_context(|| format!("{}", path.display()));
-            release.provenance = Some(read.map_err(|why| verdict(&why))?);
-        }
-        Ok(release)
+/// The names and paths of the files below a directory; the list and its signature are no files of the list.
+fn all(release: &Release, directory: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut found = BTreeSet::new();
+    below(directory, "", &mut found)?;
+    for own in [SUMS.to_owned(), format!("{SUMS}{SIGNATURE}")] {
+        found.remove(&own);
     }
-
-    /// The results for the files below a directory; the list and its signature are no files of the list.
-    fn all(&self, directory: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
-        let mut found = BTreeSet::new();
-        below(directory, "", &mut found)?;
-        for own in [SUMS.to_owned(), format!("{SUMS}{SIGNATURE}")] {
-            found.remove(&own);
-        }
-        let names: BTreeSet<String> = self.sums.keys().cloned().collect();
-        let missing: Vec<String> = names.difference(&found).cloned().collect();
-        if !missing.is_empty() {
-            let what = format!(
-                "{} is not all of the release; name the files to check, or download:",
-                directory.display()
-            );
-            return Err(listed(&what, missing));
-        }
-        Ok(found.into_iter().map(|name| (name.clone(), directory.join(name))).collect())
-    }
-
-    /// What the list calls this file: its path from the directory of the list, or its name where it is elsewhere.
-    fn name(&self, path: &Path) -> anyhow::Result<(String, PathBuf)> {
-        let absolute = |path: &Path| {
-            std::path::absolute(path).with_context(|| format!("cannot tell where {} is", path.display()))
-        };
-        let (list, file) = (absolute(&self.list)?, absolute(path)?);
-        let name = list
-            .parent()
-            .and_then(|directory| file.strip_prefix(directory).ok())
-            .or_else(|| file.file_name().map(Path::new));
-        let name = name
-            .and_then(Path::to_str)
-            .with_context(|| format!("{} has no name in UTF-8", path.display()))?;
-        ensure!(
-            name != SUMS,
-            "{name} is the list itself: name the file that you downloaded, or the directory"
+    let missing: Vec<String> = release.names().filter(|name| !found.contains(*name)).cloned().collect();
+    if !missing.is_empty() {
+        let what = format!(
+            "{} is not all of the release; name the files to check, or download:",
+            directory.display()
         );
-        Ok((name.replace(std::path::MAIN_SEPARATOR, "/"), path.to_owned()))
+        return Err(listed(&what, missing));
     }
-
-    /// The inner result is the verdict.
-    fn check(&self, name: &str, path: &Path) -> anyhow::Result<anyhow::Result<()>> {
-        let sha256 = hash(path)?;
-        let judged = self.check_sum(name, &sha256).and_then(|()| match &self.provenance {
-            Some(provenance) if name != PROVENANCE => provenance.check(name, &sha256).context(PROVENANCE),
-            _ => Ok(()),
-        });
-        Ok(judged)
-    }
-
-    fn check_sum(&self, name: &str, sha256: &str) -> anyhow::Result<()> {
-        match self.sums.get(name) {
-            None => bail!(
-                "{} does not list {name}: it is not part of this release, or was renamed",
-                self.list.display()
-            ),
-            Some(published) if published != sha256 => bail!(
-                "its SHA-256 is {sha256}, and {published} was published: it is cut off, changed or of another release; \
-                 download it again"
-            ),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn built(&self) -> String {
-        let commit = self.provenance.as_ref().and_then(|provenance| provenance.commit.as_ref());
-        commit.map_or_else(String::new, |commit| format!(", built of commit {commit}"))
-    }
+    Ok(found.into_iter().map(|name| (name.clone(), directory.join(name))).collect())
 }
 
-/// The signed comment, if it names the release that is wanted.
-fn is_of(wanted: Option<&str>, comment: String) -> anyhow::Result<String> {
-    let Some(wanted) = wanted else { return Ok(comment) };
-    let number = wanted.strip_prefix('v').unwrap_or(wanted);
-    ensure!(
-        comment == format!("{SIGNED}{number}"),
-        "it is of another release, signed as `{comment}`, and {wanted} is wanted: the server has that one under this address"
-    );
-    Ok(comment)
+/// What the list calls this file: its path from the directory of the list, or its name where it is elsewhere.
+fn name(list: &Path, path: &Path) -> anyhow::Result<(String, PathBuf)> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path).with_context(|| format!("cannot tell where {} is", path.display()))
+    };
+    let (list, file) = (absolute(list)?, absolute(path)?);
+    let name = list
+        .parent()
+        .and_then(|directory| file.strip_prefix(directory).ok())
+        .or_else(|| file.file_name().map(Path::new));
+    let name =
+        name.and_then(Path::to_str).with_context(|| format!("{} has no name in UTF-8", path.display()))?;
+    ensure!(name != SUMS, "{name} is the list itself: name the file that you downloaded, or the directory");
+    Ok((name.replace(std::path::MAIN_SEPARATOR, "/"), path.to_owned()))
 }
 
 /// Names of the files below `directory`, with `/` on every system.

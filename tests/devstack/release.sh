@@ -106,6 +106,8 @@ while read -r _ name; do
   ends 0 "$name: as published, built of commit" "$weaver" verify "${key[@]}" --sums SHA256SUMS "$name"
 done < <(grep -v provenance.intoto.json SHA256SUMS)
 ends 0 "signed by the key" "$weaver" verify "${key[@]}" .
+ends 0 "$version, the same as this weaver (signed by the key" "$weaver" version --client --releases "file:$work/dist" "${key[@]}"
+ends 10 "it is by the key" "$weaver" version --client --releases "file:$work/dist" --key "$work/other.pub"
 sha256sum --quiet --check SHA256SUMS
 minisign -V -q -p "$work/owner.pub" -m SHA256SUMS
 ends 10 "it is by the key" "$weaver" verify --key "$work/other.pub" .

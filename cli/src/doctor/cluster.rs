@@ -13,12 +13,11 @@ use serde_json::json;
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
-use weaver_installer::{Service, Webhook};
 use weaver_tenant::Account;
 
 use super::ask::{PATIENCE, asked, asked_for};
 use super::seen::{LocatedFinding, Location};
-use super::{pods, policies, resources};
+use super::{pods, policies, resources, versions};
 use crate::{crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
@@ -34,6 +33,7 @@ pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<LocatedFindin
     findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);
     findings.extend(pods::look(client).await);
+    findings.extend(versions::look(client).await);
     findings.into_iter().map(|finding| LocatedFinding { location: Location::Cluster, finding }).collect()
 }
 
@@ -47,7 +47,7 @@ async fn definitions(client: &Client) -> Vec<Finding> {
             Ok(installed) => installed,
             Err(finding) => return vec![*finding],
         };
-        let webhook = webhook(installed.as_ref());
+        let webhook = crd_diff::own_webhook(installed.as_ref());
         let place = Place::file(name.clone());
         match crd_diff::between(installed.as_ref(), built_in, webhook) {
             Ok(diff) if diff.is_empty() => {}
@@ -68,16 +68,6 @@ async fn definitions(client: &Client) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// The definition's own address counts as right, whatever it is.
-fn webhook(installed: Option<&CustomResourceDefinition>) -> Webhook {
-    let client = installed.and_then(|found| found.spec.conversion.clone()?.webhook?.client_config);
-    let client = client.unwrap_or_default();
-    match client.service {
-        Some(service) => Service::from(service).webhook(String::new()),
-        None => Webhook { url: client.url.unwrap_or_default(), service: None, ca_bundle: String::new() },
-    }
 }
 
 /// Has one object converted without storing it.

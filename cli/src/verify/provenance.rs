@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// What the statement is of, and how it was built.
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -35,6 +36,9 @@ struct Predicate {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BuildDefinition {
+    /// Each build type has its own.
+    #[serde(default)]
+    external_parameters: Value,
     #[serde(default)]
     resolved_dependencies: Vec<Material>,
 }
@@ -45,10 +49,11 @@ struct Material {
     digest: BTreeMap<String, String>,
 }
 
-/// What was built, by name, and the commit of which.
+/// What was built, by name, as which version and of which commit.
 #[derive(Debug)]
 pub struct Provenance {
     subjects: BTreeMap<String, String>,
+    pub version: Option<String>,
     pub commit: Option<String>,
 }
 
@@ -67,9 +72,11 @@ impl Provenance {
                 "its subject {name} is listed twice"
             );
         }
-        let materials = predicate.build_definition.resolved_dependencies;
+        let BuildDefinition { external_parameters, resolved_dependencies: materials } =
+            predicate.build_definition;
+        let version = external_parameters.get("version").and_then(Value::as_str).map(str::to_owned);
         let commit = materials.into_iter().find_map(|mut material| material.digest.remove("gitCommit"));
-        Ok(Self { subjects, commit })
+        Ok(Self { subjects, version, commit })
     }
 
     /// Was the file of this name and SHA-256 built so?
@@ -86,7 +93,7 @@ impl Provenance {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -95,7 +102,7 @@ mod tests {
             "_type": STATEMENT, "predicateType": PREDICATE,
             "subject": [{"name": "a", "digest": {"sha256": "AB"}}],
             "predicate": {
-                "buildDefinition": {"resolvedDependencies": [{"uri": "x"}, {"uri": "y", "digest": {"gitCommit": "c0"}}]},
+                "buildDefinition": {"externalParameters": {"version": "0.2.0"}, "resolvedDependencies": [{"uri": "x"}, {"uri": "y", "digest": {"gitCommit": "c0"}}]},
                 "runDetails": {},
             },
         })
@@ -104,7 +111,7 @@ mod tests {
     #[test]
     fn a_subject_is_known_by_name_and_hash() {
         let read = Provenance::parse(statement().to_string().as_bytes()).unwrap();
-        assert_eq!(read.commit.as_deref(), Some("c0"));
+        assert_eq!((read.version.as_deref(), read.commit.as_deref()), (Some("0.2.0"), Some("c0")));
         assert!(read.check("a", "ab").is_ok());
         for (name, sha256, why) in
             [("b", "ab", "does not say how b was built"), ("a", "ac", "with the SHA-256 ab")]

@@ -20,3 +20,4 @@ mod support;
 #[cfg(unix)]
 mod support_bundle;
 mod verify;
+mod version;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod http;
 #[path = "../../../../node-agent/tests/node_agent/support/tls_server.rs"]
 pub mod tls_server;
 

@@ -179,6 +179,13 @@ macro_rules! cluster_rows {
                 --service config-weaver/weaver-webhook`",
             commands: ["weaver crd diff", "systemctl status weaver-node-agent"],
         }
+        PartsTooFarApart = "C-12" "parts-too-far-apart" Warn {
+            title: "A part of Config Weaver is more than one minor version behind another.",
+            cause: "Operator, node agents and `weaver` work together when they are at most one minor version apart. \
+                The older one may not know what the newer one writes.",
+            remedy: "update the older one: on a node its packages, in a cluster image and manifests, on a laptop `weaver`",
+            commands: ["weaver version", "sudo weaver node update"],
+        }
         SyncNotReady = "C-08" "sync-not-ready" Warn {
             title: "A resource is not Ready.",
             cause: "A right is missing, the source or a ServiceAccount does not exist, or another object \

@@ -19,6 +19,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("C-00", "this is good news of our own"),
     ("C-08", "a condition of our own kinds"),
     ("C-09", "an operator that does not run prints nothing"),
+    ("C-12", "versions that are too far apart are compared by no other program"),
     ("D-03", "a question of `weaver`, which cluster of k3d is meant"),
     ("D-04", "a stopped cluster is silent; its clients get K-01, which names the address"),
     ("D-05", "a port that is not published refuses as any other, which is K-01"),
