@@ -13,6 +13,7 @@ mod args;
 mod cmdline;
 mod host_facts;
 mod host_files;
+mod images;
 mod manifests;
 mod pin;
 mod report_file;
@@ -30,7 +31,9 @@ use weaver_diagnostics::{
     finding::Finding,
     node_backup::record::RestoreRecord,
     weaver_toml::{
-        self, Config, RoleSetting, ValidConfig, owners_netplan,
+        self, Config, RoleSetting, ValidConfig,
+        images::CardImages,
+        owners_netplan,
         plan::{self, File, KnownHost, Plan},
         verdict,
     },
@@ -149,9 +152,7 @@ impl BootConfigRun<'_> {
             outcome.findings.extend(owners_netplan::clash(&file, config, host.owners_radio.as_ref()));
         }
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
-        for file in manifests::look(self.root, self.file, &config.role, &data_dir, &mut outcome.findings) {
-            outcome.note(self.host.write_to_k3s(&file));
-        }
+        self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {
@@ -167,6 +168,21 @@ impl BootConfigRun<'_> {
             outcome.findings.push(verdict::in_force(&file, asked, plan::key_owner(&host)));
         }
         outcome
+    }
+
+    /// What the boot partition has for k3s: manifests, and archives of images.
+    fn hand_to_k3s(&self, role: &RoleSetting, data_dir: &str, outcome: &mut BootOutcome) {
+        for file in manifests::look(self.root, self.file, role, data_dir, &mut outcome.findings) {
+            outcome.note(self.host.write_to_k3s(&file));
+        }
+        let CardImages { links, removed, findings } = images::look(self.root, self.file, data_dir);
+        outcome.findings.extend(findings);
+        for link in &links {
+            outcome.note(self.host.link_for_k3s(link));
+        }
+        for path in &removed {
+            outcome.note(self.host.remove(path));
+        }
     }
 
     /// Keeps the last good state, a part of which ended with the last boot.

@@ -60,6 +60,10 @@ fn edited() -> FileGroup {
                 &["/boot/firmware/manifests/"],
                 "objects that k3s applies ([Run applications from the card](../how-to/manifests-on-the-card.md))",
             ),
+            row(
+                &["/boot/firmware/images/"],
+                "archives of images that k3s imports ([Run applications from the card](../how-to/manifests-on-the-card.md#images))",
+            ),
             row(&["/boot/firmware/user-data", "network-config"], "Raspberry Pi Imager's settings, read"),
             row(
                 &["/etc/rancher/k3s/config.yaml", "config.yaml.d/"],
@@ -130,6 +134,11 @@ fn boot_config() -> FileGroup {
                 &["server/manifests/weaver-card/"],
                 "in k3s' data directory",
                 "the manifests of the card; emptied, not removed, when they leave it",
+            ),
+            described(
+                &["agent/images/weaver-card-*"],
+                "in k3s' data directory",
+                "links to the archives of the card",
             ),
             row(&[plan::BACKUP], "where the timer's backups go, and how often"),
             row(&[plan::UPDATE], "how often the timer installs updates"),

@@ -20,6 +20,7 @@ pub mod finding;
 pub mod finding_text;
 pub mod future_ca;
 pub mod host;
+pub mod image_archive;
 pub mod ingress;
 pub mod join;
 pub mod k3d;

@@ -14,6 +14,7 @@ pub mod encoding;
 mod fault;
 pub mod foreign_files;
 mod hosts;
+pub mod images;
 pub mod join_token;
 mod k3s_options;
 pub mod keys;

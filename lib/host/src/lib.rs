@@ -6,6 +6,7 @@
 //! - [`examples`]: below the help of each command.
 //! - [`log`]: to the journal with fields, or to standard error; [`log_code`]: the code of each record.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
+//! - [`image_archive`]: for which processor the images of an archive are.
 //! - [`page_style`]: how the pages look that a browser shows.
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
@@ -22,6 +23,7 @@ pub mod durable_file;
 pub mod examples;
 pub mod handshake;
 pub mod http_server;
+pub mod image_archive;
 pub mod key_pair;
 #[cfg(unix)]
 pub mod log;

@@ -5,11 +5,11 @@ use std::{
     error::Error as _,
     fs::{self, File, OpenOptions, Permissions},
     io,
-    os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink},
     path::Path,
 };
 
-use weaver_diagnostics::weaver_toml::{self, plan};
+use weaver_diagnostics::weaver_toml::{self, images::Link, plan};
 use weaver_host::durable_file::{self, WriteError, flush_directory_of};
 
 use crate::{fat_file, host_root::HostRoot};
@@ -77,6 +77,23 @@ impl<'a> HostFiles<'a> {
         Ok(())
     }
 
+    /// Makes a symbolic link of ours below k3s' data, where there is none or another one.
+    pub fn link_for_k3s(&self, link: &Link) -> Result<(), SetError> {
+        let real = self.root.real(&link.path);
+        let refused = |why: String| SetError::new(&link.path, why);
+        match fs::read_link(&real) {
+            Ok(target) if target == Path::new(&link.target) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if is_absent(&error) => {}
+            Err(_) => return Err(refused("a file that boot-config did not make has this name".to_owned())),
+        }
+        make_directory(real.parent().unwrap_or(Path::new("/")), 0o700)
+            .and_then(|()| replace_link(&real, Path::new(&link.target)))
+            .map_err(|error| refused(error.to_string()))?;
+        tracing::info!("linked {} to {}", link.path, link.target);
+        Ok(())
+    }
+
     /// Removes a file where there is one.
     pub fn remove(&self, path: &str) -> Result<(), SetError> {
         let real = self.root.real(path);
@@ -130,6 +147,16 @@ impl<'a> HostFiles<'a> {
             SetError::new(plan::HOSTNAME_FILE, format!("the kernel's host name stays: {error}"))
         })
     }
+}
+
+/// A reader sees the old link or the new one.
+fn replace_link(real: &Path, target: &Path) -> io::Result<()> {
+    // k3s knows no file by this extension.
+    let temporary = real.with_added_extension("new");
+    durable_file::if_there(fs::remove_file(&temporary))?;
+    symlink(target, &temporary)?;
+    fs::rename(&temporary, real)?;
+    flush_directory_of(real)
 }
 
 fn is_as_planned(real: &Path, file: &plan::File) -> bool {
@@ -193,8 +220,6 @@ fn cause(error: &WriteError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
 
     fn file(path: &str, mode: u32, content: &str) -> plan::File {
@@ -253,6 +278,31 @@ mod tests {
         };
         assert_eq!(&held(""), &[0; 7]);
         assert_eq!(&held("/other"), b"hunter2");
+    }
+
+    #[test]
+    fn a_link_is_made_once_and_replaces_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let host = HostFiles::new(&root);
+        let link = |path: &str, target: &str| Link { path: path.to_owned(), target: target.to_owned() };
+        let state = || {
+            let metadata = fs::symlink_metadata(root.real("/k3s/images/a.tar")).unwrap();
+            (metadata.ino(), metadata.mtime_nsec(), fs::read_link(root.real("/k3s/images/a.tar")).unwrap())
+        };
+        host.link_for_k3s(&link("/k3s/images/a.tar", "/b/a.tar")).unwrap();
+        let first = state();
+        assert_eq!(first.2, Path::new("/b/a.tar"));
+        assert_eq!(fs::metadata(root.real("/k3s/images")).unwrap().mode() & 0o7777, 0o700);
+        host.link_for_k3s(&link("/k3s/images/a.tar", "/b/a.tar")).unwrap();
+        assert_eq!(state(), first);
+        host.link_for_k3s(&link("/k3s/images/a.tar", "/b/A.tar")).unwrap();
+        assert_eq!(state().2, Path::new("/b/A.tar"));
+        fs::write(root.real("/k3s/images/own.tar"), "x").unwrap();
+        let error = host.link_for_k3s(&link("/k3s/images/own.tar", "/b/own.tar")).unwrap_err();
+        assert!(error.path == "/k3s/images/own.tar" && error.why.contains("did not make"), "{error}");
+        assert_eq!(fs::read(root.real("/k3s/images/own.tar")).unwrap(), b"x");
+        assert_eq!(fs::read_dir(root.real("/k3s/images")).unwrap().count(), 2);
     }
 
     #[test]

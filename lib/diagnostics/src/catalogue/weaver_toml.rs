@@ -44,6 +44,13 @@ macro_rules! weaver_toml_rows {
             remedy: "correct the line that the finding names; the next start applies it",
             commands: ["kubectl create --dry-run=client -f /boot/firmware/manifests/FILE"],
         }
+        CardImageRefused = "B-11" "card-image-refused" Warn {
+            title: "An archive in `images/` on the boot partition is not imported.",
+            cause: "It is damaged or no archive of container images, its images are for another processor, or the \
+                disk of k3s' data has too little space. The other archives are imported.",
+            remedy: "write the archive again, for this card's processor, and start again",
+            commands: ["docker pull --platform linux/arm64 IMAGE", "docker save -o FILE.tar IMAGE"],
+        }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan file.",
             cause: "Settings of Raspberry Pi Imager, or a file in /etc/netplan, have other values. \

@@ -79,7 +79,13 @@ impl CardHost {
                     open.push(path);
                 } else {
                     let changed = (metadata.mtime(), metadata.mtime_nsec());
-                    state.insert(path.clone(), (metadata.ino(), changed, fs::read(path).unwrap()));
+                    // A link leads to a path of the host, which is not this machine's.
+                    let content = if metadata.is_symlink() {
+                        fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                    } else {
+                        fs::read(&path).unwrap()
+                    };
+                    state.insert(path, (metadata.ino(), changed, content));
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod card;
 mod cmdline;
 mod imager;
+mod images;
 mod manifests;
 mod networks;
 mod role;

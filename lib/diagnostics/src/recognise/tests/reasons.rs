@@ -16,6 +16,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("B-06", "only the agent reads weaver.toml"),
     ("B-07", "only the agent joins for a trial"),
     ("B-10", "only the agent reads manifests from the card"),
+    ("B-11", "only the agent reads archives from the card"),
     ("C-00", "this is good news of our own"),
     ("C-08", "a condition of our own kinds"),
     ("C-09", "an operator that does not run prints nothing"),
