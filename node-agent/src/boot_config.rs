@@ -35,6 +35,7 @@ use weaver_diagnostics::{
         images::CardImages,
         owners_netplan,
         plan::{self, File, KnownHost, Plan},
+        registries::{self, RegistriesFile},
         verdict,
     },
 };
@@ -151,6 +152,8 @@ impl BootConfigRun<'_> {
             outcome.findings.extend(verdict::wifi_clash(&file, config, other_wifi));
             outcome.findings.extend(owners_netplan::clash(&file, config, host.owners_radio.as_ref()));
         }
+        let has_own_registries = host.registries == RegistriesFile::Owners && config.registries.is_some();
+        outcome.findings.extend(has_own_registries.then(|| registries::owners_file(&file)));
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
         self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
         match (&read, bytes.as_deref()) {
@@ -164,6 +167,7 @@ impl BootConfigRun<'_> {
         if !outcome.failed {
             let mut made = config.clone();
             made.wifi.take_if(|_| !sets_up_wifi);
+            made.registries.take_if(|_| has_own_registries);
             let asked = read.is_some().then_some(&made);
             outcome.findings.push(verdict::in_force(&file, asked, plan::key_owner(&host)));
         }

@@ -124,6 +124,10 @@ fn boot_config() -> FileGroup {
                 "the host's name",
             ),
             row(&[plan::K3S], "names, node name, token file, options"),
+            row(
+                &[plan::REGISTRIES],
+                "mirrors of registries and their certificates; a file of your own there stays",
+            ),
             row(&[plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE], "the imported token, of a server or an agent"),
             row(&[plan::WIFI_PASSWORD_FILE], "the imported password"),
             row(&[plan::NETPLAN], "wired network and Wi-Fi"),

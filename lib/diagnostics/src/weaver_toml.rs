@@ -27,6 +27,7 @@ pub mod network_config;
 pub mod network_lint;
 pub mod owners_netplan;
 pub mod plan;
+pub mod registries;
 mod role;
 mod schema;
 mod secret;

@@ -19,6 +19,7 @@ use weaver_diagnostics::{
             self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Hosts, K3S, KEYS_DIR, KnownHost,
             NETPLAN, WIFI_PASSWORD_FILE,
         },
+        registries::RegistriesFile,
         update,
         user_data::{self, UserData},
         user_data_lint, verdict, wired_clash,
@@ -113,6 +114,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         other_wifi,
         owners_radio,
         update_key,
+        registries: RegistriesFile::of(root.read(plan::REGISTRIES)),
         key_files: key_files(root),
     };
     CardFacts { host, user_data, data_dir, findings }
@@ -245,6 +247,7 @@ mod tests {
             ("/var/lib/weaver/wifi.password", " hunter2 \n"),
             ("/etc/ssh/weaver_keys/ada", &ours),
             ("/etc/ssh/weaver_keys/own", "ssh-ed25519 …\n"),
+            (plan::REGISTRIES, "mirrors: {}\n"),
         ]);
         let want = KnownHost {
             pinned: Some("first".to_owned()),
@@ -263,6 +266,7 @@ mod tests {
             }),
             owners_radio: Some(Radio::Wifi(Place::at("/etc/netplan/60-wifi.yaml", 1, 19))),
             update_key: None,
+            registries: RegistriesFile::Owners,
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };
         assert_eq!(facts.host, want);

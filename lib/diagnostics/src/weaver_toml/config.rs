@@ -27,6 +27,8 @@ pub struct Config {
     pub token: SecretSetting,
     /// Further keys of k3s' configuration, in the order of the file.
     pub k3s_options: Vec<(String, OptionValue)>,
+    /// The content of k3s' `registries.yaml`.
+    pub registries: Option<String>,
     /// Where newer packages come from.
     pub update: Option<UpdateSection>,
     /// The backups that the timer makes.

@@ -59,6 +59,15 @@ pub(super) fn read(table: &dyn TableLike, faults: &mut Faults<'_>) -> Vec<(Strin
     options
 }
 
+/// k3s reads one file of registries.
+pub(super) fn goes_with_registries(table: &dyn TableLike, faults: &mut Faults<'_>) {
+    if let Some((key, item)) = table.get_key_value("private-registry") {
+        let message = "`private-registry` makes k3s read another file than the one of [k3s.registries]";
+        let remedy = "remove one of the two";
+        faults.add_at(key.span().or_else(|| item.span()).as_ref(), message, remedy);
+    }
+}
+
 fn key(name: &str) -> Result<String, Mistake> {
     let wrong =
         |why: &str, remedy: String| Err(Mistake::new(format!("the option {} {why}", shown(name)), remedy));

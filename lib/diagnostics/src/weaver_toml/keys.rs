@@ -169,6 +169,13 @@ pub const KEYS: &[KnownKey] = &[
         r#"options = {disable = ["traefik"]}"#,
     ),
     key(
+        ("k3s", "registries"),
+        Table,
+        "none",
+        "sets mirrors of registries and their certificates, as k3s' `registries.yaml` does",
+        r#"registries = {mirrors = {"docker.io" = {endpoint = ["https://registry.lan:5000"]}}}"#,
+    ),
+    key(
         ("update", "source"),
         Text,
         "no apt source",

@@ -16,7 +16,9 @@ use self::host::with_header;
 pub use self::host::{HEADER, Hosts, KnownHost};
 use super::{
     Backup, Config, OptionValue, RoleSetting, SecretSetting, UpdateSection, hosts, network_config::OtherWifi,
+    registries::RegistriesFile,
 };
+use crate::registries_yaml;
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -38,6 +40,8 @@ pub const HOSTS_FILE: &str = "/etc/hosts";
 pub const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
 /// What k3s shall do, the node's name in it.
 pub const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+/// The registries that are asked for. An owner may have a file of their own there, which stays.
+pub const REGISTRIES: &str = registries_yaml::FILE;
 /// There where the node is an agent. The units of k3s look for it: one starts, the other does not. Links would come too
 /// late, for systemd has decided what it starts before boot-config runs.
 pub const AGENT_ROLE: &str = "/etc/weaver/k3s-agent";
@@ -144,6 +148,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(WIFI_PASSWORD_FILE, 0o600, to_import(password)),
         file(K3S, 0o600, k3s(config, host, pin.as_deref())),
         file(AGENT_ROLE, 0o644, agent_role(&config.role)),
+        file(REGISTRIES, 0o600, registries(config, host)),
         file(HOSTNAME_FILE, 0o644, hostname.as_ref().map(|name| format!("{name}\n"))),
         file(HOSTS_FILE, 0o644, hosts_file(&host.hosts, hostname.as_deref())),
         file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
@@ -169,6 +174,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
     // At once: avahi starts with the network, long before the agent has looked.
     let own = own.chain((!announces(config)).then(|| ANNOUNCEMENT.to_owned()));
+    let own = own.chain((host.registries == RegistriesFile::Ours).then(|| REGISTRIES.to_owned()));
     let removed = own
         .filter(|path| !files.iter().any(|file| file.path == *path))
         .filter(|path| !is_kept(path) && !source_stays(path))
@@ -254,6 +260,12 @@ fn k3s(config: &Config, host: &KnownHost, node_name: Option<&str>) -> Option<Str
         OptionValue::List(texts) => (key.as_str(), json!(texts)),
     }));
     (!entries.is_empty()).then(|| with_header(&yaml_text::write(&Ordered(entries))))
+}
+
+/// An owner's file may have credentials, and stays.
+fn registries(config: &Config, host: &KnownHost) -> Option<String> {
+    let is_ours = host.registries != RegistriesFile::Owners;
+    config.registries.as_deref().filter(|_| is_ours).map(with_header)
 }
 
 fn serving_names(config: &Config) -> Option<Vec<&str>> {

@@ -7,7 +7,7 @@ use toml_edit::Table;
 use super::{
     Config, HostName, backup,
     fault::{Faults, Mistake},
-    k3s_options, names, network,
+    k3s_options, names, network, registries,
     role::{self, RoleContext},
     secret,
     section::{Section, SpannedText},
@@ -41,6 +41,10 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let (token, token_at) = token.map(|text| secret::read(text, token_mistake, faults)).unwrap_or_default();
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
+    let registries = k3s.table_of("registries", faults).and_then(|table| registries::read(table, faults));
+    if let Some(options) = options.filter(|_| registries.is_some()) {
+        k3s_options::goes_with_registries(options, faults);
+    }
     let update = update::read(&root.section("update", faults), faults);
     let backup = backup::read(&root.section("backup", faults), faults);
     let status = status::read(&root.section("status", faults), faults);
@@ -63,6 +67,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         role,
         token,
         k3s_options,
+        registries,
         update,
         backup,
         status,

@@ -6,6 +6,7 @@ mod imager;
 mod images;
 mod manifests;
 mod networks;
+mod registries;
 mod role;
 mod wifi;
 

@@ -2,6 +2,7 @@
 
 use crate::weaver_toml::network_config::OtherWifi;
 use crate::weaver_toml::owners_netplan::Radio;
+use crate::weaver_toml::registries::RegistriesFile;
 use crate::weaver_toml::secret::Secret;
 
 /// The first line of the files that are ours.
@@ -35,6 +36,8 @@ pub struct KnownHost {
     pub owners_radio: Option<Radio>,
     /// The public key of the source of updates, where one is asked for and can be used.
     pub update_key: Option<String>,
+    /// k3s' file of registries.
+    pub registries: RegistriesFile,
     /// Files of ours in [`super::KEYS_DIR`], whole paths.
     pub key_files: Vec<String>,
 }

@@ -73,6 +73,30 @@ fn a_host_name_is_written_everywhere() {
 }
 
 #[test]
+fn registries_are_written_and_removed_and_an_owners_file_stays() {
+    const ASKED: &str =
+        "[k3s.registries]\nmirrors.\"docker.io\".endpoint = [\"https://registry.lan:5000\"]\n";
+    let host = |registries| KnownHost { registries, ..KnownHost::default() };
+    for (registries, writes, removes) in [
+        (RegistriesFile::Missing, true, false),
+        (RegistriesFile::Ours, true, true),
+        (RegistriesFile::Owners, false, false),
+    ] {
+        let asked = of(ASKED, &host(registries));
+        assert_eq!(asked.files.iter().any(|file| file.path == REGISTRIES), writes, "{registries:?}");
+        assert!(!asked.removed.iter().any(|path| path == REGISTRIES));
+        let not_asked = of("", &host(registries));
+        assert_eq!(not_asked.removed.iter().any(|path| path == REGISTRIES), removes, "{registries:?}");
+        assert!(!not_asked.files.iter().any(|file| file.path == REGISTRIES));
+    }
+    let plan = of(ASKED, &KnownHost::default());
+    let yaml = content(&plan, REGISTRIES);
+    assert!(yaml.starts_with(HEADER));
+    assert_eq!(list(yaml, &["mirrors", "docker.io", "endpoint"]), ["https://registry.lan:5000"]);
+    assert_eq!(mode(&plan, REGISTRIES), 0o600);
+}
+
+#[test]
 fn the_page_is_turned_off_and_narrowed() {
     let on = of("hostname = \"raspi\"\n", &KnownHost::default());
     assert!([PAGE_OFF, PAGE_ENVIRONMENT].iter().all(|path| on.removed.iter().any(|removed| removed == path)));
