@@ -61,7 +61,7 @@ IMAGE := @tests/devstack/prerequisites.sh rust cc cross image
 WEAVER_IMAGE = $(BIN)/weaver-image
 
 .PHONY: image
-image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be downloaded (else Error 3); KERNEL=backports for a Pi 5
+image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be downloaded (else Error 3); IMAGES="pinned FILE" for archives of images; KERNEL=backports for a Pi 5
 	$(IMAGE)
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) build

@@ -21,11 +21,11 @@ use crate::elf::{self, ProgramOrigin};
 use crate::programs::emulation;
 
 /// The card's processor, as Rust names it.
-const CARD: &str = "aarch64";
+pub(crate) const CARD: &str = "aarch64";
 
 /// One redirection is usual (to the files of a release), which makes two connections and two waits: 2 × (4 + 10) s is
 /// less than the 30 s that a user waits for a refusal.
-const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
+pub(crate) const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
 
 /// The user's choice with `K3S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,32 +111,44 @@ impl K3s {
     }
 }
 
-/// The pinned k3s could not be fetched, and no other was requested.
+/// The pinned k3s, or the archive of its images, could not be fetched, and no other was requested.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotFetched {
     asset: Asset,
     reason: String,
+    /// The option of make that takes a file instead.
+    option: &'static str,
 }
 
 impl NotFetched {
     /// The program's exit code, distinct from that of failures that need a closer look.
     pub const EXIT_CODE: u8 = 3;
+
+    pub(crate) const fn new(asset: Asset, reason: String, option: &'static str) -> Self {
+        Self { asset, reason, option }
+    }
 }
 
 impl std::fmt::Display for NotFetched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { asset: Asset { version, url, sha256 }, reason } = self;
+        let Self { asset: Asset { version, url, sha256 }, reason, option } = self;
         let name = url.rsplit('/').next().unwrap_or(url);
+        let what = if *option == "K3S" { "k3s" } else { "the archive of images of k3s" };
         write!(
             f,
-            "k3s {version} for the card could not be fetched ({reason}).\n\
+            "{what} {version} for the card could not be fetched ({reason}).\n\
              \x20 address  {url}\n\
              \x20 SHA-256  {sha256}\n\
              \x20 file     {name}\n\
              Fetch it on a machine that reaches the address, bring it here, then\n\
-             \x20   make image K3S=/path/to/{name}        (make image K3S=FILE)\n\
-             or, for an image that serves tests only, with the testbed in its place\n\
-             \x20   make image K3S=testbed"
+             \x20   make image {option}=/path/to/{name}        (make image {option}=FILE)"
+        )?;
+        if *option != "K3S" {
+            return Ok(());
+        }
+        f.write_str(
+            "\nor, for an image that serves tests only, with the testbed in its place\n\
+             \x20   make image K3S=testbed",
         )
     }
 }
@@ -162,15 +174,29 @@ fn pinned_asset(lock: &Path) -> Result<Asset> {
         .ok_or_else(|| anyhow!("{} names no k3s-arm64; add its SHA-256 under `files`", lock.display()))
 }
 
-/// A failed attempt is not remembered as `make up` does: a user who requests an image expects a fresh attempt.
+/// A pinned file from the cache or its address, or why that cannot be reached. A failed attempt is not remembered as
+/// `make up` does: a user who requests an image expects a fresh attempt.
+pub(crate) fn fetched(
+    source: &Path,
+    cache: &Path,
+    asset: &Asset,
+    patience: Patience,
+    instead: &'static str,
+) -> Result<Result<PathBuf, String>> {
+    let cache = Cache::new(cache, asset).patience(patience).instead(instead);
+    if let Some(path) = cache.found()? {
+        return Ok(Ok(path));
+    }
+    Ok(match choice::fetch(source, &cache, asset)? {
+        Fetched::Stored(path) => Ok(path),
+        Fetched::Unreachable(reason) => Err(reason),
+    })
+}
+
 fn pinned(source: &Path, cache: &Path, asset: Asset, patience: Patience) -> Result<K3s> {
-    let cache = Cache::new(cache, &asset).patience(patience).instead("make image K3S=FILE");
-    let path = match cache.found()? {
-        Some(path) => path,
-        None => match choice::fetch(source, &cache, &asset)? {
-            Fetched::Stored(path) => path,
-            Fetched::Unreachable(reason) => return Err(NotFetched { asset, reason }.into()),
-        },
+    let path = match fetched(source, cache, &asset, patience, "make image K3S=FILE")? {
+        Ok(path) => path,
+        Err(reason) => return Err(NotFetched::new(asset, reason, "K3S").into()),
     };
     fit(&path).with_context(|| format!("{} is what image/k3s.lock asks for", asset.url))?;
     Ok(K3s { path, sha256: asset.sha256, version: asset.version, variant: Variant::Release })

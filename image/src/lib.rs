@@ -1,5 +1,6 @@
 //! The card image: built from packages, our programs and k3s; inspected as a file; booted in QEMU.
 //!
+//! - [`archives`]: container images for the boot partition.
 //! - [`boot`]: a harness that emulates the Pi's firmware and runs the image in QEMU.
 //! - [`booted`]: boots it once, for tests that continue from there.
 //! - [`budgets`]: what the card costs, for docs/explanation/performance.md.
@@ -10,6 +11,7 @@
 //! - [`release`]: the files next to those of a release.
 //! - [`programs`]: our own programs for the card, built and checked by [`elf`]; [`k3s`] next to them.
 
+pub mod archives;
 pub mod boot;
 pub mod booted;
 pub mod budgets;

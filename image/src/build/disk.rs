@@ -30,7 +30,8 @@ const SECTOR: u64 = 512;
 const _: () = assert!(ROOT_START + ROOT_SIZE <= 4096 * MIB);
 /// Where the FAT begins.
 pub const FAT_START: u64 = 4 * MIB;
-const FAT_SIZE: u64 = 512 * MIB;
+/// How large it is, in bytes.
+pub const FAT_SIZE: u64 = 512 * MIB;
 /// Where the root begins.
 pub const ROOT_START: u64 = FAT_START + FAT_SIZE;
 /// It grows to the card at boot; until then there must be space for that boot.

@@ -47,6 +47,7 @@ use self::layer::LayerInputs;
 pub use self::options::{BuildOptions, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{BuildLogs, output};
+use crate::archives::{self, CardArchive};
 use crate::k3s::{self, K3s, K3sChoice};
 use crate::programs::{self, CardProgram, Profile};
 
@@ -117,6 +118,7 @@ pub fn build(options: &BuildOptions) -> Result<BuiltImage> {
     let programs_at = work.join("programs");
     files::make_dir(&programs_at)?;
     let _programs = build_dir::wait_alone(&programs_at)?;
+    let archives = archives::choose(source, &options.images)?;
     let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
     // First, since this is what most often cannot be fetched; but a testbed is compiled, next to the packages.
     let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
@@ -149,14 +151,14 @@ pub fn build(options: &BuildOptions) -> Result<BuiltImage> {
 
     let named = ImageName::of(k3s.variant, *kernel);
     let progress = Progress::waiting("making the bill of materials");
-    let lists = publish::lists(options, &root, &k3s)?;
+    let lists = publish::lists(options, &root, &k3s, &archives)?;
     steps.done("bill of materials", format_args!("{} packages", lists.packages));
     progress.text("installing our own packages");
     let work = partial_directory(out)?;
     let tar = own_packages::install(source, &root, &programs_at, work.path(), epoch, &logs)?;
     steps.done("own packages", own_packages::NAMES.join(", "));
     progress.text("writing partitions and file systems");
-    let image = put_together(options, &named, &root, &tar, &k3s, epoch, &logs)?;
+    let image = put_together(options, &named, &root, &tar, (&k3s, &archives), epoch, &logs)?;
     drop(work);
     let name = &named.stem;
     steps.done("image", format_args!("{name}.img"));
@@ -164,7 +166,7 @@ pub fn build(options: &BuildOptions) -> Result<BuiltImage> {
         None
     } else {
         progress.text("compressing");
-        let packed = publish::pack(image.path(), partial(out)?, &logs)?;
+        let packed = publish::pack(image.path(), partial(out)?, &archives, &logs)?;
         steps.done("compressed", format_args!("{name}.img.xz"));
         Some(packed)
     };
@@ -215,7 +217,7 @@ fn put_together(
     named: &ImageName,
     root: &RootFs,
     tar: &Path,
-    k3s: &K3s,
+    (k3s, archives): (&K3s, &[CardArchive]),
     epoch: u64,
     logs: &BuildLogs,
 ) -> Result<NamedTempFile> {
@@ -226,6 +228,7 @@ fn put_together(
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
     bootable::verify(&boot, &bootable::Kernel::in_root(tar)?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
+    archives::put(archives, &boot, disk::FAT_SIZE, time(epoch))?;
     // The card gets exactly what the SBOM lists, even if the file is changed meanwhile.
     let own_k3s = work.path().join("k3s");
     k3s.copy_to(&own_k3s)?;

@@ -26,6 +26,10 @@ pub struct BuildOptions {
     /// k3s for the card: a file, or `testbed` for a test image [default: what image/k3s.lock names, downloaded].
     #[arg(long, env = "K3S", value_name = "FILE|testbed")]
     pub k3s: Option<OsString>,
+    /// Archives of container images for the boot partition, separated by spaces: files, or `pinned` for those of
+    /// image/k3s.lock, downloaded.
+    #[arg(long, env = "IMAGES", value_name = "FILE|pinned", value_delimiter = ' ')]
+    pub images: Vec<PathBuf>,
     /// Debian's kernel for the card; that of its backports makes an experimental image, for a Pi 5 as well.
     #[arg(long, env = "KERNEL", value_enum, default_value_t)]
     pub kernel: DebianKernel,

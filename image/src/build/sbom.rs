@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::packages::DebianPackage;
 use super::tools::output;
+use crate::archives::CardArchive;
 
 /// A crate that a program on the card is built from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +66,7 @@ pub fn cyclonedx(
     packages: &[DebianPackage],
     crates: &[Crate],
     k3s: &K3sComponent<'_>,
+    archives: &[CardArchive],
 ) -> Result<String> {
     let debian = packages.iter().map(|package| {
         let DebianPackage { name, version, architecture, source, sha256 } = package;
@@ -83,7 +85,13 @@ pub fn cyclonedx(
         "type": "application", "bom-ref": "k3s", "name": "k3s", "version": k3s.version,
         "hashes": [{"alg": "SHA-256", "content": k3s.sha256}],
     });
-    let components: Vec<Value> = debian.chain(rust).chain([k3s]).collect();
+    let archives = archives.iter().map(|CardArchive { name, sha256, .. }| {
+        json!({
+            "type": "file", "bom-ref": format!("images/{name}"), "name": format!("images/{name}"),
+            "hashes": [{"alg": "SHA-256", "content": sha256}],
+        })
+    });
+    let components: Vec<Value> = debian.chain(rust).chain([k3s]).chain(archives).collect();
     bill(&json!({"type": "operating-system", "name": "config-weaver", "version": version}), &components)
 }
 
@@ -154,11 +162,21 @@ mod tests {
         let license = Some("MIT / Apache-2.0".into());
         let tokio = Crate { name: "tokio".into(), version: "1.0.0".into(), license };
         let k3s = K3sComponent { version: "v1", sha256: "ee" };
-        let bill: Value =
-            serde_json::from_str(&cyclonedx("0.1.0", &[package], &[tokio], &k3s).unwrap()).unwrap();
+        let archive = CardArchive {
+            name: "app.tar".to_owned(),
+            path: "/home/ada/app.tar".into(),
+            sha256: "dd".to_owned(),
+            size: 1,
+        };
+        let bill = cyclonedx("0.1.0", &[package], &[tokio], &k3s, &[archive]).unwrap();
+        assert!(!bill.contains("/home"), "{bill}");
+        let bill: Value = serde_json::from_str(&bill).unwrap();
         let purls: Vec<_> =
             bill["components"].as_array().unwrap().iter().map(|c| c["bom-ref"].clone()).collect();
-        assert_eq!(purls, ["pkg:deb/debian/udev@1%3A2%2Bb1%7Ex?arch=arm64", "pkg:cargo/tokio@1.0.0", "k3s"]);
+        let images = "images/app.tar";
+        let udev = "pkg:deb/debian/udev@1%3A2%2Bb1%7Ex?arch=arm64";
+        assert_eq!(purls, [udev, "pkg:cargo/tokio@1.0.0", "k3s", images]);
+        assert_eq!(bill["components"][3]["hashes"][0]["content"], "dd");
         assert_eq!(bill["components"][0]["hashes"][0]["content"], "ff");
         assert_eq!(bill["components"][1]["licenses"][0]["expression"], "MIT OR Apache-2.0");
     }

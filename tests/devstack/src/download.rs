@@ -69,11 +69,24 @@ impl K3sLock {
     /// The k3s program for an architecture as Rust names it.
     #[must_use]
     pub fn program(&self, architecture: &str) -> Option<Asset> {
-        let file = match architecture {
+        self.asset(match architecture {
             "x86_64" => "k3s",
             "aarch64" => "k3s-arm64",
             _ => return None,
-        };
+        })
+    }
+
+    /// The archive of k3s' own images for an architecture as Rust names it.
+    #[must_use]
+    pub fn images(&self, architecture: &str) -> Option<Asset> {
+        self.asset(match architecture {
+            "x86_64" => "k3s-airgap-images-amd64.tar.zst",
+            "aarch64" => "k3s-airgap-images-arm64.tar.zst",
+            _ => return None,
+        })
+    }
+
+    fn asset(&self, file: &str) -> Option<Asset> {
         Some(Asset {
             version: self.version.clone(),
             url: format!("{}/{file}", self.address),

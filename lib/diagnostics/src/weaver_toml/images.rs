@@ -21,7 +21,7 @@ pub const OF_K3S: &str = "agent/images";
 /// How the links are called, so that none is a file of the owner's.
 const PREFIX: &str = "weaver-card-";
 /// Ends of what lies next to an archive that was downloaded.
-const BESIDE: [&str; 5] = [".asc", ".json", ".sha256", ".sig", ".txt"];
+const COMPANIONS: [&str; 5] = [".asc", ".json", ".sha256", ".sig", ".txt"];
 
 /// An archive of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct CardImages {
 pub fn is_meant(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_archive = Packing::by_name(name).is_ok() || lower.contains(".tar.");
-    is_archive && !name.starts_with('.') && !BESIDE.iter().any(|end| lower.ends_with(end))
+    is_archive && !name.starts_with('.') && !COMPANIONS.iter().any(|end| lower.ends_with(end))
 }
 
 /// `into` is k3s' directory, `made` the names of our links in it, `free` the bytes of its disk, where known.
