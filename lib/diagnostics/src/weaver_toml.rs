@@ -13,6 +13,7 @@ mod config;
 pub mod encoding;
 mod fault;
 pub mod foreign_files;
+mod header;
 mod hosts;
 pub mod images;
 pub mod join_token;

@@ -12,8 +12,9 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use self::host::with_header;
-pub use self::host::{HEADER, Hosts, KnownHost};
+pub use self::host::{Hosts, KnownHost};
+pub use super::header::HEADER;
+use super::header::with_header;
 use super::{
     Backup, Config, OptionValue, RoleSetting, SecretSetting, UpdateSection, hosts, network_config::OtherWifi,
     registries::RegistriesFile,

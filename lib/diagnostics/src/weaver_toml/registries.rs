@@ -11,7 +11,7 @@ use toml_edit::{Array, Item, TableLike, Value};
 use super::{
     MOST_ENTRIES,
     fault::{Faults, Mistake, shown},
-    plan::HEADER,
+    header::HEADER,
     section::kind,
 };
 use crate::finding::{Code, Finding, Place, Remedy};

@@ -1,12 +1,9 @@
-//! The host as it is, and how a file of ours on it begins.
+//! The host as it is.
 
 use crate::weaver_toml::network_config::OtherWifi;
 use crate::weaver_toml::owners_netplan::Radio;
 use crate::weaver_toml::registries::RegistriesFile;
 use crate::weaver_toml::secret::Secret;
-
-/// The first line of the files that are ours.
-pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver.toml: change it there.\n";
 
 /// What must be known of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,9 +47,4 @@ pub enum Hosts {
     Text(String),
     /// It is there and is no text: left alone.
     Unreadable,
-}
-
-/// A file of ours.
-pub(super) fn with_header(text: &str) -> String {
-    format!("{HEADER}{text}")
 }

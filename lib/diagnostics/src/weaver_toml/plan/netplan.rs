@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::host::{KnownHost, with_header};
+use super::host::KnownHost;
+use crate::weaver_toml::header::with_header;
 use crate::{
     weaver_toml::{
         Config, Network, Secret, SecretSetting, Wifi, network_config::RADIO, owners_netplan::Radio,
