@@ -25,14 +25,15 @@ fn is_refused(line: &str, context: &LogContext) -> bool {
     is_optional(line) || line.contains("critical target error") && context.disks().has_refused()
 }
 
-/// The device of a line about the card, or about a disk that is neither at USB nor in the network.
+/// The device of a line about the card, or about a disk that is neither at USB nor in the network. Windows takes the disks of
+/// WSL away while they are mounted.
 fn card_or_disk<'a>(line: &'a str, context: &LogContext) -> Option<(&'a str, Option<Bus>)> {
     let device = disks::device(line).filter(|_| !is_refused(line, context))?;
     if is_card(device) {
         return Some((device, None));
     }
     let bus = context.disks().bus(device);
-    let is_own = !matches!(bus, Some(Bus::Usb | Bus::Network));
+    let is_own = !matches!(bus, Some(Bus::Usb | Bus::Network)) && !context.is_of_wsl();
     (is_scsi(device) && is_own).then_some((device, bus))
 }
 
@@ -291,6 +292,22 @@ pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
 pub(super) fn boot_partition(line: &str) -> Option<Details> {
     let is_boot = ["'/boot/", " /boot/", "/boot/firmware/", "‘/boot/"].iter().any(|path| line.contains(path));
     is_boot.then(Details::default)
+}
+
+/// How `wpa_supplicant` says that it is in a network.
+pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
+/// How it says that it was refused, each time in two lines.
+pub(super) const WIFI_REFUSED: [&str; 2] = ["reason=wrong_key", "pre-shared key may be incorrect"];
+
+/// A node that was in the network has the right key: then the radio is disturbed, or the access point starts again.
+pub(super) fn wifi_key(_: &str, context: &LogContext) -> Option<Details> {
+    (!context.has_joined_wifi()).then(Details::default)
+}
+
+/// A key that was changed is refused at each try.
+#[expect(clippy::unnecessary_wraps, reason = "the table's readers of what repeats return an Option")]
+pub(super) fn wifi_key_again(_: &str) -> Option<Details> {
+    Some(Details::default())
 }
 
 /// `NetworkManager` asks who is at the screen for another passphrase.

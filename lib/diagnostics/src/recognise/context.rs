@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
-use super::node;
 use super::slots::{self, Slots};
+use super::{card, node, services};
 
 /// Lines that tell something of later ones have one of these.
 pub(super) fn needles() -> impl Iterator<Item = &'static str> {
@@ -15,6 +15,8 @@ pub(super) fn needles() -> impl Iterator<Item = &'static str> {
         .chain(["memory control group subsystem"])
         .chain(K3S)
         .chain(BOOT)
+        .chain(WSL)
+        .chain([card::WIFI_JOINED, services::COREDNS_STARTS])
         .chain(slots::NEEDLES)
         .chain(kill::NEEDLES)
 }
@@ -25,6 +27,9 @@ const K3S: [&str; 4] =
 
 /// How the log of another start of the machine begins: the kernel's first lines, and what journalctl puts before them.
 const BOOT: [&str; 4] = ["booting linux on physical cpu", "linux version ", "-- boot ", "-- reboot --"];
+
+/// What only the kernel and the init of WSL say.
+const WSL: [&str; 2] = ["misc dxg: dxgk: ", "] wsl ("];
 
 /// How long something stays counted that means nothing once. Where no times are known, a log is one story.
 const COUNTED: u64 = 24 * 3600 * 1_000_000;
@@ -45,6 +50,8 @@ pub struct LogContext {
     memory_off: Option<(u64, String)>,
     /// Whether the log is one of k3s too.
     is_of_k3s: bool,
+    is_of_wsl: bool,
+    has_joined_wifi: bool,
 }
 
 impl LogContext {
@@ -58,6 +65,14 @@ impl LogContext {
 
     pub(super) fn last_kill(&self) -> &LastKill {
         &self.last_kill
+    }
+
+    pub(super) fn is_of_wsl(&self) -> bool {
+        self.is_of_wsl
+    }
+
+    pub(super) fn has_joined_wifi(&self) -> bool {
+        self.has_joined_wifi
     }
 
     /// A line has come.
@@ -74,7 +89,8 @@ impl LogContext {
     pub(super) fn learn(&mut self, line: &str) {
         if is_boot(line) {
             // Messages of an earlier start say nothing about this one.
-            *self = Self { line: self.line, now: self.now, ..Self::default() };
+            let is_of_wsl = line.contains("-microsoft-standard-WSL");
+            *self = Self { line: self.line, now: self.now, is_of_wsl, ..Self::default() };
             return;
         }
         self.disks.learn(line);
@@ -84,12 +100,21 @@ impl LogContext {
             // While it stopped, containerd was gone before the kubelet.
             self.times.remove(node::RUNTIME);
         }
+        let lower = line.to_ascii_lowercase();
+        if lower.contains(services::COREDNS_STARTS) {
+            self.times.remove(services::COREDNS_LISTS);
+            self.times.remove(services::COREDNS_WATCHES);
+        }
+        if lower.contains(card::WIFI_JOINED) {
+            self.has_joined_wifi = true;
+            self.times.retain(|needle, _| !card::WIFI_REFUSED.contains(needle));
+        }
+        self.is_of_wsl = self.is_of_wsl || WSL.iter().any(|words| lower.contains(words));
         if line.contains("cgroup: Disabling memory control group subsystem") {
             self.memory_off = Some((self.line, line.to_owned()));
         } else if line.contains("cgroup: Enabling memory control group subsystem") {
             self.memory_off = None;
         } else if !self.is_of_k3s {
-            let lower = line.to_ascii_lowercase();
             self.is_of_k3s = K3S.iter().any(|words| lower.contains(words));
         }
     }

@@ -38,6 +38,14 @@ pub(super) fn looked_up(line: &str) -> Option<&str> {
     asked.split([' ', ':', '"']).next().filter(|name| !["address", "error", ""].contains(name))
 }
 
+/// Whether a line is one of klog that only informs: `I1105 10:00:00.123456    2217 kubelet.go:1726] …`.
+pub(super) fn only_informs(line: &str) -> bool {
+    let is_head = |word: &str| {
+        word.strip_prefix('I').is_some_and(|date| date.len() == 4 && date.bytes().all(|c| c.is_ascii_digit()))
+    };
+    line.contains(".go:") && line.split_whitespace().take(8).any(is_head)
+}
+
 /// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
 pub(super) fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);

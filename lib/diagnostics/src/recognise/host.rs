@@ -76,6 +76,17 @@ pub(super) fn stuck(line: &str) -> Option<Details> {
     })
 }
 
+/// A kubelet that runs looks at its routes every ten seconds, also while the network goes away and comes back.
+const NODE_STATUS: &str = "Failed to set some node status fields";
+
+pub(super) fn no_route(line: &str) -> Option<Details> {
+    (!line.contains(NODE_STATUS)).then(Details::default)
+}
+
+pub(super) fn no_route_again(line: &str) -> Option<Details> {
+    (line.contains(NODE_STATUS) && line.contains("no default routes found")).then(Details::default)
+}
+
 /// A module that k3s does not start without, and not one of the many that it tries.
 pub(super) fn module(line: &str) -> Option<Details> {
     let name = after(line, "FATAL: Module ", &[' ', '"'])
@@ -263,6 +274,10 @@ pub(super) fn damaged_list(line: &str) -> Option<Details> {
 /// dpkg's record of what is installed, and the changes that it had not taken over yet.
 pub(super) fn damaged_status(line: &str) -> Option<Details> {
     let file = after(line, "parsing file '", &['\'']).filter(|file| is_plain(file))?;
+    // debootstrap begins with a record that lacks fields, and each image that it makes keeps that log.
+    if line.contains("warning: parsing file") {
+        return None;
+    }
     let details = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
     Some(if file.starts_with("/var/lib/dpkg/updates/") {
         details.remedy(

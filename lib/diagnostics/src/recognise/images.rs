@@ -314,6 +314,11 @@ pub(super) fn emulated(line: &str) -> Option<Details> {
     })
 }
 
+/// minikube writes down what Docker says of itself, with the plugins of its client that do not run.
+pub(super) fn not_executable(line: &str) -> Option<Details> {
+    (!line.contains("docker info: {")).then(Details::default)
+}
+
 /// A program that was built for a newer processor of the same kind, as a shell or the program itself says it.
 pub(super) fn instruction(line: &str) -> Option<Details> {
     // Bash sets the command that it ran behind some blanks.

@@ -1,6 +1,6 @@
 //! What the kubelet and the API server say of a node.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_plain, only_informs};
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
@@ -116,6 +116,11 @@ fn without_runtime() -> Details {
             .command(K3S_STATUS_ANYWHERE)
             .command("weaver explain --journal k3s"),
     )
+}
+
+/// Kubelets before 1.13 inform of it at each start, when they have not asked yet.
+pub(super) fn runtime_down(line: &str) -> Option<Details> {
+    (!only_informs(line)).then(Details::default)
 }
 
 /// Once is a board that is busy.

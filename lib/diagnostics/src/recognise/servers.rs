@@ -1,6 +1,6 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
-use super::details::{Details, after, is_plain, looked_up};
+use super::details::{Details, after, is_plain, looked_up, only_informs};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
@@ -39,11 +39,23 @@ fn container_log(details: Details, container: &str) -> Details {
     )
 }
 
+/// minikube asks each program that it could use, and informs which of them do not run.
+pub(super) fn no_engine(line: &str) -> Option<Details> {
+    (!only_informs(line)).then(Details::default)
+}
+
 /// Go's words. Without a name nothing was asked, and a container of Docker that looks for another one asks Docker.
 pub(super) fn no_such_host(line: &str) -> Option<Details> {
     let is_nameless = ["lookup : ", "lookup  on "].iter().any(|words| line.contains(words));
     let asks_docker = line.contains(" on 127.0.0.11:53") && !asks_the_api_server(line);
     (!is_nameless && !asks_docker).then(|| not_found(line))
+}
+
+/// glibc's words. Who asks for the name of an address can do without an answer: most addresses have none.
+pub(super) fn name_not_found(line: &str) -> Option<Details> {
+    let is_of_an_address = line.contains("getnameinfo()")
+        || line.contains("IP address '") && line.contains("could not be resolved");
+    (!is_of_an_address).then(|| not_found(line))
 }
 
 pub(super) fn not_found(line: &str) -> Details {
@@ -62,21 +74,28 @@ pub(super) fn not_found(line: &str) -> Details {
                 "UnknownHostException: ",
                 "bad address '",
                 "can't find ",
+                "Can't find host ",
                 "ping: ",
             ];
             before.into_iter().find_map(|before| after(line, before, END))
         })
         .filter(|name| !name.is_empty());
-    let Some(name) = name else { return Details::default() };
+    let of_any_server = || {
+        Remedy::new(
+            "if it is the Pi's name, add it to /etc/hosts of the machine that connects, or use the address; \
+             otherwise check the network and the DNS server",
+        )
+    };
+    let Some(name) = name else {
+        let details = Details::default();
+        return if asks_the_api_server(line) { details } else { details.remedy(of_any_server()) };
+    };
     let details = Details::message(format!("the name `{name}` cannot be resolved"));
     if let Some(remedy) = of_the_cluster(name, line) {
         return details.remedy(remedy);
     }
     if !asks_the_api_server(line) {
-        return details.remedy(Remedy::new(
-            "if it is the Pi's name, add it to /etc/hosts of the machine that connects, or use the address; \
-             otherwise check the network and the DNS server",
-        ));
+        return details.remedy(of_any_server());
     }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
         Some(why) => details.remedy(Remedy::new(why)),

@@ -8,9 +8,12 @@ use crate::finding::Remedy;
 
 /// A pod that asks a Service: the API server's is the first address of its range, and k3s gives the tenth to DNS.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
-    let why = ["no route to host", "i/o timeout", "network is unreachable", "timed out"]
-        .into_iter()
-        .find(|why| line.contains(why))?;
+    let why = why(line)?;
+    // The steps of a trace: who waited says the same in a line of its own. What an earlier start left, the kubelet removes
+    // at this one, before kube-proxy has made its rules.
+    if is_list_of_coredns(line) || ["Trace[", "failed (delete)"].iter().any(|words| line.contains(words)) {
+        return None;
+    }
     let whom = if is_api_server(line) {
         "the API server"
     } else if is_dns(line) {
@@ -19,6 +22,30 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         return None;
     };
     Some(Details::message(format!("a pod does not reach {whom}: {why}")))
+}
+
+fn why(line: &str) -> Option<&'static str> {
+    ["no route to host", "i/o timeout", "network is unreachable", "timed out"]
+        .into_iter()
+        .find(|why| line.contains(why))
+}
+
+/// How the lines of `CoreDNS` begin that wants to know the objects of the cluster.
+pub(super) const COREDNS_LISTS: &str = "[info] plugin/kubernetes: ";
+pub(super) const COREDNS_WATCHES: &str = "[error] plugin/kubernetes: ";
+/// What `CoreDNS` says while it starts.
+pub(super) const COREDNS_STARTS: &str =
+    "plugin/kubernetes: waiting for kubernetes api before starting server";
+
+/// `CoreDNS` asks for Services, `EndpointSlices` and namespaces at once. In the first minute after a start of the node it
+/// does so in vain, once, before kube-proxy has made its rules.
+pub(super) fn coredns_lists(line: &str) -> Option<Details> {
+    let why = why(line).filter(|_| is_list_of_coredns(line) && is_api_server(line))?;
+    Some(Details::message(format!("CoreDNS does not reach the API server, again and again: {why}")))
+}
+
+fn is_list_of_coredns(line: &str) -> bool {
+    line.contains("] plugin/kubernetes: ") && line.contains("failed to list *v1.")
 }
 
 /// `CoreDNS` itself, which asks the DNS server of its node for names that are not of the cluster. Its HINFO queries are

@@ -82,7 +82,8 @@ pub(super) fn not_ready(line: &str) -> Option<Details> {
 
 /// A request that the API server traced because it took long: `(total time: 10006ms)`.
 pub(super) fn trace(line: &str) -> Option<Details> {
-    if !line.contains("Trace[") {
+    // A client times its own wait, also where nothing answers: `"Reflector ListAndWatch" name:…/tools/cache/reflector.go:231`.
+    if !line.contains("Trace[") || line.contains("/reflector.go:") || line.contains("/factory.go:") {
         return None;
     }
     let took = after(line, "total time: ", &[')'])?.strip_suffix("ms")?.parse::<f64>().ok()? / 1000.0;

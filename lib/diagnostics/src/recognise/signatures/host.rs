@@ -129,7 +129,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     (
         Code::NoDefaultRoute,
         &[
-            says("no default routes found"),
+            judged("no default routes found", host::no_route),
+            repeated("failed to set some node status fields", 3, host::no_route_again),
             says("unable to find default route"),
             says("unable to select an ip from default routes"),
         ],
@@ -137,8 +138,10 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     (
         Code::WifiRefused,
         &[
-            says("reason=wrong_key"),
-            says("pre-shared key may be incorrect"),
+            known("reason=wrong_key", card::wifi_key),
+            known("pre-shared key may be incorrect", card::wifi_key),
+            repeated("reason=wrong_key", 5, card::wifi_key_again),
+            repeated("pre-shared key may be incorrect", 5, card::wifi_key_again),
             judged("secrets were required, but not provided", card::wifi_secrets),
             judged("(reason 'no-secrets'", card::wifi_secrets),
             repeated("(reason 'ssid-not-found'", 2, card::wifi_absent),

@@ -12,7 +12,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("no matching manifest for linux/"),
             says("no image found in manifest list for architecture"),
             says("no image found in image index for architecture"),
-            says("exec format error"),
+            judged("exec format error", images::not_executable),
             says("does not match the specified platform"),
             says("does not match the detected host platform"),
             says("does not match the expected platform"),

@@ -59,7 +59,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::RuntimeHangs,
         &[
             says("pleg was last seen active "),
-            says("container runtime is down"),
+            judged("container runtime is down", node::runtime_down),
             says("level=error msg=\"containerd exited: "),
             says("containerd: exit status "),
             says("containerd: signal: killed"),
