@@ -32,7 +32,7 @@ use super::choose::{self, SshTarget};
 use super::deliver::merged;
 use super::file::{MergeOptions, default_kubeconfig};
 use super::handshake::{self, anchors};
-use super::refusal::{REFUSED, refusal};
+use super::refusal::{KubeconfigRefusal, REFUSED, refusal};
 use super::remote::{self, RemoteError, RemoteLimits};
 use crate::find::Search;
 use crate::stdout::note;
@@ -121,7 +121,7 @@ pub async fn fetch(arguments: &Fetch, target: &SshTarget) -> anyhow::Result<()> 
     let text = TextFile::new(format!("what {from} sent"), exported(arguments, from, &name).await?);
     let source = SourceContext::read(&text).map_err(refusal)?;
     if let Some(announced) = &target.ca {
-        authority::is_announced(&source.ca_data, announced, from).map_err(refusal)?;
+        authority::is_announced(&source.ca_data, announced, from).map_err(KubeconfigRefusal)?;
     }
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
     let wanted = ExportRequest {

@@ -76,7 +76,7 @@ pub enum FileError {
         collision: Collision,
     },
     /// The merge would have kubectl trust a CA that it does not yet trust for this server.
-    #[error("{}", authority::refused(path, new))]
+    #[error("{}", authority::refused(path, new).join("\n  "))]
     Authority { path: PathBuf, new: Box<NewAuthority> },
     /// There is something that may not be replaced.
     #[error("{} exists: name another file, or replace it with --force", path.display())]

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use anyhow::anyhow;
 
+use super::authority;
 use super::file::FileError;
 
 /// What we know must not be done.
@@ -21,5 +22,9 @@ pub fn refusal(why: impl Display) -> anyhow::Error {
 
 /// A file that was not read or written.
 pub fn refused_file(error: FileError) -> anyhow::Error {
-    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
+    match error {
+        FileError::Authority { path, new } => KubeconfigRefusal(authority::refused(&path, &new)).into(),
+        error if error.is_refusal() => refusal(error),
+        error => anyhow!(error.to_string()),
+    }
 }

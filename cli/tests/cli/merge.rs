@@ -162,7 +162,8 @@ fn the_same_server_set_up_again_has_another_ca_and_is_merged_with_force_only() {
         let (code, said) = laptop.weaver(arguments);
         assert_eq!(code, 10, "{said}");
         assert!(
-            said.contains("trusts another CA for raspi.lan:6443") && said.contains("sha256sum"),
+            said.contains("trusts another CA for raspi.lan:6443")
+                && said.contains("\n    sudo sha256sum /var"),
             "{said}"
         );
         assert_eq!(fs::read_to_string(laptop.path("config")).unwrap(), before);

@@ -51,16 +51,8 @@ const INSTEAD: [(&str, &str); 12] = [
     ("affinity", "on the Service: `traefik.ingress.kubernetes.io/service.sticky.cookie: \"true\"`"),
 ];
 
-/// Of Traefik 1, ignored since.
-const OLD: [&str; 7] = [
-    "rule-type",
-    "rewrite-target",
-    "redirect-entry-point",
-    "frontend-entry-points",
-    "whitelist-source-range",
-    "auth-type",
-    "request-modifier",
-];
+/// How the annotations of Traefik go on since version 2; all others are of version 1.
+const CURRENT: [&str; 2] = ["router.", "service."];
 
 /// What was found in manifests.
 #[derive(Debug, Default, PartialEq)]
@@ -149,7 +141,8 @@ fn ignored(annotation: &str) -> Option<(&'static str, String)> {
     if let Some(key) = annotation.strip_prefix(TRAEFIK) {
         let remedy = "write a Middleware, and name it in `traefik.ingress.kubernetes.io/router.middlewares`"
             .to_owned();
-        return OLD.contains(&key).then_some(("it is one of Traefik 1", remedy));
+        let is_current = CURRENT.iter().any(|start| key.starts_with(start));
+        return (!is_current).then_some(("it is one of Traefik 1", remedy));
     }
     if annotation.starts_with(SHARED) {
         let remedy = "remove the annotation: HTTP is not redirected unless a Middleware does it; for all else look for a Middleware";
@@ -188,6 +181,8 @@ metadata:
     nginx.ingress.kubernetes.io/rewrite-target: /
     traefik.ingress.kubernetes.io/router.entrypoints: websecure
     traefik.ingress.kubernetes.io/rule-type: PathPrefixStrip
+    traefik.ingress.kubernetes.io/redirect-regex: ^http://(.*)
+    traefik.ingress.kubernetes.io/service.passhostheader: 'true'
     cert-manager.io/cluster-issuer: le
     konghq.com/strip-path: 'true'
 ";
@@ -196,7 +191,8 @@ metadata:
             [
                 "/i.yaml:12:5: nginx.ingress.kubernetes.io/rewrite-target",
                 "/i.yaml:14:5: traefik.ingress.kubernetes.io/rule-type",
-                "/i.yaml:16:5: konghq.com/strip-path",
+                "/i.yaml:15:5: traefik.ingress.kubernetes.io/redirect-regex",
+                "/i.yaml:18:5: konghq.com/strip-path",
             ]
         );
         let finding = lint(&TextFile::new("/i", text)).unwrap().findings.remove(0);

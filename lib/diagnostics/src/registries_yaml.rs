@@ -11,7 +11,7 @@ mod shape;
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_config::{Setting, not_yaml};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, YamlNode};
+use crate::yaml_node::{self, ODD_INDENT, PRINTED_QUOTES, YamlNode};
 
 /// Where k3s reads it.
 pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
@@ -29,6 +29,10 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut found = RegistriesLint { file, findings: shape::lint(file, &root) };
     if !found.findings.is_empty() {
         // k3s reads nothing of it.
+        return found.findings;
+    }
+    if let Some(key) = root.odd_indent(&file.text) {
+        found.none(key, ODD_INDENT.0, ODD_INDENT.1);
         return found.findings;
     }
     if let Some(line) = yaml_node::second_document(&file.text) {
@@ -103,7 +107,7 @@ impl RegistriesLint<'_> {
 
     /// A name in the quotes of a word processor, which are a part of it.
     fn printed_quotes(&mut self, key: &YamlNode, name: &str) {
-        if name.contains(endpoint::PRINTED_QUOTES) {
+        if name.contains(PRINTED_QUOTES) {
             self.none(key, endpoint::QUOTED, endpoint::QUOTES);
         }
     }

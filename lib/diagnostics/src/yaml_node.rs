@@ -9,6 +9,14 @@ use serde::{
 };
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
+/// Quotes that word processors and web pages write in the place of `"` and `'`; to YAML they are letters.
+pub(crate) const PRINTED_QUOTES: [char; 5] = ['“', '”', '„', '‘', '’'];
+/// What is wrong at [`YamlNode::odd_indent`], and what to write.
+pub(crate) const ODD_INDENT: (&str, &str) = (
+    "the blanks here are those of a web page or a word processor, and YAML takes them as a part of the name",
+    "replace them by spaces",
+);
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum YamlValue {
     /// Nothing, `~` or `null`.
@@ -133,6 +141,18 @@ impl YamlNode {
         let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
         let start = || text.lines().nth(at(self.line)?)?.chars().nth(at(self.column)?);
         matches!(start(), Some('"' | '\''))
+    }
+
+    /// The first key without quotes that a blank is a part of, such as a no-break space for an indent.
+    pub(crate) fn odd_indent(&self, text: &str) -> Option<&Self> {
+        let is_odd = |c: char| c.is_whitespace() && !c.is_ascii() || ['\u{200b}', '\u{feff}'].contains(&c);
+        let is_at =
+            |node: &Self| node.as_str().is_some_and(|key| key.starts_with(is_odd)) && !node.is_quoted(text);
+        let below = self.items().iter().find_map(|item| item.odd_indent(text));
+        below.or_else(|| {
+            let mut entries = self.entries().iter();
+            entries.find_map(|(key, value)| is_at(key).then_some(key).or_else(|| value.odd_indent(text)))
+        })
     }
 
     /// The items, where this is a list.

@@ -176,6 +176,27 @@ fn content_of_an_immutable_copy_is_replaced() {
     assert!(matches!(by_object(&desired("2"), Takes::default(), Some(&found)), CopyStep::Replace(_)));
 }
 
+/// kubernetes#118588: an immutable Secret that has a key without a value.
+#[test]
+fn labels_of_an_immutable_copy_are_updated_in_place() {
+    let labelled = |label: &str| {
+        let metadata = ObjectMeta {
+            labels: Some(BTreeMap::from([("foo".into(), label.into())])),
+            ..ObjectMeta::default()
+        };
+        let data = BTreeMap::from([("foo".into(), String::new()), ("one".into(), "dHdvCg==".into())]);
+        let source = Object { metadata, data: Some(data), immutable: Some(true), ..Object::default() };
+        let marks =
+            Metadata::new(&owner("u1"), "Secret/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
+        DesiredCopy::new(owner("u1"), ObjectKind::SECRET, "settings", marks, Content::of(&source))
+    };
+    let found = stored(labelled("bar").create("foo"), "c", "1");
+    assert_eq!(found.immutable, Some(true));
+    assert_eq!(by_object(&labelled("bar"), Takes::default(), Some(&found)), CopyStep::Keep);
+    let step = by_object(&labelled("baz"), Takes::default(), Some(&found));
+    assert!(matches!(step, CopyStep::Update(PreviousOwner::Ours, _)), "{step:?}");
+}
+
 #[test]
 fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() {
     let adopting = Takes { unlabeled: true, ..Takes::default() };

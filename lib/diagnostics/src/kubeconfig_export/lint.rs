@@ -42,11 +42,12 @@ pub fn lint_for_use(file: &TextFile, context: Option<&str>, is_server: bool) -> 
 
 fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let Ok([(name, cluster), _]) = in_force(&root, context) else { return Vec::new() };
+    let Ok([(name, cluster), (_, user)]) = in_force(&root, context) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(server) = cluster.get("server") {
         let place = Place::at(&file.path, server.line, server.column);
-        findings.extend(address(&place, server.as_str().unwrap_or_default(), here));
+        let has_tls = has_tls(cluster, user);
+        findings.extend(address(&place, server.as_str().unwrap_or_default(), has_tls, here));
     }
     findings.extend(insecure(file, cluster, name));
     findings
@@ -59,7 +60,18 @@ pub fn on_the_pi() -> Remedy {
         .command("sudo weaver kubeconfig export NAME")
 }
 
-fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
+/// Whether kubectl takes https for an address without a scheme.
+fn has_tls(cluster: &YamlNode, user: &YamlNode) -> bool {
+    let has = |body: &YamlNode, keys: &[&str]| {
+        keys.iter().any(|key| body.get(key).and_then(YamlNode::as_str).is_some_and(|text| !text.is_empty()))
+    };
+    let is_insecure = cluster.get("insecure-skip-tls-verify").and_then(YamlNode::as_str) == Some("true");
+    is_insecure
+        || has(cluster, &["certificate-authority-data", "certificate-authority"])
+        || has(user, &["client-certificate-data", "client-certificate"])
+}
+
+fn address(place: &Place, server: &str, has_tls: bool, here: Here) -> Option<Finding> {
     let unspecified = |url: &ServerUrl, what: &str| {
         let message = format!("the server at {place} is {}{what}", url.host);
         Finding::new(Code::KubeconfigUnspecified, message)
@@ -88,23 +100,42 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
             Some(finding.saw(place.clone(), "localhost:8080").remedy(remedy))
         }
         Err(error) => {
-            // kubectl itself adds the scheme where there is a CA.
             let is_bare = error == UrlError::NotHttps && is_host_port(server);
-            let message = if is_bare {
-                format!("the server at {place} has no scheme: kubectl takes https, other programs do not")
-            } else {
-                format!("the server at {place} {error}")
+            let message = match (is_bare, has_tls) {
+                (true, true) => {
+                    format!("the server at {place} has no scheme: kubectl takes https, other programs do not")
+                }
+                (true, false) => format!(
+                    "the server at {place} has no scheme, and there is no CA: kubectl takes http, which the API server refuses"
+                ),
+                (false, _) => format!("the server at {place} {error}"),
             };
             let remedy = meant(server).map_or_else(on_the_pi, |meant| Remedy::new(format!("write {meant}")));
             let finding =
                 Finding::new(Code::KubeconfigUnusable, message).saw(place.clone(), error.to_string());
             // kubectl takes a name and a password in it.
             Some(
-                if error == UrlError::UserInfo || is_bare { finding.milder(Severity::Warn) } else { finding }
-                    .remedy(remedy),
+                if error == UrlError::UserInfo || is_bare && has_tls {
+                    finding.milder(Severity::Warn)
+                } else {
+                    finding
+                }
+                .remedy(remedy),
             )
         }
-        Ok(_) => None,
+        Ok(_) => {
+            // The last group of an address that has no port behind it.
+            let start = server.strip_suffix(":6443]").filter(|start| !start.ends_with(':'))?;
+            let message = format!(
+                "the port of the server at {place} is within the brackets, so it is a part of the address"
+            );
+            Some(
+                Finding::new(Code::KubeconfigUnusable, message)
+                    .milder(Severity::Warn)
+                    .saw(place.clone(), "[…:6443]")
+                    .remedy(Remedy::new(format!("write {start}]:6443"))),
+            )
+        }
     }
 }
 
@@ -128,6 +159,7 @@ fn meant(server: &str) -> Option<String> {
     }
     let (scheme, rest) = split_scheme(server);
     let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let authority = authority.trim_end_matches(':');
     if authority.contains('@') || !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
         return None;
     }
@@ -141,6 +173,8 @@ fn meant(server: &str) -> Option<String> {
         (Some(number), _) if is_v6(host) => format!("https://[{host}]:{number}"),
         _ if is_v6(authority) => format!("https://[{authority}]:6443"),
         (Some(number), Some((host, _))) => format!("https://{host}:{number}"),
+        // A port alone, and no host to go with it.
+        (Some(_), None) if host.is_empty() => return None,
         (Some(_), None) => format!("https://{authority}"),
         _ => format!("https://{authority}:6443"),
     };
@@ -156,7 +190,7 @@ fn split_scheme(server: &str) -> (&str, &str) {
     {
         return (&server[..end], server[end..].trim_start_matches([':', '/']));
     }
-    server.split_once("://").unwrap_or(("https", server))
+    server.split_once("://").unwrap_or(("https", server.trim_start_matches('/')))
 }
 
 /// With the command, where the name can be part of kubectl's path to the entry.
@@ -227,18 +261,34 @@ mod tests {
             ("https://2001:db8::10:6443", vec![(KubeconfigUnusable, Fail)]),
             ("https://192.168.1.5:6443:6443", vec![(KubeconfigUnusable, Fail)]),
             ("http://raspi.lan:6443", vec![(KubeconfigUnusable, Fail)]),
-            ("raspi.lan:6443", vec![(KubeconfigUnusable, Warn)]),
+            ("raspi.lan:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("'https://raspi.lan:'", vec![(KubeconfigUnusable, Fail)]),
+            ("//raspi.lan:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://192.168.1.500:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://192.168.001.005:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://raspi.lan;6443", vec![(KubeconfigUnusable, Fail)]),
+            ("'https://[2001:db8::10:6443]'", vec![(KubeconfigUnusable, Warn)]),
+            ("'https://[fd00::6443]'", vec![]),
             ("https://", vec![(KubeconfigUnusable, Fail)]),
             ("https://raspi:port", vec![(KubeconfigUnusable, Fail)]),
             ("https://me:hunter2@raspi:6443", vec![(KubeconfigUnusable, Warn)]),
             ("https:/192.168.1.10:6443", vec![(KubeconfigUnusable, Fail)]),
             ("https//192.168.1.10:6443", vec![(KubeconfigUnusable, Fail)]),
             ("raspi.lan:6443/path", vec![(KubeconfigUnusable, Fail)]),
-            ("'[fe80::1%25eth0]:6443'", vec![(KubeconfigUnusable, Warn)]),
+            ("'[fe80::1%25eth0]:6443'", vec![(KubeconfigUnusable, Fail)]),
             ("'https://[fe80::1%25eth0]:6443'", vec![]),
         ] {
             assert_eq!(codes(server, ""), want, "{server}");
         }
+    }
+
+    /// kubernetes#136497: kubectl adds https only to what it is to prove by a CA or to prove itself to.
+    #[test]
+    fn an_address_without_a_scheme_is_a_failure_where_kubectl_takes_http() {
+        let ca = "    certificate-authority-data: QUJD\n";
+        assert_eq!(codes("raspi.lan:6443", ca), [(Code::KubeconfigUnusable, Severity::Warn)]);
+        assert_eq!(codes("raspi.lan:6443", ""), [(Code::KubeconfigUnusable, Severity::Fail)]);
     }
 
     #[test]
@@ -256,7 +306,11 @@ mod tests {
             ("https:/192.168.1.10:6443", Some("https://192.168.1.10:6443")),
             ("https:///192.168.1.10:6443", Some("https://192.168.1.10:6443")),
             ("https//raspi", Some("https://raspi:6443")),
+            ("https://raspi.lan:", Some("https://raspi.lan:6443")),
+            ("//raspi.lan", Some("https://raspi.lan:6443")),
             ("https://", None),
+            ("https://:6443", None),
+            ("https://192.168.1.500:6443", None),
             ("ftp://raspi", None),
             ("https://me:hunter2@raspi:6443", None),
         ] {
@@ -306,7 +360,7 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
             let _ = lint_for_use(&TextFile::new("/k", text), None, false);
-            let _ = address(&Place::file("/k"), &server, Here::Laptop);
+            let _ = address(&Place::file("/k"), &server, false, Here::Laptop);
             let _ = meant(&server);
         }
     }

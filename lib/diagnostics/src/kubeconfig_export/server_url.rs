@@ -1,6 +1,10 @@
 //! The address of an API server in a kubeconfig, and the same with another host.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    str::FromStr,
+};
 
 use crate::san::ServingName;
 
@@ -34,6 +38,9 @@ pub enum UrlError {
     /// No host, or no port after its colon.
     #[error("has no host, or an invalid port: write https://HOST:PORT")]
     NoAuthority,
+    /// Digits and dots, and no address of four numbers up to 255: it is looked up as a name, which none has.
+    #[error("is not an IP address: write https://ADDRESS:PORT")]
+    NoAddress,
     /// A query, a fragment, or characters of no URL.
     #[error("has a query, a fragment or invalid characters: write https://HOST:PORT")]
     NotPlain,
@@ -68,9 +75,13 @@ impl FromStr for ServerUrl {
             None => return Err(UrlError::NoAuthority),
         };
         // A placeholder from a guide: `https://<SERVER>:6443`.
-        let is_of_no_host = |c: char| c.is_whitespace() || c.is_control() || "<>{}|\\^`\"$".contains(c);
+        let is_of_no_host = |c: char| c.is_whitespace() || c.is_control() || "<>{}|\\^`\"$;,“”".contains(c);
         if host.is_empty() || host.contains(is_of_no_host) {
             return Err(UrlError::NoAuthority);
+        }
+        let is_of_numbers = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_of_numbers && host.parse::<Ipv4Addr>().is_err() {
+            return Err(UrlError::NoAddress);
         }
         Ok(Self { host: host.to_owned(), port, rest: rest.to_owned() })
     }
@@ -214,6 +225,11 @@ mod tests {
             ("https://[pi]:1", NoAuthority),
             ("https://[::1]x", NoAuthority),
             ("https://a b:1", NoAuthority),
+            ("https://pi,lan:1", NoAuthority),
+            ("https://192.168.1.500:1", NoAddress),
+            ("https://192.168.1:1", NoAddress),
+            ("https://192.168.001.005:1", NoAddress),
+            ("https://6443", NoAddress),
         ] {
             assert_eq!(text.parse::<ServerUrl>(), Err(want), "{text}");
         }

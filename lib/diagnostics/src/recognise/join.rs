@@ -172,8 +172,10 @@ pub(super) fn other_server(line: &str) -> Option<Details> {
 
 /// The server's log of a node that comes with another password.
 pub(super) fn name_taken(line: &str) -> Details {
-    let node = after(line, "for node '", &['\''])
-        .or_else(|| after(line, "for node ", &[',', ':', ' ', '"']))
+    let before = ["for node '", "for node ", "failed for '", "failed for ["];
+    let node = before
+        .into_iter()
+        .find_map(|before| after(line, before, &['\'', ']', ',', ':', ' ', '"']))
         .filter(|name| super::details::is_plain(name));
     let Some(node) = node else { return Details::default() };
     Details::message(format!("this server refuses the node {node}: it joined before with another node password")).remedy(
@@ -184,4 +186,17 @@ pub(super) fn name_taken(line: &str) -> Details {
         .command("sudo k3s kubectl get nodes")
         .command(format!("sudo k3s kubectl -n kube-system delete secret {node}.node-password.k3s")),
     )
+}
+
+/// An agent of 2019, whose server does not say why.
+pub(super) fn node_forbidden(line: &str) -> Option<Details> {
+    line.contains("/v1-k3s/").then(Details::default)
+}
+
+/// The server's log of a node that comes with another token.
+pub(super) fn other_token(line: &str) -> Option<Details> {
+    let from = after(line, "authenticate request from ", &[' ', '"'])?.trim_end_matches(':');
+    Some(Details::message(format!(
+        "this server refuses a node at {from}: its token is another than that of this server"
+    )))
 }

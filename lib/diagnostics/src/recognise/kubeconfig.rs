@@ -1,7 +1,8 @@
 //! What kubectl says of a kubeconfig that it cannot use.
 
 use super::details::{Details, after, is_plain};
-use super::servers::is_of_a_client;
+use super::peer::asks_the_api_server;
+use super::servers::{is_bare_error, is_of_a_client};
 use crate::finding::Remedy;
 
 /// A file that a kubeconfig names.
@@ -156,6 +157,44 @@ pub(super) fn no_pem(line: &str) -> Option<Details> {
         .remedy(Remedy::new(
             "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
         ))
+    })
+}
+
+fn address(details: Details) -> Details {
+    details.remedy(
+        Remedy::new("write it as https://HOST:PORT, and an IPv6 address as https://[ADDRESS]:PORT")
+            .command("kubectl config view --minify")
+            .command("weaver kubeconfig lint"),
+    )
+}
+
+/// client-go of what `server` or `--server` has.
+pub(super) fn no_url(_: &str) -> Details {
+    address(Details::message("the server in the kubeconfig is not a URL"))
+}
+
+pub(super) fn without_brackets(line: &str) -> Option<Details> {
+    (is_of_a_client(line) || asks_the_api_server(line)).then(|| {
+        address(Details::message(
+            "the server in the kubeconfig is an IPv6 address without brackets, or has two ports",
+        ))
+    })
+}
+
+/// Go of a URL, and of an address that it dials; other programs have such a line of theirs.
+pub(super) fn bad_port(line: &str) -> Option<Details> {
+    let is_of_kubectl = line.trim_start().starts_with("error: parse \"http");
+    (is_of_kubectl || is_of_a_client(line) || is_bare_error(line))
+        .then(|| address(Details::message("the server in the kubeconfig has an invalid port")))
+}
+
+/// kubectl of an answer in plain text, as Go gives it to a client that does not begin with TLS.
+pub(super) fn without_tls(line: &str) -> Option<Details> {
+    line.contains("(BadRequest)").then(|| {
+        address(Details::message(
+            "the client probably spoke plain HTTP: the server in the kubeconfig, or of `--server`, does not begin with https://",
+        ))
+        .hint()
     })
 }
 

@@ -1,7 +1,10 @@
 //! What the API server says of a kubelet that it asks for logs, or for a command in a container, and does not reach.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::{K3S_STATUS_ANYWHERE, Remedy};
+use super::tls::NameMismatch;
+use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
+
+const RESTART_AGENT: &str = "sudo systemctl restart k3s-agent";
 
 const PORT: &str = ":10250";
 
@@ -48,9 +51,61 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
     Some(if line.contains(".go:") { details.hint() } else { details })
 }
 
+/// k3s makes new certificates for both sides at its start.
+fn restarted(explain: &str) -> Remedy {
+    Remedy::new(explain)
+        .command("sudo k3s certificate check --output table")
+        .command("# on the servers first:")
+        .command(RESTART_K3S)
+        .command("# then on the node:")
+        .command(RESTART_AGENT)
+}
+
+/// The API server comes to the kubelet with a certificate of its own; no kubeconfig has a part in it.
+pub(super) fn refuses(_: &str) -> Details {
+    Details::message("the kubelet of the pod's node refuses the API server's certificate").remedy(restarted(
+        "one of the two has expired, or is of before a reinstallation; k3s renews both when it starts",
+    ))
+}
+
+/// The reverse, which a kubelet says each few seconds; a few times are nothing while a server starts.
+pub(super) fn refused(line: &str) -> Option<Details> {
+    line.contains("err=\"Unauthorized\"").then(|| {
+        Details::message("the API server refuses the certificate of this node's kubelet, again and again").remedy(restarted(
+            "it has expired, or is of before a reinstallation; k3s renews it at its start, if that of the server is valid",
+        ))
+    })
+}
+
+/// The kubelet's certificate has the addresses that its node had when k3s started there.
+pub(super) fn other_name(line: &str) -> Option<Details> {
+    let used = NameMismatch::read(line)?.used?;
+    let message = format!("the certificate of the kubelet at {used} does not have this address");
+    Some(
+        Details::message(message).remedy(
+            Remedy::new(
+                "its node got another address since k3s started there, or two nodes have one name. Compare, then restart k3s on \
+                 that node",
+            )
+            .command("kubectl get nodes -o wide")
+            .command("# on that node:")
+            .command(RESTART_AGENT),
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// k3s#5852
+    #[test]
+    fn a_kubelet_with_a_certificate_of_another_address_is_named() {
+        let of = |line| other_name(line).and_then(|details| details.message);
+        let logs = r#"Error from server: Get "https://192.0.2.62:10250/containerLogs/a/b/c": x509: certificate is valid for 127.0.0.1, 192.0.2.53, not 192.0.2.62"#;
+        assert!(of(logs).unwrap().contains("the kubelet at 192.0.2.62 does not"), "{:?}", of(logs));
+        assert_eq!(of("error dialing backend: remote error: tls: internal error"), None);
+    }
 
     #[test]
     fn a_kubelet_that_is_not_reached_is_named_with_the_cause() {

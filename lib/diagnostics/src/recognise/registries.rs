@@ -1,6 +1,6 @@
 //! What k3s and containerd say of parts of registries.yaml that they do not use.
 
-use super::details::{Details, after};
+use super::details::{Details, after, is_plain};
 use crate::finding::{RESTART_K3S, Remedy};
 
 /// `0=htp://reg for docker.io: …`: the number, the endpoint and whose mirror it is.
@@ -40,6 +40,21 @@ pub(super) fn not_generated(line: &str) -> Details {
         correct(Details::message(format!(
             "k3s ignores what registries.yaml has of `{registry}`, which is not a host"
         )))
+    })
+}
+
+/// k3s applies each file of that directory as objects of Kubernetes. k3s#8677
+pub(super) fn among_manifests(line: &str) -> Option<Details> {
+    let path = after(line, "failed to process /", &[':', ' '])?;
+    (path.contains("/manifests/") && is_plain(path)).then(|| {
+        Details::message(format!(
+            "k3s does not read /{path}: among the manifests it looks for objects of Kubernetes"
+        ))
+        .remedy(
+            Remedy::new("move it to where k3s looks for it")
+                .command(format!("sudo mv /{path} /etc/rancher/k3s/registries.yaml"))
+                .command(RESTART_K3S),
+        )
     })
 }
 

@@ -232,7 +232,7 @@ pub(super) fn resolver_silent(line: &str) -> Option<Details> {
 }
 
 /// A program that is typed by hand and ends with the error of client-go: `error: Get "https://pi:6443/api": …`
-fn is_bare_error(line: &str) -> bool {
+pub(super) fn is_bare_error(line: &str) -> bool {
     let line = line.trim_start();
     let asks = ["Get", "Post", "Put", "Patch", "Delete"]
         .iter()

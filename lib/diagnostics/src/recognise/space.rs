@@ -35,6 +35,8 @@ const NO_DISK: &[&str] = &[
     "bpf",
     "perf_event",
     "semget",
+    // Of PyTorch, which shares memory so.
+    "</torch_",
     "keyring",
     "kmsg",
 ];

@@ -301,7 +301,8 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
 pub(super) fn dates(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     // etcd and k3s tell of certificates that k3s made.
-    let is_of_etcd = line.contains("\"caller\":") && lower.contains("verify client certificate");
+    let is_of_etcd = line.contains("\"caller\":") && lower.contains("verify client certificate")
+        || lower.contains(":2379") && lower.contains("authentication handshake failed");
     let peer = if is_of_etcd { Peer::ApiServer } else { peer::peer(line) };
     if peer == Peer::Other || lower.contains("alert") && lower.contains("expired") {
         return None;

@@ -24,7 +24,8 @@ pub(super) fn admission(line: &str) -> Option<Details> {
 }
 
 fn converts(line: &str) -> Option<&str> {
-    line.contains(" failed: ").then(|| after(line, "conversion webhook for ", &[' ', ',']))?
+    let is_of_it = line.contains(" failed: ") || line.contains(" returned ");
+    is_of_it.then(|| after(line, "conversion webhook for ", &[' ', ',']))?
 }
 
 fn of_others(line: &str, whose: &str) -> Details {
@@ -55,7 +56,9 @@ fn why(line: &str) -> &'static str {
         .and_then(|(_, rest)| rest.split_once("\": "))
         .map_or(answer, |(_, rest)| rest);
     let says = |words: &[&str]| words.iter().any(|words| answer.contains(words));
-    if says(&["not found"]) && says(&["service "]) {
+    if !line.contains(" failed: ") && line.contains(" returned ") {
+        "it answers with objects that the API server did not ask for: it is of another version than the CRD"
+    } else if says(&["not found"]) && says(&["service "]) {
         "its Service is not there"
     } else if says(&["no endpoints available"]) {
         "no pod of its Service is ready"
@@ -65,6 +68,8 @@ fn why(line: &str) -> &'static str {
         "its certificate is not valid at this date"
     } else if says(&["certificate is valid for", "cannot validate certificate", "not valid for any names"]) {
         "its certificate does not have the name of its Service"
+    } else if says(&["unable to load root certificates"]) {
+        "its configuration has no valid CA, as long as nothing has written one into it"
     } else if says(&["x509: "]) {
         "its certificate is not signed by the CA in its configuration"
     } else if says(&["remote error: tls: "]) {

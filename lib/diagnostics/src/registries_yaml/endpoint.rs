@@ -1,7 +1,7 @@
 //! Endpoints of `registries.yaml` from which nothing can be fetched. Pure.
 
-/// Quotes that word processors and web pages write in the place of `"` and `'`.
-pub(super) const PRINTED_QUOTES: [char; 5] = ['“', '”', '„', '‘', '’'];
+use crate::yaml_node::PRINTED_QUOTES;
+
 pub(super) const QUOTED: &str =
     "these quotes are those of a word processor, and YAML takes them as a part of the name";
 pub(super) const QUOTES: &str = "write it in plain quotes, as a text editor writes them, or without quotes";

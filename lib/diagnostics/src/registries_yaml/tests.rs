@@ -95,6 +95,11 @@ fn what_has_no_effect_is_named_with_its_line() {
             "/r.yaml:2:3: these quotes are those of a word processor",
         ),
         ("mirrors:\n  a.lan: {endpoint: [\"htp://a.lan\"]}\n", "/r.yaml:2:22: an endpoint begins with"),
+        // k3s#2156: pasted from a web page.
+        (
+            "mirrors:\n  docker.io:\n\u{a0}\u{a0}\u{a0}\u{a0}endpoint:\n      - a.lan\n",
+            "/r.yaml:3:1: the blanks here are those of a web page",
+        ),
         ("auths:\n  a.lan: {password: hunter2}\n", "/r.yaml:1:1: k3s reads no `auths` here"),
         ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
         ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),

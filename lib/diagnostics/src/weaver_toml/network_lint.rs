@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::{Config, netplan_keys, wifi};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, YamlNode};
+use crate::yaml_node::{self, ODD_INDENT, PRINTED_QUOTES, YamlNode, YamlValue};
 
 /// Kinds of interfaces that have addresses.
 const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
@@ -28,6 +28,16 @@ pub fn lint(file: &TextFile, config: &Config) -> Vec<Finding> {
             return vec![finding.saw(place, what).remedy(Remedy::new(remedy))];
         }
     };
+    if matches!(root.value, YamlValue::Scalar(_) | YamlValue::List(_)) {
+        let remedy = "write `version: 2`, and `ethernets` or `wifis` as netplan has them; or use [network] and [wifi] in \
+            weaver.toml";
+        found.fault(&root, "it is no mapping, so no network of this file is set up", remedy);
+        return found.findings;
+    }
+    if let Some(key) = root.odd_indent(&file.text) {
+        found.fault(key, ODD_INDENT.0, ODD_INDENT.1);
+        return found.findings;
+    }
     // cloud-init takes the content of `network:` on its own, too.
     let network = root.get("network").unwrap_or(&root);
     found.version(network);
@@ -160,6 +170,14 @@ impl NetworkLint<'_> {
                     self.fault(node, &what, "write it in quotes");
                 }
             }
+            for (node, what) in [(Some(name), "name"), (password, "password")] {
+                let is_in = |node: &&YamlNode| in_printed_quotes(node) && !node.is_quoted(&self.file.text);
+                let Some(node) = node.filter(is_in) else { continue };
+                let what = format!(
+                    "the quotes of the Wi-Fi's {what} are those of a word processor, and a part of it"
+                );
+                self.fault(node, &what, "write it in plain quotes, as a text editor writes them");
+            }
             if let Some(node) = password.filter(|node| node.as_str().and_then(encoded_twice).is_some()) {
                 self.fault(
                     node,
@@ -167,10 +185,14 @@ impl NetworkLint<'_> {
                     "write it as it is, in a file saved as UTF-8; or use [wifi] in weaver.toml",
                 );
             }
-            let Some(meant) = name.as_str().and_then(encoded_twice) else { continue };
+            let text = name.as_str().unwrap_or_default();
+            let twice = encoded_twice(text).map(|meant| (meant, "is encoded twice"));
+            let escaped =
+                || Some((unescaped(text)?, "has an escape, which YAML reads in double quotes only"));
+            let Some((meant, what)) = twice.or_else(escaped) else { continue };
             self.fault(
                 name,
-                "the Wi-Fi's name is encoded twice, so no network of that name will be found",
+                &format!("the Wi-Fi's name {what}, so no network of that name will be found"),
                 &format!("write it as it is: \"{meant}\"; or use [wifi] in weaver.toml"),
             );
         }
@@ -201,12 +223,40 @@ fn is_reread(text: &str) -> bool {
         || (is_number && !text.is_empty() && (is_octal || text.contains('_')))
 }
 
+/// Bytes from 0x80 on as Windows shows them, where it shows them otherwise than Latin 1.
+const OF_WINDOWS: &str = "€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ";
+
 /// What a name was before each byte of its UTF-8 was taken for a character.
 fn encoded_twice(name: &str) -> Option<String> {
-    let bytes: Option<Vec<u8>> = name.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
-    let bytes = bytes.filter(|bytes| bytes.iter().any(|byte| !byte.is_ascii()))?;
-    let meant = String::from_utf8(bytes).ok()?;
-    (!meant.chars().any(char::is_control)).then_some(meant)
+    // A quote, a dash or an emoji: else a name can have such a sign as it is.
+    let is_of_windows = name.contains("â€") || name.contains("ðŸ");
+    let byte = |c: char| match OF_WINDOWS.chars().zip(0x80_u8..).find(|(shown, _)| *shown == c && c != '\0') {
+        Some((_, byte)) if is_of_windows => Some(byte),
+        _ => u8::try_from(u32::from(c)).ok(),
+    };
+    shown(name.chars().map(byte).collect::<Option<Vec<u8>>>()?)
+}
+
+/// What a name means whose bytes stand there as `\xHH`, and not in double quotes.
+fn unescaped(name: &str) -> Option<String> {
+    let (first, rest) = name.split_once("\\x").filter(|_| name.is_ascii())?;
+    let mut bytes = first.as_bytes().to_vec();
+    for part in rest.split("\\x") {
+        let (byte, after) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(byte, 16).ok()?);
+        bytes.extend(after.as_bytes());
+    }
+    shown(bytes)
+}
+
+/// As text, if it is some and not of ASCII alone.
+fn shown(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok().filter(|text| !text.is_ascii())?;
+    (!text.chars().any(char::is_control)).then_some(text)
+}
+
+fn in_printed_quotes(node: &YamlNode) -> bool {
+    node.as_str().is_some_and(|text| text.starts_with(PRINTED_QUOTES) && text.ends_with(PRINTED_QUOTES))
 }
 
 #[cfg(test)]
@@ -225,13 +275,52 @@ mod tests {
             .collect()
     }
 
+    /// Each text has one fault, which begins so.
+    fn assert_faults(cases: &[(&str, &str)]) {
+        for (text, want) in cases {
+            let found = found(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].starts_with(want), "{text}: {found:?}");
+        }
+    }
+
     #[test]
-    fn each_fault_is_named_with_its_line_and_what_to_write() {
-        for (text, want) in [
+    fn names_and_passwords_that_another_program_changed_are_named() {
+        assert_faults(&[
             (
                 "network:\n  version: 2\n  wifis:\n    wlan0:\n      access-points:\n        \"\\xe4\\xb8\\x9c\\xe4\\xba\\xac\": {password: hunter2x}\n",
                 "/n:6:9: the Wi-Fi's name is encoded twice, so no network of that name will be found | write it as it is: \"东京\"",
             ),
+            (
+                "wifis:\n  wlan0:\n    dhcp4: true\n    access-points:\n      'Caf\\xc3\\xa9': {}\n",
+                "/n:5:7: the Wi-Fi's name has an escape, which YAML reads in double quotes only, so no network of that name will \
+                 be found | write it as it is: \"Café\"",
+            ),
+            (
+                "wifis: {wlan0: {dhcp4: true, access-points: {\"Bobâ€™s iPhone\": {}}}}\n",
+                "/n:1:46: the Wi-Fi's name is encoded twice, so no network of that name will be found | write it as it is: \
+                 \"Bob’s iPhone\"",
+            ),
+            (
+                "wifis: {wlan0: {dhcp4: true, access-points: {“attic”: {}}}}\n",
+                "/n:1:46: the quotes of the Wi-Fi's name are those of a word processor",
+            ),
+            (
+                "wifis: {wlan0: {dhcp4: true, access-points: {attic: {password: “hunter2hunter2”}}}}\n",
+                "/n:1:64: the quotes of the Wi-Fi's password are those of a word processor",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_line_and_what_to_write() {
+        assert_faults(&[
+            (
+                "network:\n  version: 2\n  wifis:\n\u{a0}\u{a0}\u{a0}\u{a0}wlan0:\n      dhcp4: true\n",
+                "/n:4:1: the blanks here are those of a web page",
+            ),
+            // What was wpa_supplicant.conf.
+            ("country=DE\nnetwork={\n ssid=\"attic\"\n}\n", "/n:1:1: it is no mapping"),
             ("network: {version: 3}\n", "/n:1:20: there are versions 1 and 2 only | write `version: 2`"),
             (
                 "ethernets:\n  end0:\n    addresses: [192.168.1.5]\n",
@@ -308,11 +397,7 @@ mod tests {
                 "/n:1:36: it is not a country code",
             ),
             ("version: 3\nethernets: {}\n", "/n:1:10: there are versions 1 and 2 only"),
-        ] {
-            let found = found(text);
-            assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert!(found[0].starts_with(want), "{text}: {found:?}");
-        }
+        ]);
     }
 
     #[test]
@@ -323,6 +408,7 @@ mod tests {
             "wifis: {wlan0: {dhcp4: true, regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
             "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"], nameservers: {addresses: [10.0.0.1]}}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
             "network: {config: disabled}\n",
+            "wifis: {wlan0: {dhcp4: true, access-points: {\"CAFÉ™ – €5\": {}, '\u{a0}attic': {}, 'back\\slash': {}}}}\n",
             "ethernets: {eth0: {addresses: [10.0.0.2/24]}, eth1: {dhcp4: true}}\n",
             "ethernets: {eth0: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.0.0.1}], nameservers: {addresses: [9.9.9.9]}}}\n",
             "ethernets: {lan: {match: {name: \"en*\"}, dhcp4: true}, enp1s0: {match: {driver: r8169}, dhcp4: true}}\n",

@@ -83,6 +83,9 @@ pub(super) fn of_top<'n>(
         } else if name == "network" {
             let what = "cloud-init takes no network from user-data";
             found.push(fault(key, what, "write it into network-config, next to user-data"));
+        } else if name == "users" && value.get("name").is_some_and(|name| name.as_str().is_some()) {
+            let what = "`users` is one mapping and no list, so cloud-init creates no user of it";
+            found.push(fault(value, what, "write a dash in front of each user: `- name: NAME`"));
         } else if ["runcmd", "bootcmd", "packages", "write_files"].contains(&name) && value.as_str().is_some()
         {
             let what = format!("`{name}` is a string, so cloud-init passes over it");

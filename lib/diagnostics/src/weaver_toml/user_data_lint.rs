@@ -8,7 +8,7 @@
 use super::{ssh_key, user_data_keys};
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::text_file::TextFile;
-use crate::yaml_node::{self, YamlNode, YamlValue};
+use crate::yaml_node::{self, ODD_INDENT, YamlNode, YamlValue};
 
 /// How cloud-init's other kinds begin.
 const OTHERS: [&str; 7] = [
@@ -84,6 +84,10 @@ pub fn lint(file: &TextFile, of_card: bool, has_keys: bool) -> Vec<Finding> {
     if text.len() < file.text.len() {
         let what = "the file begins with a byte order mark, so cloud-init ignores it";
         found.fault(Place::line(&file.path, 1), what, "save it as UTF-8 without a byte order mark (BOM)");
+    }
+    if let Some(key) = root.odd_indent(text) {
+        found.fault(found.at(key), ODD_INDENT.0, ODD_INDENT.1);
+        return found.findings;
     }
     found.keys_at_the_top(&root);
     let names = names(&root);
@@ -338,6 +342,11 @@ mod tests {
             (
                 "#cloud-config\nusers:\n- name: ada\n  groups: sudo\n".to_owned(),
                 "/u:3:3: `ada` has neither an ssh key nor a password, so no one can log in",
+            ),
+            ("#cloud-config\nusers:\n  name: ada\n  groups: sudo\n".to_owned(), "/u:3:3: `users` is one mapping"),
+            (
+                "#cloud-config\nusers:\n\u{a0}- name: ada\n".to_owned(),
+                "/u:3:1: the blanks here are those of a web page",
             ),
             ("# cloud-config\nhostname: pi\n".to_owned(), "/u:1: the first line is not `#cloud-config`"),
             ("hostname: pi\nusers: []\n".to_owned(), "/u:1: the first line is not `#cloud-config`"),

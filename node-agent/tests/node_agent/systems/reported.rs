@@ -48,7 +48,7 @@ fn staged(name: &'static str, current: &str, new: &str, state: &str, memory: boo
 }
 
 pub(super) fn systems() -> Vec<System> {
-    [slots(), one_file(), other_loaders()].into_iter().flatten().collect()
+    [slots(), one_file(), other_loaders(), registries()].into_iter().flatten().collect()
 }
 
 /// Ubuntu from 25.10 on.
@@ -219,5 +219,55 @@ fn other_loaders() -> Vec<System> {
                 ],
             )
         },
+    ]
+}
+
+/// A host with nothing wrong but k3s' registries.yaml.
+fn registries() -> Vec<System> {
+    let asked = format!("{PI_OS_TRIXIE} cgroup_memory=1 cgroup_enable=memory\n");
+    let of = |name: &'static str, text: &str, says: &'static [&'static str]| System {
+        says,
+        ..shown(
+            name,
+            PI_4,
+            "6.12.47+rpt-rpi-v8",
+            format!("{FIRMWARE_612}{asked}"),
+            true,
+            &[(CMDLINE, &asked), ("/etc/rancher/k3s/registries.yaml", text)],
+        )
+    };
+    vec![
+        of(
+            "k3s-io/k3s#10135: configs below mirrors",
+            "mirrors:\n  abc.lan:\n    endpoint:\n      - \"https://abc.lan:443\"\n  configs:\n    \"abc.lan:443\":\n      \
+             auth:\n        username: abc\n        password: abc\n      tls:\n        insecure_skip_verify: TRUE\n",
+            &["F-11"],
+        ),
+        of(
+            "k3s-io/k3s#13215: configs by the mirror's name",
+            "mirrors:\n  \"docker.io\":\n    endpoint:\n      - 192.168.1.59/proxy-cache\nconfigs:\n  \"docker.io\":\n    tls:\n      \
+             insecure_skip_verify: true\n",
+            &["F-11"],
+        ),
+        of(
+            "a tab",
+            "mirrors:\n  \"registry.lan:5000\":\n\tendpoint:\n\t  - \"http://registry.lan:5000\"\n",
+            &["F-01"],
+        ),
+        of(
+            "rancher/rke2#4744: a name without a colon",
+            "mirrors:\n  docker.io\n    endpoint:\n      - \"https://mirror.lan\"\n",
+            &["F-01"],
+        ),
+        of(
+            "kairos-io/kairos#3738: a name with a quote at its end, and no endpoint",
+            "mirrors:\n  registry.lan\"\n  - https://registry.lan/v2\nconfigs:\n  registry.lan:\n    auth:\n      token: \"x\"\n",
+            &["F-02"],
+        ),
+        of(
+            "one that is right",
+            "mirrors:\n  registry.lan:5000:\n    endpoint:\n      - \"http://registry.lan:5000\"\n",
+            &[],
+        ),
     ]
 }

@@ -3,7 +3,7 @@
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{
-    answers, datastore, helm, images, join, kubeconfig, rights, servers, services, tls, webhooks,
+    answers, datastore, helm, images, join, kubeconfig, kubelets, rights, servers, services, tls, webhooks,
 };
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -114,6 +114,12 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("invalid kube-config file. expected ", kubeconfig::of_python),
             judged("private key does not match public key", kubeconfig::key_of_another),
             judged("failed to find any pem data in ", kubeconfig::no_pem),
+            tells("host must be a url or a host:port pair", kubeconfig::no_url),
+            judged("too many colons in address", kubeconfig::without_brackets),
+            judged("invalid port \"", kubeconfig::bad_port),
+            judged(": invalid port", kubeconfig::bad_port),
+            judged(": unknown port", kubeconfig::bad_port),
+            judged("the server rejected our request for an unknown reason", kubeconfig::without_tls),
         ],
     ),
     (
@@ -152,6 +158,9 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         Code::CredentialsRefused,
         &[
             judged("unable to authenticate the request", tls::of_a_client),
+            tells("provide credentials ( pods/", kubelets::refuses),
+            tells("unable to upgrade connection: unauthorized", kubelets::refuses),
+            repeated("failed to ensure lease exists", 6, kubelets::refused),
             says("you must be logged in to the server"),
             says("the server has asked for the client to provide credentials"),
             judged("\"reason\":\"unauthorized\"", answers::unauthorized),
@@ -220,6 +229,8 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("verify return code: 62 (", tls::mismatch),
             judged("the name in the certificate does not match the expected", tls::mismatch),
             judged("certificate relies on legacy common name field", tls::without_names),
+            judged(":10250/containerlogs/", kubelets::other_name),
+            judged("error dialing backend: ", kubelets::other_name),
         ],
     ),
     (
@@ -381,6 +392,7 @@ pub(super) const LAST: &[(Code, &[Wording])] = &[(
         judged("proxyconnect tcp: ", servers::silent),
         judged("http2: client connection lost", servers::silent),
         judged("connection reset by peer", servers::silent),
+        judged("write: broken pipe", servers::silent),
         judged("timed out. (connect timeout=", answers::silent),
         judged("connect etimedout ", answers::silent),
         judged("connect ehostunreach ", answers::silent),

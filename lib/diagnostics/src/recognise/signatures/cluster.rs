@@ -12,6 +12,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("duplicate node name found, please use a unique name for this node"),
             tells("unable to verify hash for node", join::name_taken),
             tells("unable to verify password for node", join::name_taken),
+            tells("node password validation failed for ", join::name_taken),
+            judged(".crt: 403 forbidden", join::node_forbidden),
         ],
     ),
     (
@@ -32,6 +34,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("invalid token ca hash length", join::malformed),
             tells("failed to normalize server token", join::malformed_token),
             tells("failed to normalize token", join::malformed_token),
+            judged("invalid username/password combination", join::other_token),
         ],
     ),
     (
@@ -97,6 +100,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("failed to generate config for registry ", registries::not_generated),
             tells("but not present in the rendered containerd config", registries::without_auth),
             tells("failed to decode hosts.toml", registries::hosts_file),
+            judged("registries.yaml: object 'kind' is missing", registries::among_manifests),
         ],
     ),
     (
@@ -224,6 +228,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("the server was unable to return a response in the time allotted"),
             says("request did not complete within requested timeout"),
             says("apiserver exited: context deadline exceeded"),
+            judged("starting tls server: get ", slow::first_request),
         ],
     ),
 ];

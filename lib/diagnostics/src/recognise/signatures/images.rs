@@ -66,7 +66,13 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("manifest_unknown"),
             says("repository name not known to registry"),
             judged("failed to resolve reference \"", images::not_found),
+            judged("failed to resolve image: ", images::image_not_found),
+            judged("failed to resolve ", images::chart_not_found),
+            judged("\" on source: ", images::chart_not_found),
             judged("not found in repository ", images::tag_not_found),
+            judged("from daemon: manifest for ", images::manifest_not_found),
+            judged("not found: name unknown", images::repository_unknown),
+            says("unable to locate any tags in provided repository: oci://"),
         ],
     ),
     (
@@ -95,6 +101,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("error: errimageneverpull", images::never_pulled),
             says("back-off pulling image \""),
             judged("failed to pull image \"", images::late),
+            judged("failed to get sandbox image \"", images::of_the_sandbox),
         ],
     ),
 ];

@@ -20,6 +20,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("cgroups_memory: missing"),
             says("your kernel does not support memory limit capabilities"),
             says("cgroup controller `memory` is not available"),
+            says("cannot find memory controller for the current process"),
             says("warning: no memory limit support"),
         ],
     ),
