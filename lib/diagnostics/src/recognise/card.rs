@@ -25,8 +25,8 @@ fn is_refused(line: &str, context: &LogContext) -> bool {
     is_optional(line) || line.contains("critical target error") && context.disks().has_refused()
 }
 
-/// The device of a line about the card, or about a disk that is neither at USB nor in the network. Windows takes the disks of
-/// WSL away while they are mounted.
+/// The device of a line about the card, or about a disk that is neither at USB nor in the network. Windows takes the
+/// disks of WSL away while they are mounted.
 fn card_or_disk<'a>(line: &'a str, context: &LogContext) -> Option<(&'a str, Option<Bus>)> {
     let device = disks::device(line).filter(|_| !is_refused(line, context))?;
     if is_card(device) {

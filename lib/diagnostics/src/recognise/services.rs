@@ -37,8 +37,8 @@ pub(super) const COREDNS_WATCHES: &str = "[error] plugin/kubernetes: ";
 pub(super) const COREDNS_STARTS: &str =
     "plugin/kubernetes: waiting for kubernetes api before starting server";
 
-/// `CoreDNS` asks for Services, `EndpointSlices` and namespaces at once. In the first minute after a start of the node it
-/// does so in vain, once, before kube-proxy has made its rules.
+/// `CoreDNS` asks for Services, `EndpointSlices` and namespaces at once. In the first minute after a start of the
+/// node it does so in vain, once, before kube-proxy has made its rules.
 pub(super) fn coredns_lists(line: &str) -> Option<Details> {
     let why = why(line).filter(|_| is_list_of_coredns(line) && is_api_server(line))?;
     Some(Details::message(format!("CoreDNS does not reach the API server, again and again: {why}")))

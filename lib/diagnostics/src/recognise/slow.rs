@@ -87,7 +87,8 @@ pub(super) fn not_ready(line: &str) -> Option<Details> {
 
 /// A request that the API server traced because it took long: `(total time: 10006ms)`.
 pub(super) fn trace(line: &str) -> Option<Details> {
-    // A client times its own wait, also where nothing answers: `"Reflector ListAndWatch" name:…/tools/cache/reflector.go:231`.
+    // A client times its own wait, also where nothing answers: `"Reflector ListAndWatch"
+    // name:…/tools/cache/reflector.go:231`.
     if !line.contains("Trace[") || line.contains("/reflector.go:") || line.contains("/factory.go:") {
         return None;
     }
