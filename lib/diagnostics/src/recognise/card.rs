@@ -294,11 +294,6 @@ pub(super) fn boot_partition(line: &str) -> Option<Details> {
     is_boot.then(Details::default)
 }
 
-/// How `wpa_supplicant` says that it is in a network.
-pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
-/// How it says that it was refused, each time in two lines.
-pub(super) const WIFI_REFUSED: [&str; 2] = ["reason=wrong_key", "pre-shared key may be incorrect"];
-
 /// A node that was in the network has the right key: then the radio is disturbed, or the access point starts again.
 pub(super) fn wifi_key(_: &str, context: &LogContext) -> Option<Details> {
     (!context.has_joined_wifi()).then(Details::default)

@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
 use super::slots::{self, Slots};
-use super::{card, node, services};
+use super::{node, services};
+
+/// How `wpa_supplicant` says that it is in a network.
+pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
+/// How it says that it was refused, each time in two lines.
+pub(super) const WIFI_REFUSED: [&str; 2] = ["reason=wrong_key", "pre-shared key may be incorrect"];
 
 /// Lines that tell something of later ones have one of these.
 pub(super) fn needles() -> impl Iterator<Item = &'static str> {
@@ -16,7 +21,7 @@ pub(super) fn needles() -> impl Iterator<Item = &'static str> {
         .chain(K3S)
         .chain(BOOT)
         .chain(WSL)
-        .chain([card::WIFI_JOINED, services::COREDNS_STARTS])
+        .chain([WIFI_JOINED, services::COREDNS_STARTS])
         .chain(slots::NEEDLES)
         .chain(kill::NEEDLES)
 }
@@ -105,9 +110,9 @@ impl LogContext {
             self.times.remove(services::COREDNS_LISTS);
             self.times.remove(services::COREDNS_WATCHES);
         }
-        if lower.contains(card::WIFI_JOINED) {
+        if lower.contains(WIFI_JOINED) {
             self.has_joined_wifi = true;
-            self.times.retain(|needle, _| !card::WIFI_REFUSED.contains(needle));
+            self.times.retain(|needle, _| !WIFI_REFUSED.contains(needle));
         }
         self.is_of_wsl = self.is_of_wsl || WSL.iter().any(|words| lower.contains(words));
         if line.contains("cgroup: Disabling memory control group subsystem") {
