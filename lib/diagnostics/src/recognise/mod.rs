@@ -5,6 +5,7 @@
 //! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
 //! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
 
+mod absent;
 mod answers;
 mod bolt;
 mod card;

@@ -1,8 +1,8 @@
 //! What is said of images, then of registries.
 
 use crate::finding::Code;
-use crate::recognise::images;
 use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::{absent, images};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -65,13 +65,13 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("manifest unknown"),
             says("manifest_unknown"),
             says("repository name not known to registry"),
-            judged("failed to resolve reference \"", images::not_found),
-            judged("failed to resolve image: ", images::image_not_found),
-            judged("failed to resolve ", images::chart_not_found),
-            judged("\" on source: ", images::chart_not_found),
-            judged("not found in repository ", images::tag_not_found),
-            judged("from daemon: manifest for ", images::manifest_not_found),
-            judged("not found: name unknown", images::repository_unknown),
+            judged("failed to resolve reference \"", absent::not_found),
+            judged("failed to resolve image: ", absent::image_not_found),
+            judged("failed to resolve ", absent::chart_not_found),
+            judged("\" on source: ", absent::chart_not_found),
+            judged("not found in repository ", absent::tag_not_found),
+            judged("from daemon: manifest for ", absent::manifest_not_found),
+            judged("not found: name unknown", absent::repository_unknown),
             says("unable to locate any tags in provided repository: oci://"),
         ],
     ),
@@ -101,7 +101,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("error: errimageneverpull", images::never_pulled),
             says("back-off pulling image \""),
             judged("failed to pull image \"", images::late),
-            judged("failed to get sandbox image \"", images::of_the_sandbox),
+            judged("failed to get sandbox image \"", absent::of_the_sandbox),
         ],
     ),
 ];
