@@ -204,6 +204,9 @@ fn where_there_are_more_codes_than_a_report_takes_the_worst_are_in_it() {
     let status = status(&NodeReportStatus::default(), &NodeFacts::default(), None, &mixed, &at(1));
     let reported = |code: &Code| status.findings.iter().any(|finding| finding.code == code.id());
     assert_eq!(status.findings.len(), Code::ALL.len().min(128));
+    let (kept, left_out): (Vec<_>, Vec<_>) = mixed.iter().partition(|finding| reported(&finding.code));
+    let mildest = kept.iter().map(|finding| finding.severity()).min().unwrap();
+    assert!(left_out.iter().all(|finding| finding.severity() <= mildest), "{left_out:?}");
     let is_fault = |code: &&Code| code.row().severity >= Severity::Fail;
     assert!(Code::ALL.iter().skip(20).filter(is_fault).all(reported));
     assert!(status.findings.is_sorted_by_key(|finding| finding.code.clone()));
