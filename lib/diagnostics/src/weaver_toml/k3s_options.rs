@@ -7,8 +7,9 @@
 use toml_edit::{Array, Item, TableLike, Value};
 
 use super::{
-    MOST_ENTRIES, OptionValue,
+    OptionValue,
     fault::{Faults, Mistake, shown},
+    limits::{not_more, one_line},
     section::{kind, text_of},
 };
 
@@ -38,13 +39,10 @@ pub(crate) const SECRET: &[&str] = &[
     "etcd-s3-session-token",
     "vpn-auth",
 ];
-const LONGEST: usize = 1024;
 
 pub(super) fn read(table: &dyn TableLike, faults: &mut Faults<'_>) -> Vec<(String, OptionValue)> {
-    if table.len() > MOST_ENTRIES {
-        let span = table.iter().next().and_then(|(_, item)| item.span());
-        let message = format!("[k3s.options] has {} keys, more than {MOST_ENTRIES}", table.len());
-        faults.add_at(span.as_ref(), message, "leave out what is not needed");
+    let span = table.iter().next().and_then(|(_, item)| item.span());
+    if faults.take(span.as_ref(), not_more("[k3s.options]", table.len(), "keys")).is_none() {
         return Vec::new();
     }
     let mut options = Vec::new();
@@ -127,10 +125,8 @@ fn value(key: &str, item: &Item, faults: &mut Faults<'_>) -> Option<OptionValue>
 }
 
 fn texts(key: &str, list: &Array, faults: &mut Faults<'_>) -> Vec<String> {
-    if list.len() > MOST_ENTRIES {
-        let message =
-            format!("the option {} has {} entries, more than {MOST_ENTRIES}", shown(key), list.len());
-        faults.add_at(list.span().as_ref(), message, "leave out what is not needed");
+    let what = format!("the option {}", shown(key));
+    if faults.take(list.span().as_ref(), not_more(&what, list.len(), "entries")).is_none() {
         return Vec::new();
     }
     let mut texts: Vec<String> = Vec::new();
@@ -147,14 +143,8 @@ fn texts(key: &str, list: &Array, faults: &mut Faults<'_>) -> Vec<String> {
 }
 
 fn sound(key: &str, text: &str) -> Result<String, Mistake> {
-    if text.len() > LONGEST {
-        let message = format!("the option {} is longer than {LONGEST} bytes", shown(key));
-        Err(Mistake::new(message, "write it into a file of /etc/rancher/k3s/config.yaml.d instead"))
-    } else if text.contains(char::is_control) {
-        Err(Mistake::new(format!("the option {} has control characters", shown(key)), "write it on one line"))
-    } else {
-        Ok(text.to_owned())
-    }
+    let what = format!("the option {}", shown(key));
+    one_line(&what, text, "write it into a file of /etc/rancher/k3s/config.yaml.d instead")
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use serde_json::{Map, Value as Json};
 use toml_edit::{Array, Item, TableLike, Value};
 
 use super::{
-    MOST_ENTRIES,
     fault::{Faults, Mistake, shown},
     header::HEADER,
+    limits::{not_more, one_line},
     section::kind,
 };
 use crate::finding::{Code, Finding, Place, Remedy};
@@ -22,7 +22,6 @@ use crate::yaml_text;
 
 /// How the lint calls the file.
 const SECTION: &str = "[k3s.registries]";
-const LONGEST: usize = 1024;
 /// Keys of credentials; what is below them is not looked at.
 const SECRET: [&str; 8] =
     ["auth", "auths", "username", "password", "token", "identity_token", "identitytoken", "registry_token"];
@@ -79,10 +78,8 @@ fn in_toml(remedy: &str) -> String {
 
 fn object(table: &dyn TableLike, is_whole: &mut bool, faults: &mut Faults<'_>) -> Map<String, Json> {
     let mut object = Map::new();
-    if table.len() > MOST_ENTRIES {
-        let span = table.iter().next().and_then(|(_, item)| item.span());
-        let message = format!("a section has {} keys, more than {MOST_ENTRIES}", table.len());
-        faults.add_at(span.as_ref(), message, "leave out what is not needed");
+    let span = table.iter().next().and_then(|(_, item)| item.span());
+    if faults.take(span.as_ref(), not_more("a section", table.len(), "keys")).is_none() {
         *is_whole = false;
         return object;
     }
@@ -127,10 +124,7 @@ fn value(
 }
 
 fn entries(name: &str, list: &Array) -> Result<Json, Mistake> {
-    if list.len() > MOST_ENTRIES {
-        let message = format!("{} has {} entries, more than {MOST_ENTRIES}", shown(name), list.len());
-        return Err(Mistake::new(message, "leave out what is not needed"));
-    }
+    not_more(&shown(name), list.len(), "entries")?;
     let entry = |value: &Value| {
         let no_text = || {
             Mistake::new(format!("an entry of {} is not a string", shown(name)), "put each entry in quotes")
@@ -148,12 +142,8 @@ fn text_of(name: &str, text: &str, is_url: bool) -> Result<Json, Mistake> {
             format!("{name} has a user or a password in it, and this file is not encrypted"),
             WHERE_SECRETS,
         ))
-    } else if text.len() > LONGEST {
-        Err(Mistake::new(format!("{name} is longer than {LONGEST} bytes"), "write what k3s can use"))
-    } else if text.contains(char::is_control) {
-        Err(Mistake::new(format!("{name} has control characters"), "write it on one line"))
     } else {
-        Ok(text.into())
+        one_line(&name, text, "write what k3s can use").map(Json::from)
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use toml_edit::{Item, Table, TableLike, Value};
 
 use super::{
-    MOST_ENTRIES,
     fault::{Faults, shown},
     keys::{KEYS, KnownKey},
+    limits::not_more,
 };
 
 /// A text and its position.
@@ -62,9 +62,8 @@ impl<'t> Section<'t> {
             self.wrong_type(key, item, "a list", faults);
             return Vec::new();
         };
-        if list.len() > MOST_ENTRIES {
-            let message = format!("`{key}` has {} entries, more than {MOST_ENTRIES}", list.len());
-            faults.add_at(item.span().as_ref(), message, "leave out what is not needed");
+        let few = not_more(&format!("`{key}`"), list.len(), "entries");
+        if faults.take(item.span().as_ref(), few).is_none() {
             return Vec::new();
         }
         list.iter().filter_map(|value| text_of(key, value, faults)).collect()
