@@ -29,7 +29,7 @@ use super::{datastore, swap};
 use weaver_host::durable_file::{flush_directory_of, if_there};
 
 use crate::facts::mounts::Mounts;
-use crate::facts::storage::space;
+use crate::facts::storage::{existing, space};
 use crate::host_root::HostRoot;
 use crate::k3s_version::version_of;
 use crate::systemctl::Systemctl;
@@ -135,7 +135,7 @@ impl RestoreRun {
         let host = &self.node.host;
         let root = &host.root;
         let data = root.real(&self.layout.data_dir);
-        let existing = data.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+        let existing = existing(&data).unwrap_or(Path::new("/"));
         let free = space(existing).map(|(_, free)| free);
         let may_not_write =
             nix::unistd::access(existing, nix::unistd::AccessFlags::W_OK).err().map(|error| UpgradeRefusal {

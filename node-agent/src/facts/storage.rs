@@ -94,13 +94,18 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Measures small writes in the directory, or in the nearest existing one above it. Only on request (`check --disk`):
 /// it writes, and an idle agent writes nothing.
 pub(crate) fn card_speed(directory: &Path) -> CardSpeed {
-    let existing = directory.ancestors().find(|directory| directory.is_dir());
+    let existing = existing(directory);
     let times = existing.map_or_else(
         || Err("it is not there".to_owned()),
         |existing| measure(existing).map_err(|error| error.to_string()),
     );
     let directory = existing.unwrap_or(directory).display().to_string();
     CardSpeed { directory, planned: WRITES, times }
+}
+
+/// The directory, or the nearest one above it that is there.
+pub(crate) fn existing(directory: &Path) -> Option<&Path> {
+    directory.ancestors().find(|path| path.is_dir())
 }
 
 /// A file that is removed when it is dropped.

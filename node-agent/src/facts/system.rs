@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sysinfo::{Component, Components, MemoryRefreshKind, System};
 use weaver_api::v1beta1::{NodeDisk, NodeMemory, NodeSystem};
 
-use super::storage::space;
+use super::storage::{existing, space};
 use crate::host_root::HostRoot;
 
 /// Unrounded; `None` for a directory that replaces a root.
@@ -48,7 +48,7 @@ fn temperature() -> Option<i64> {
 /// The root, and the data where it is on another file system.
 fn disks(root: &Path, data_dir: &Path) -> Vec<NodeDisk> {
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
-    let data = data_dir.ancestors().find(|path| path.is_dir()).filter(|path| device(path) != device(root));
+    let data = existing(data_dir).filter(|path| device(path) != device(root));
     let disk = |path: &Path| {
         let (size, free) = space(path)?;
         Some(NodeDisk { path: path.display().to_string(), size_mib: mib(size), free_mib: mib(free) })
