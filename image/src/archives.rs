@@ -73,7 +73,7 @@ fn asset(lock: &Path) -> Result<Asset> {
 }
 
 fn pinned(source: &Path, cache: &Path, asset: Asset) -> Result<CardArchive> {
-    let name = asset.url.rsplit('/').next().unwrap_or_default().to_owned();
+    let name = asset.file_name().to_owned();
     let path = k3s::fetched(source, cache, &asset, PATIENCE, "make image IMAGES=FILE")?
         .map_err(|reason| NotFetched::new(asset, reason, "IMAGES"))?;
     read(path, name)
@@ -89,8 +89,7 @@ fn given(path: &Path) -> Result<CardArchive> {
 }
 
 fn read(path: PathBuf, name: String) -> Result<CardArchive> {
-    let card = Platform { os: "linux".to_owned(), architecture: "arm64".to_owned(), variant: None };
-    image_archive::check(&path, &name, &card)
+    image_archive::check(&path, &name, &Platform::linux(CARD))
         .map_err(|ArchiveFault { why, remedy }| anyhow!("{why}; {remedy}"))?;
     let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
     Ok(CardArchive { sha256: download::sha256(&path)?, name, path, size })

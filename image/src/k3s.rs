@@ -131,8 +131,8 @@ impl NotFetched {
 
 impl std::fmt::Display for NotFetched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { asset: Asset { version, url, sha256 }, reason, option } = self;
-        let name = url.rsplit('/').next().unwrap_or(url);
+        let Self { asset, reason, option } = self;
+        let (name, Asset { version, url, sha256 }) = (asset.file_name(), asset);
         let what = if *option == "K3S" { "k3s" } else { "the archive of images of k3s" };
         write!(
             f,

@@ -41,19 +41,9 @@ fn read(root: &HostRoot, directory: &Path, name: String) -> ArchiveOnCard {
     let size = fs::metadata(&real).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
     let fault = match size {
         None => Some(ArchiveFault::new("it is not a regular file", "delete it, or copy it again")),
-        Some(_) => image_archive::check(&real, &name, &of_this_machine()).err(),
+        Some(_) => image_archive::check(&real, &name, &Platform::linux(env::consts::ARCH)).err(),
     };
     ArchiveOnCard { name, size: size.unwrap_or_default(), fault }
-}
-
-/// As container images name it.
-fn of_this_machine() -> Platform {
-    let architecture = match env::consts::ARCH {
-        "aarch64" => "arm64",
-        "x86_64" => "amd64",
-        other => other,
-    };
-    Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
 }
 
 /// The names of our links in k3s' directory.
@@ -76,6 +66,5 @@ fn free(root: &HostRoot, data_dir: &str) -> Option<u64> {
         return None;
     }
     // The directory is made by k3s.
-    let there = Path::new(data_dir).ancestors().map(|path| root.real(path)).find(|path| path.is_dir())?;
-    Some(storage::space(&there)?.1)
+    Some(storage::space(storage::existing(&root.real(data_dir))?)?.1)
 }

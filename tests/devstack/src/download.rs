@@ -43,6 +43,14 @@ pub struct Asset {
     pub sha256: String,
 }
 
+impl Asset {
+    /// The last part of its address.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or(&self.url)
+    }
+}
+
 impl K3sLock {
     /// Reads a lock.
     ///

@@ -112,6 +112,19 @@ pub struct Platform {
     pub variant: Option<String>,
 }
 
+impl Platform {
+    /// Linux on a processor as Rust names it, such as `aarch64`.
+    #[must_use]
+    pub fn linux(processor: &str) -> Self {
+        let architecture = match processor {
+            "aarch64" => "arm64",
+            "x86_64" => "amd64",
+            other => other,
+        };
+        Self { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
+    }
+}
+
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.os, self.architecture)?;
