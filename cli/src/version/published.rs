@@ -6,7 +6,6 @@
 //! may have a password in it.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use anyhow::Context as _;
 use http::{StatusCode, Uri};
 use serde::Serialize;
 use tokio::time::timeout;
+use weaver_diagnostics::kubeconfig_export::server_url::is_loopback;
 use weaver_installer::download::{self, OtherAnswer};
 
 use crate::connection::USER_AGENT;
@@ -73,16 +73,12 @@ pub fn address(text: &str, has_key: bool) -> Result<ReleaseAddress, &'static str
     }
     match scheme {
         "https" => {}
-        "http" if has_key || is_loopback(host) => {}
+        // Of an IPv6 address the host has its brackets.
+        "http" if has_key || is_loopback(host.trim_matches(['[', ']'])) => {}
         "http" => return Err("anyone on the way can change what comes by http: use https, or pass --key"),
         _ => return Err(FORM),
     }
     Ok(ReleaseAddress::Server(text.trim_end_matches('/').to_owned()))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// The version of the release that is there.

@@ -92,6 +92,12 @@ fn without_zone(host: &str) -> &str {
     host.split_once("%25").filter(|(_, zone)| !zone.is_empty()).map_or(host, |(address, _)| address)
 }
 
+/// Whether a host, an IPv6 address without brackets, means the machine that connects.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
 impl ServerUrl {
     /// The port to connect to.
     #[must_use]
@@ -117,7 +123,7 @@ impl ServerUrl {
     /// Whether the host means the machine that connects.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        is_loopback(&self.host)
     }
 
     /// The same URL with another host, and with another port where one is given.

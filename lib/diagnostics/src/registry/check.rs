@@ -5,7 +5,6 @@ mod document;
 mod judge;
 
 use std::fmt;
-use std::net::IpAddr;
 
 use serde::Serialize;
 
@@ -13,6 +12,7 @@ use super::api::{Challenge, ImageReference, Platform};
 use super::configured::Configured;
 use crate::finding_text::quoted;
 use crate::k3d::registry::{ReachedFrom, RegistryContainer};
+use crate::kubeconfig_export::server_url::is_loopback;
 use crate::serving::HandshakeOutcome;
 
 pub use document::document;
@@ -136,7 +136,7 @@ impl RegistryFacts {
     /// containerd speaks plain HTTP with localhost, and believes any certificate of it.
     fn is_localhost(&self) -> bool {
         let (host, _) = self.host();
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        is_loopback(host)
     }
 
     fn http_text(&self) -> String {
