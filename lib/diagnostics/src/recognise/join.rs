@@ -178,14 +178,19 @@ pub(super) fn name_taken(line: &str) -> Details {
         .find_map(|before| after(line, before, &['\'', ']', ',', ':', ' ', '"']))
         .filter(|name| super::details::is_plain(name));
     let Some(node) = node else { return Details::default() };
-    Details::message(format!("this server refuses the node {node}: it joined before with another node password")).remedy(
-        Remedy::new(
-            "if another machine has that name, give one of them another; if the card of this node was flashed again, delete its \
-             old password",
-        )
-        .command("sudo k3s kubectl get nodes")
-        .command(format!("sudo k3s kubectl -n kube-system delete secret {node}.node-password.k3s")),
-    )
+    let other = "if another machine has that name, give one of them another; if the card of this node was flashed again,";
+    // Until 1.19 k3s kept these passwords in a file.
+    let remedy = if line.contains("validation failed") {
+        Remedy::new(format!("{other} delete its line in the file that this finds, and restart k3s"))
+            .command(format!("sudo grep -rl --include=node-passwd {node} /var/lib/rancher/k3s/server"))
+            .command(RESTART_K3S)
+    } else {
+        Remedy::new(format!("{other} delete its old password"))
+            .command("sudo k3s kubectl get nodes")
+            .command(format!("sudo k3s kubectl -n kube-system delete secret {node}.node-password.k3s"))
+    };
+    let message = format!("this server refuses the node {node}: it joined before with another node password");
+    Details::message(message).remedy(remedy)
 }
 
 /// An agent of 2019, whose server does not say why.

@@ -350,6 +350,17 @@ fn what_a_line_says_in_particular_is_said() {
             "a process of k3s.service was killed because memory ran out",
             "free -m",
         ),
+        // Until 1.19 the passwords of nodes were in a file, and since then in secrets.
+        (
+            "Node password validation failed for 'pi02', using passwd file '/var/lib/rancher/k3s/server/cred/node-passwd'",
+            "this server refuses the node pi02: it joined before with another node password",
+            "sudo grep -rl --include=node-passwd pi02 /var/lib/rancher/k3s/server",
+        ),
+        (
+            "unable to verify password for node pi02: hash does not match",
+            "this server refuses the node pi02: it joined before with another node password",
+            "sudo k3s kubectl -n kube-system delete secret pi02.node-password.k3s",
+        ),
     ] {
         let finding = judge(line).unwrap();
         assert_eq!(finding.message, message, "{line}");
