@@ -81,13 +81,17 @@ impl Ui {
         answer.header("set-cookie").split(';').next().unwrap().clone_into(&mut self.cookie);
     }
 
-    /// The most memory that the program has had, in KiB, its own file included.
+    /// The most memory that the program has had, in KiB, without the pages of its file: most of them are of a build that
+    /// is not optimised, and the kernel maps as many as it likes.
     #[must_use]
     pub fn peak_kib(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id().unwrap());
         let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        let kib = |key: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        kib("VmHWM:") - kib("RssFile:")
     }
 
     /// Ends the program, and waits until it has.
