@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
-use std::time::Duration;
+use std::ops::ControlFlow;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Subcommand;
@@ -17,10 +17,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
+use weaver_client::call::CallError;
+use weaver_client::pages::each_page;
 use weaver_copies::copy::{is_own_source, source_reference};
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
@@ -168,20 +169,6 @@ async fn find(client: &Client, scope: &OrphanScope) -> anyhow::Result<Vec<Orphan
     Ok(found.filter_map(orphan).collect())
 }
 
-/// Objects in one page of a list, and the time for it: where the conversion webhook of their definition is down, there
-/// is no answer, or a late one.
-const PAGE: u32 = 500;
-const LIST: Duration = Duration::from_secs(10);
-
-/// Why the objects of a kind were not listed.
-#[derive(Debug, thiserror::Error)]
-pub enum ListingError {
-    #[error("no answer within {} s", LIST.as_secs())]
-    Late,
-    #[error(transparent)]
-    Failed(#[from] kube::Error),
-}
-
 /// Objects of all copied kinds with our label, in one namespace or in all. Kinds that could not be listed are reported.
 ///
 /// # Errors
@@ -189,7 +176,7 @@ pub enum ListingError {
 pub async fn all_marked(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Marked>> {
     let (mut copies, mut unlisted) = (Vec::new(), 0);
     for kind in copied_kinds::all(client).await {
-        let is_forbidden = |error: &ListingError| matches!(error, ListingError::Failed(kube::Error::Api(status)) if status.is_forbidden());
+        let is_forbidden = |error: &CallError| matches!(error, CallError::Forbidden(_));
         match marked(client, kind, namespace).await {
             Ok(found) => copies.extend(found),
             // Few may list every kind.
@@ -254,26 +241,23 @@ pub async fn marked(
     client: &Client,
     kind: ObjectKind,
     namespace: Option<&str>,
-) -> Result<Vec<Marked>, ListingError> {
+) -> Result<Vec<Marked>, CallError> {
     let objects: Api<Object> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
         None => Api::all_with(client.clone(), &kind),
     };
-    let mut params = ListParams::default().labels(SYNC_UID_LABEL).limit(PAGE);
     let mut marked = Vec::new();
-    loop {
-        let list =
-            match timeout(LIST, objects.list_metadata(&params)).await.map_err(|_| ListingError::Late)? {
-                // Its definition was removed since the kinds were listed, and all objects with it.
-                Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
-                list => list?,
-            };
-        let metas = list.items.into_iter().map(|object| object.metadata);
-        marked.extend(metas.filter_map(|meta| Some(Marked { key: ObjectKey::of(kind, &meta)?, meta })));
-        match list.metadata.continue_.filter(|more| !more.is_empty()) {
-            Some(more) => params = params.continue_token(&more),
-            None => return Ok(marked),
-        }
+    let listed = each_page(&objects, SYNC_UID_LABEL, |page| {
+        marked.extend(
+            page.into_iter().filter_map(|meta| Some(Marked { key: ObjectKey::of(kind, &meta)?, meta })),
+        );
+        ControlFlow::Continue(())
+    });
+    match listed.await {
+        Ok(()) => Ok(marked),
+        // Its definition was removed since the kinds were listed, and all objects with it.
+        Err(CallError::NotFound(_)) => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 

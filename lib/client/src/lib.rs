@@ -13,6 +13,7 @@
 //! | [`Error`] | names the object, says what was attempted, what to do, and whether a write may have been done |
 //! | [`conditions`] | a condition in the status of any object, judged at its current generation |
 //! | [`merge_patch`] | a change as a value that can be compared and repeated |
+//! | [`pages`] | metadata of any number of objects, of any size, a page at a time |
 //! | [`call`], [`connection`] | one call with a deadline, and a client from a kubeconfig or a pod's files |
 //!
 //! ```no_run
@@ -61,6 +62,7 @@ pub mod connection;
 mod error;
 pub mod merge_patch;
 mod objects;
+pub mod pages;
 mod requests;
 pub mod rollback;
 mod wait;

@@ -15,13 +15,13 @@ use tracing::info;
 use weaver_api::ownership::{Owner, TOKEN_UID_LABEL, is_made_by};
 use weaver_api::validate::ValidAccount;
 use weaver_client::call::{CallError, call};
+use weaver_client::pages::each_page;
 use weaver_tenant::TenantClient;
 
 use super::accounts::{self, AccountPlan};
 use super::fill::FIELD_MANAGER;
 use super::plan::AccountState;
 use crate::log_code;
-use crate::sync::list_pages::each_page;
 
 /// Bytes of labels and annotations that are kept of all accounts of a resource: anyone who may write them
 /// must not fill the operator's memory.

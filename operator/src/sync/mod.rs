@@ -21,7 +21,6 @@ pub mod execute;
 pub mod fan_out;
 pub mod finalizer;
 pub mod kinds;
-pub(crate) mod list_pages;
 pub mod merging;
 mod needed;
 pub mod outcome;

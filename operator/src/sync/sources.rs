@@ -10,10 +10,10 @@ use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::ownership::Owner;
 use weaver_api::validate::{Sources, ValidSync};
 use weaver_client::call::{CallError, lookup};
+use weaver_client::pages::each_page;
 use weaver_tenant::TenantClient;
 
 use super::execute::whole;
-use super::list_pages::each_page;
 use super::outcome::{SourceState, Unlisted};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{DesiredCopy, source_reference};

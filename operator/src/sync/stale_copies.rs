@@ -21,12 +21,12 @@ use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::Targets;
 use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
+use weaver_client::pages::each_page;
 use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::declared::Declares;
 use super::execute::Mode;
-use super::list_pages::each_page;
 use super::outcome::StaleCopies;
 use super::remove::{self, Hindrance, RemainingCopy, Removal};
 use super::state::{StaleCopySearch, SyncState};

@@ -1,21 +1,22 @@
-//! A list in pages, and object by object where a page is too long: users with write access there decide how many
-//! objects there are, and how large, and must not hide the others.
+//! The metadata of many objects in pages, and object by object where a page is too long: users with write access there
+//! decide how many objects there are, and how large, and must not hide the others.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, ObjectMeta};
 use serde::de::DeserializeOwned;
-use weaver_client::call::{CallError, call};
+
+use crate::call::{CallError, call};
 
 /// Objects in one answer of a list.
 const PAGE: u32 = 100;
 
-/// Hands over what has the labels of `query`, page by page, until there is no more or `take` has enough.
+/// Hands over the metadata of what has the labels of `query`, page by page, until there is no more or `take` has enough.
+/// Each page has the [deadline](crate::call::DEADLINE) of one call.
 ///
 /// # Errors
-/// If a page cannot be read; what was handed over before is not all.
+/// If a page cannot be read, or has expired; what was handed over before is not all.
 pub async fn each_page<K: Clone + Debug + DeserializeOwned>(
     objects: &Api<K>,
     query: &str,
