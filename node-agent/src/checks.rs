@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use rustls::pki_types::CertificateDer;
+use rustls::{RootCertStore, pki_types::CertificateDer};
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     future_ca::FutureCa,
@@ -158,88 +158,83 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || CheckedFiles::read(&reader)).await;
-    let files = files.context("reading the host's files")?;
-    let CheckedFiles {
-        mut findings,
-        effective,
-        server_ca,
-        kubeconfig,
-        own,
-        watched_dirs,
-        causes,
-        joins,
-        target,
-    } = files;
-    findings.extend(host.newer_settings().await);
-    let api_address = host.api_address(&effective);
-    let anchors = server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors);
-    let server_ca = server_ca.ok().map(|file| file.text);
-    if joins {
-        if let Some(target) = target {
-            findings.extend_by_server(join::look(&target).await);
+    let mut files = files.context("reading the host's files")?;
+    files.findings.extend(host.newer_settings().await);
+    let api_address = host.api_address(&files.effective);
+    let mut shown = Shown::default();
+    if files.joins {
+        if let Some(target) = &files.target {
+            files.findings.extend_by_server(join::look(target).await);
         }
-        return Ok(CheckResult {
-            findings: findings.finish(),
-            proven: false,
-            api_address,
-            server_ca,
-            seen: Vec::new(),
-            served: Vec::new(),
-            certificate: None,
-            watched_dirs,
-            load: None,
-        });
-    }
-
-    let (names, _) = serving::wanted(&effective.tls_san, ServingStage::Serving);
-    let names_are_open = findings.names_are_open();
-    let mut proven = false;
-    let (mut seen, mut served, mut certificate, mut load) = (Vec::new(), Vec::new(), None, None);
-    match anchors {
-        Err(finding) => findings.extend([*finding]),
-        Ok(_) if names.is_empty() && names_are_open => {
-            findings.extend([serving::unknown(
-                "the configured names are unknown: the configuration could not be read completely",
-            )]);
+    } else {
+        match files.server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors) {
+            Err(finding) => files.findings.extend([*finding]),
+            Ok(anchors) => shown = prove(host, &mut files, api_address, anchors, patience).await?,
         }
-        Ok(anchors) => {
-            let probed = probe::prove(api_address, anchors.clone(), names, patience).await?;
-            let endpoint = api_address.to_string();
-            if let Some(took) = probed.late {
-                load = Some(slowness::load(&host.root).await);
-                findings.extend(slowness::of_handshakes(&endpoint, &probed, took));
-                findings.extend(load.as_ref().and_then(HostLoad::judge));
-            }
-            (seen, certificate) = (probed.seen, probed.certificate);
-            let proof = serving::judge(&endpoint, &seen, &causes);
-            findings.extend(proof.findings);
-            proven = proof.proven && !names_are_open;
-            if let Some((_, seen)) = seen.first() {
-                served = seen.served.clone();
-            } else {
-                (served, certificate) = probe::served(api_address, anchors).await?;
-            }
-            if !names_are_open {
-                let stale = name_repair::stale(&served, &effective, &own);
-                findings.extend(name_repair::stale_finding(&endpoint, &stale));
-            }
+        if !shown.seen.iter().any(|(_, seen)| matches!(seen.outcome, HandshakeOutcome::Dates(_))) {
+            files.findings.extend(files.causes.future_ca.as_ref().map(FutureCa::finding));
         }
+        files.findings.extend(reach::hidden_names(&shown.seen));
+        files.findings.extend(files.kubeconfig);
     }
-    if !seen.iter().any(|(_, seen)| matches!(seen.outcome, HandshakeOutcome::Dates(_))) {
-        findings.extend(causes.future_ca.as_ref().map(FutureCa::finding));
-    }
-    findings.extend(reach::hidden_names(&seen));
-    findings.extend(kubeconfig);
-    let findings = findings.finish();
+    let Shown { proven, seen, served, certificate, load } = shown;
     Ok(CheckResult {
-        findings,
+        findings: files.findings.finish(),
         proven,
         api_address,
-        server_ca,
+        server_ca: files.server_ca.ok().map(|file| file.text),
         seen,
         served,
         certificate,
-        watched_dirs,
+        watched_dirs: files.watched_dirs,
         load,
     })
+}
+
+/// What the handshakes have shown.
+#[derive(Default)]
+struct Shown {
+    proven: bool,
+    seen: Vec<ObservedName>,
+    served: Vec<String>,
+    certificate: Option<CertificateDer<'static>>,
+    load: Option<HostLoad>,
+}
+
+async fn prove(
+    host: &Host,
+    files: &mut CheckedFiles,
+    api_address: SocketAddr,
+    anchors: RootCertStore,
+    patience: Duration,
+) -> anyhow::Result<Shown> {
+    let CheckedFiles { findings, effective, own, causes, .. } = files;
+    let (names, _) = serving::wanted(&effective.tls_san, ServingStage::Serving);
+    let names_are_open = findings.names_are_open();
+    if names.is_empty() && names_are_open {
+        findings.extend([serving::unknown(
+            "the configured names are unknown: the configuration could not be read completely",
+        )]);
+        return Ok(Shown::default());
+    }
+    let probed = probe::prove(api_address, anchors.clone(), names, patience).await?;
+    let endpoint = api_address.to_string();
+    let mut load = None;
+    if let Some(took) = probed.late {
+        let now = slowness::load(&host.root).await;
+        findings.extend(slowness::of_handshakes(&endpoint, &probed, took));
+        findings.extend(now.judge());
+        load = Some(now);
+    }
+    let proof = serving::judge(&endpoint, &probed.seen, causes);
+    findings.extend(proof.findings);
+    let (served, certificate) = match probed.seen.first() {
+        Some((_, seen)) => (seen.served.clone(), probed.certificate),
+        None => probe::served(api_address, anchors).await?,
+    };
+    if !names_are_open {
+        let stale = name_repair::stale(&served, effective, own);
+        findings.extend(name_repair::stale_finding(&endpoint, &stale));
+    }
+    Ok(Shown { proven: proof.proven && !names_are_open, seen: probed.seen, served, certificate, load })
 }
