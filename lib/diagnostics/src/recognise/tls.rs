@@ -171,59 +171,61 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
         let _ = write!(message, "; it has: {}", presented.join(", "));
     }
     if let Some(name) = presented.iter().find(|name| OF_ANOTHER_CLUSTER.contains(&name.as_str())) {
-        return Some(
-            Details::message(format!("another cluster answers: its certificate has the name `{name}`")).remedy(
-                Remedy::new(
-                    "Docker Desktop or minikube on this machine listens at this address: choose the context of your \
-                     cluster, or stop the other one",
-                )
-                .command("kubectl config get-contexts")
-                .command("kubectl config use-context NAME"),
-            ),
-        );
+        return Some(of_another_cluster(name));
     }
     let details = Details::message(message);
+    // Only what can be nothing but a name becomes part of a command.
+    let name = used.and_then(|used| used.parse::<ServingName>().ok());
     if peer == Peer::Unnamed {
-        let whom = used
-            .and_then(|used| used.parse::<ServingName>().ok())
-            .map_or_else(String::new, |name| format!(" {name}"));
+        let whom = name.map_or_else(String::new, |name| format!(" {name}"));
         return Some(details.hint().remedy(Remedy::new(format!(
             "the line does not say which server it is. If it is the API server, have k3s serve the name{whom} too (`tls-san+:` \
              in a drop-in, restart), or connect by a name that it has; if it is another, its administrator has to change \
              its certificate"
         ))));
     }
-    // Only what can be nothing but a name becomes part of a command.
-    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(details) };
+    Some(match name {
+        Some(name) => details.remedy(serve(&name, &presented)),
+        None => details,
+    })
+}
+
+fn of_another_cluster(name: &str) -> Details {
+    Details::message(format!("another cluster answers: its certificate has the name `{name}`")).remedy(
+        Remedy::new(
+            "Docker Desktop or minikube on this machine listens at this address: choose the context of your cluster, or \
+             stop the other one",
+        )
+        .command("kubectl config get-contexts")
+        .command("kubectl config use-context NAME"),
+    )
+}
+
+/// How the API server comes to serve the name too, or is reached by one of those `presented`.
+fn serve(name: &ServingName, presented: &[String]) -> Remedy {
     let text = name.to_string();
     let served = |wanted: &&String| wanted.parse::<ServingName>().is_ok() && !wanted.starts_with('*');
     let presented: Vec<String> = presented.iter().filter(served).cloned().collect();
     let verify = nearest(&text, &presented).or_else(|| presented.first().map(String::as_str));
     let instead = verify.map_or_else(String::new, |served| {
         format!(
-            "\nor keep the certificate: connect to `{served}` (a line in /etc/hosts makes that name known), \
-             or give \
+            "\nor keep the certificate: connect to `{served}` (a line in /etc/hosts makes that name known), or give \
              kubectl `--tls-server-name={served}`"
         )
     });
     if let Some(cluster) = k3d::cluster::of_served(&presented) {
         let mut remedy = k3d::verdict::serve(cluster, &text, &presented);
         remedy.explain += &instead;
-        return Some(details.remedy(remedy));
+        return remedy;
     }
     let file = text.replace([':', '*'], "-");
-    Some(details.remedy(
-        Remedy::new(format!(
-            "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml \
-             instead{instead}\n\
-             `--insecure-skip-tls-verify` is for diagnosis only: any server that answers gets your credentials"
-        ))
-        .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
-        .command(format!(
-            "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
-        ))
-        .command(RESTART_K3S),
+    Remedy::new(format!(
+        "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml instead{instead}\n\
+         `--insecure-skip-tls-verify` is for diagnosis only: any server that answers gets your credentials"
     ))
+    .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+    .command(format!("echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"))
+    .command(RESTART_K3S)
 }
 
 /// A client that came with a certificate of its own, as the API server's log reports it; its clock is the server's.
