@@ -121,7 +121,7 @@ impl NameFacts {
 impl NamesRepair {
     async fn add(&self) -> anyhow::Result<u8> {
         let mut progress = RepairProgress::Ground;
-        let mut look = self.look().await?;
+        let mut look = self.look(1).await?;
         if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
             return nothing_to_prove(&look);
         }
@@ -143,12 +143,15 @@ impl NamesRepair {
             }
             is_confirmed = matches!(step, RepairStep::Done);
             progress = step.progress().unwrap_or(progress);
-            look = self.look().await?;
+            // No step is left then, and a busy k3s shows its older certificate for a while.
+            let tries = if progress == RepairProgress::Rotated { 3 } else { 1 };
+            look = self.look(tries).await?;
         }
     }
 
-    /// Probes until every name is proven or the time is over; a k3s that has just started gets time to answer.
-    async fn look(&self) -> anyhow::Result<NameFacts> {
+    /// Probes until every name is proven or the time is over, which is `tries` times the usual; a k3s that has just
+    /// started gets time to answer.
+    async fn look(&self, tries: u32) -> anyhow::Result<NameFacts> {
         let host = self.host.clone();
         let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
             let preflight = checks::preflight(&host);
@@ -157,7 +160,7 @@ impl NamesRepair {
         })
         .await
         .context("judging the host")?;
-        let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
+        let check = checks::check(&self.host, self.args.host.probe_patience() * tries).await?;
         // What cannot be answered is asked again after the next step.
         let frozen = match self.client().await {
             Ok(client) => serving_secret::is_frozen(&client).await,
@@ -259,7 +262,7 @@ impl NamesRepair {
 
     /// Removes names from the certificate.
     async fn remove(&self) -> anyhow::Result<u8> {
-        let mut look = self.look().await?;
+        let mut look = self.look(1).await?;
         if let Some(bad) = look.preflight.iter().find(|f| f.severity() == Severity::Fail) {
             say(&finding_text::text(bad))?;
             say("Nothing was changed: once stopped, k3s would not start again.\n")?;
@@ -310,7 +313,7 @@ impl NamesRepair {
             // Where the API does not answer, the next check reports it.
             let listed = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
             back = listed.unwrap_or_default();
-            look = self.look().await?;
+            look = self.look(1).await?;
         }
         Ok(exit_code::KNOWN_BAD)
     }
