@@ -124,6 +124,8 @@ fn the_diagnosis_is_readable_with_the_card_in_a_laptop() {
         machine.read_fat("NODE-STATUS.txt").unwrap().expect("NODE-STATUS.txt is on the boot partition");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("raspi") && text.contains(API_NAME), "{text}");
+    let shown = machine.run("sudo cat /run/weaver/node-status.txt").unwrap();
+    assert!(shown.contains("raspi") && shown.contains(API_NAME), "{shown}");
     let json =
         machine.read_fat("node-status.json").unwrap().expect("node-status.json is on the boot partition");
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();

@@ -244,6 +244,8 @@ on_a_running_host() {
   eventually "systemctl is-active k3s | grep -q activating"
   quiet "apt-get purge -qq -y config-weaver weaver"
   is "" "ls -d /run/weaver /var/lib/weaver 2>/dev/null; systemctl --failed --no-legend"
+  run "rm -f /etc/systemd/system/k3s.service.d/10-weaver.conf; systemctl daemon-reload"
+  is "" "systemctl show -p DropInPaths --value k3s | sed -n '/10-weaver/p'"
   by_update_on_a_running_host
   as_root kill -KILL "$init"
   init=

@@ -170,7 +170,7 @@ fn what_is_held_is_on_its_page_and_in_the_test() {
 }
 
 /// As many as there were when this was written.
-const BY_HAND: usize = 24;
+const BY_HAND: usize = 22;
 
 /// Words that name a command or a reason: longer than one word that a test has anyway.
 const SHORTEST: usize = 11;
