@@ -137,7 +137,8 @@ mod own_server {
                     return findings;
                 }
                 assert!(since.elapsed() < PATIENCE, "no {what}: {findings:#?}");
-                std::thread::park_timeout(Duration::from_millis(300));
+                // A look takes a good part of a second of a processor.
+                std::thread::park_timeout(Duration::from_secs(1));
             }
         }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 use weaver_api::GROUP;
@@ -233,7 +233,7 @@ async fn each_right_that_is_missing_is_named() {
         cause.after_the_start(&world, &scene, &format!("case-{number}")).await;
         let named = format!("cannot {verb} resource \"{resource}\"");
         eventually(&format!("{verb} {resource}: {words:?}, {named:?}"), || async {
-            let said = said(&alone, &scene, said_before);
+            let said = said(&alone, &world, &scene, said_before).await;
             if said.lines().any(|line| line.contains(words) && line.contains(&named)) {
                 Ok(())
             } else {
@@ -252,8 +252,12 @@ async fn each_right_that_is_missing_is_named() {
 }
 
 /// The operator's log from there on, and what the conditions of `ServiceToken`s say.
-fn said(alone: &OwnOperator, scene: &RbacScene, from: usize) -> String {
-    const MESSAGES: &str = r#"jsonpath={range .items[*].status.conditions[*]}{.message}{"\n"}{end}"#;
-    let log = alone.operator.log().split_off(from);
-    log + &alone.own.kubectl(&["get", "servicetokens", "-n", &scene.team, "-o", MESSAGES])
+async fn said(alone: &OwnOperator, world: &World, scene: &RbacScene, from: usize) -> String {
+    let version = format!("{GROUP}/v1beta1");
+    let tokens = resources::objects(world, &version, "ServiceToken", "servicetokens", &scene.team);
+    let tokens = tokens.list(&ListParams::default()).await.unwrap();
+    let conditions =
+        tokens.iter().filter_map(|token| token.data["status"]["conditions"].as_array()).flatten();
+    let messages: Vec<_> = conditions.filter_map(|condition| condition["message"].as_str()).collect();
+    alone.operator.log().split_off(from) + &messages.join("\n")
 }
