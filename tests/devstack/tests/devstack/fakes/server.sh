@@ -12,6 +12,8 @@ server)
   [ "$FAKE_SERVER" = dies ] && echo 'the fake has its reasons' >&2 && exit 7
   [ -n "$FAKE_ETC" ] && mkdir -p "$(dirname "$FAKE_ETC")" && echo seen >"$FAKE_ETC" && cat "$FAKE_ETC"
   echo $$ >"$kubeconfig"
+  # As a service of systemd does; without the notice, readiness is asked for only after ten seconds.
+  systemd-notify --no-block --ready 2>/dev/null
   exec sleep 600
   ;;
 kubectl)
