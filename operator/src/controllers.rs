@@ -1,5 +1,7 @@
 //! The controllers of our kinds: what they watch, and what wakes them.
 
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
@@ -7,6 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
+use kube::core::object::HasStatus;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Config as ControllerConfig};
 use kube::runtime::reflector::Store;
@@ -21,6 +24,7 @@ use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::controller::kind::Reconcile;
+use crate::controller::state::States;
 use crate::health::{LoopHeartbeat, ProcessHealth, WatchRequests};
 use crate::log_code;
 use crate::scope::OperatorScope;
@@ -93,13 +97,14 @@ impl OperatorWatches {
     }
 
     /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels
-    /// and annotations only whose keys are read (`is_read`). `forget` is called with the uid of what is gone.
+    /// and annotations only whose keys are read (`is_read`). What is gone is forgotten in `states`, and an event that
+    /// shows nothing but a status of ours causes no reconciliation.
     pub fn controller<K: Reconcile>(
         &self,
         triggers: &Triggers,
         stop: &CancellationToken,
         is_read: fn(&str) -> bool,
-        forget: impl Fn(&str) + Send + 'static,
+        states: &Arc<States<K::Memory>>,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
         let (store, writer) = reflector::store();
         let namespaces = self.scope.resource_namespaces();
@@ -114,14 +119,16 @@ impl OperatorWatches {
             .inspect_ok(move |_| heartbeat.seen_event())
         });
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
+        let (known, forgetting) = (states.clone(), states.clone());
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
             .inspect_ok(move |event| {
                 if let Event::Delete(gone) = event {
-                    forget(gone.meta().uid.as_deref().unwrap_or_default());
+                    forgetting.forget(gone.meta().uid.as_deref().unwrap_or_default());
                 }
             })
-            .applied_objects();
+            .applied_objects()
+            .try_filter(move |resource| ready(is_news(&known, resource)));
         let controller = Controller::for_stream(resources, store.clone())
             // How many reconciliations there are at once is decided by their permits.
             .with_config(ControllerConfig::default().concurrency(0))
@@ -165,6 +172,14 @@ impl OperatorWatches {
         let seconds = u32::try_from(self.length.as_secs()).expect("the length of a watch fits into 32 bits");
         watcher::Config::default().page_size(PAGE).timeout(seconds)
     }
+}
+
+/// Does the event show anything but a status of ours?
+fn is_news<K: Reconcile>(known: &States<K::Memory>, resource: &DeserializeGuard<K>) -> bool {
+    let uid = resource.meta().uid.as_deref().unwrap_or_default();
+    let entry = known.entry(uid, &ResourceRef::of(resource));
+    let status = resource.0.as_ref().ok().and_then(HasStatus::status);
+    entry.own_status.lock().is_news(resource.meta(), status)
 }
 
 /// Takes out what fills memory and is never read here: who set which field, which is most of an object with

@@ -232,9 +232,7 @@ fn controller<K: Reconcile>(
     let SharedParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
-    let forget = states.clone();
-    let (controller, store) =
-        watches.controller::<K>(&triggers, stop, is_read, move |uid| forget.forget(uid));
+    let (controller, store) = watches.controller::<K>(&triggers, stop, is_read, &states);
     let context = Arc::new(Context {
         client: client.clone(),
         tenants: tenants.clone(),

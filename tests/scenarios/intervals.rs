@@ -50,6 +50,40 @@ async fn a_new_value_of_sync_now_has_every_copy_looked_at() {
     world.finish().await;
 }
 
+/// Without a source a reconciliation reads it once, and writes nothing but the status.
+#[tokio::test]
+async fn a_status_of_the_operators_own_causes_no_reconciliation_and_one_of_others_is_put_right() {
+    let world = World::new("own-status").await;
+    let team = world.tenant().await;
+    let foo = world.target(&team, "foo").await;
+    let looks = || world.audit.requests(&team, "get");
+    let mut before = 0;
+    let rounds = [600, 1_200, 1_800, 2_400, 3_000, 3_600];
+    for seconds in rounds {
+        let mut spec = world.spec(&team, &[&foo]);
+        spec["resyncSeconds"] = json!(seconds);
+        world.sync(&team, "sync", spec).await;
+        world.condition(&team, "sync", "SourceFound", "False", "SourceMissing").await;
+        if seconds == rounds[0] {
+            before = looks();
+        }
+    }
+    let theirs = json!({"status": {"conditions": []}});
+    let params = PatchParams::default();
+    world.syncs(&team).patch_status("sync", &params, &Patch::Merge(&theirs)).await.unwrap();
+    world.condition(&team, "sync", "SourceFound", "False", "SourceMissing").await;
+    let changes = rounds.len();
+    eventually("each change of others was reconciled", || async {
+        let seen = looks() - before;
+        if seen >= changes { Ok(()) } else { Err(seen) }
+    })
+    .await;
+    assert_eq!(looks() - before, changes, "five of the spec and one of the status");
+    // A deletion is no status.
+    world.delete_sync(&team, "sync").await;
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_right() {
     let world = World::new("restless").await;

@@ -171,6 +171,7 @@ async fn report<K: Reconcile>(
     }
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let api: Api<Guarded<K>> = Api::namespaced(context.client.clone(), namespace);
+    context.writes(meta, &status);
     match report::write(&api, meta, status.conditions(), &status.patch()).await {
         Ok(()) => {}
         // The API server may refuse every write of such an object. Until it is changed, once is enough.

@@ -197,6 +197,12 @@ impl<K: Reconcile> Context<K> {
         self.store.state().iter().filter_map(|resource| resource.uid()).collect()
     }
 
+    /// Notes the status that is about to be written: its event causes no reconciliation.
+    pub fn writes(&self, meta: &ObjectMeta, status: &K::Status) {
+        let entry = self.states.entry(meta.uid.as_deref().unwrap_or_default(), &ResourceRef::of_meta(meta));
+        entry.own_status.lock().writes(status);
+    }
+
     /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
     pub fn reconcile_now(&self, resource: ResourceRef) {
         self.states.reset_failures(&resource);

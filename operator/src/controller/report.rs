@@ -51,10 +51,10 @@ impl<S: ReportedStatus> Reported<S> {
         }
     }
 
-    /// Is `now` to be written? Each write is an event, and the reconciliation that follows may fail in other
-    /// words: with a port, an id or a time of someone else's in them. Without an end to it, no back-off would
-    /// ever be waited for: so where there is a `pause`, as of a reconciliation that failed, other words alone
-    /// are written no more often than that.
+    /// Is `now` to be written? Each try that fails may do so in other words: with a port, an id or a time of someone
+    /// else's in them. And of an object that cannot be parsed each write causes another try, so that without an end to
+    /// it no back-off would ever be waited for. So where there is a `pause`, as of a reconciliation that failed, other
+    /// words alone are written no more often than that.
     #[must_use]
     pub fn is_due(&self, before: &S, now: &S, pause: Option<Duration>) -> bool {
         let is_early = pause.is_some_and(|pause| self.at.is_some_and(|at| at.elapsed() < pause));

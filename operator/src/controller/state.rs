@@ -9,6 +9,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_tenant::Account;
 
+use super::own_status::OwnStatus;
 use super::quiet::Quiet;
 use crate::watch::ResourceRef;
 
@@ -17,6 +18,8 @@ pub struct StateEntry<T> {
     pub resource: ResourceRef,
     /// Held during a reconciliation.
     pub state: AsyncMutex<T>,
+    /// What this process wrote of its status, also while a reconciliation holds the rest.
+    pub own_status: Mutex<OwnStatus>,
     /// Failed reconciliations in a row.
     failures: AtomicU32,
     /// How often they were forgiven.
@@ -69,6 +72,7 @@ impl<T: Default> States<T> {
                 Arc::new(StateEntry {
                     resource: resource.clone(),
                     state: AsyncMutex::default(),
+                    own_status: Mutex::default(),
                     failures: AtomicU32::new(0),
                     forgiven: AtomicU32::new(0),
                     account: Mutex::default(),

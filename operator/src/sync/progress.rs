@@ -77,6 +77,7 @@ impl<'a, K: Declares> FanOutProgress<'a, K> {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let api: Api<K> = Api::namespaced(self.context.client.clone(), namespace);
         let name = meta.name.as_deref().unwrap_or_default();
+        self.context.writes(meta, &status);
         let patch = Patch::Merge(patch(&status));
         if call(api.patch_status(name, &PatchParams::default(), &patch)).await.is_ok() {
             self.common.reported.wrote(meta.resource_version.clone(), status);
