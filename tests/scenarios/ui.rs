@@ -333,6 +333,19 @@ async fn a_resource_sync_is_among_the_syncs_and_has_a_page() {
     assert!(page.contains("<strong>Syncs</strong> 1 of 2 ready"), "{page}");
     let page = ui.page("accounts").await;
     assert!(page.contains(&format!("{team}/{ACCOUNT}")) && page.contains("<td>2</td>"), "{page}");
+    for (namespace, parts) in [
+        (
+            &team,
+            [
+                ">may not</span> get NetworkPolicy.networking.k8s.io deny",
+                ">may</span> get ConfigMap settings",
+            ],
+        ),
+        (&foo, [">may not</span> create networkpolicies.networking.k8s.io", ">may</span> create ConfigMaps"]),
+    ] {
+        let page = ui.page(&format!("accounts/{team}/{ACCOUNT}?in={namespace}")).await;
+        assert!(parts.iter().all(|part| page.contains(part)), "{parts:?}: {page}");
+    }
     resources::delete(&world, &team, "policies").await;
     eventually("it is gone from the page", || async {
         let answer = ui.get(&path).await;

@@ -99,7 +99,11 @@ pub async fn valid_resource(
     Ok(valid.of(kind))
 }
 
-async fn served(client: &Client, name: &KindName) -> Result<ObjectKind, String> {
+/// The kind of this name, where it is namespaced and may be copied.
+///
+/// # Errors
+/// Why it is not copied, or that the API server does not say.
+pub async fn served(client: &Client, name: &KindName) -> Result<ObjectKind, String> {
     let KindName { group, version, kind } = name;
     if let Treatment::Never(why) = treatment(group, kind) {
         return Err(format!("spec.source.kind: a {kind} {why}"));

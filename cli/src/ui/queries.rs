@@ -1,6 +1,7 @@
 //! What a page requests from the API server, besides the watches: one object, its Events, the rights of an account.
 //! Reads only. Only names that the API server has reported are used in requests.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use tokio::time::timeout;
+use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
+use weaver_api::validate::KindName;
 use weaver_client::Objects;
 use weaver_client::call::DEADLINE;
 use weaver_copies::rights::Right;
@@ -19,13 +22,13 @@ use weaver_tenant::review::denied;
 
 use super::app::App;
 use super::command_log::patience;
-use super::page::accounts::Reviewed;
+use super::page::accounts::{Reviewed, ReviewedRights};
 use super::view::account::AccountView;
 use super::view::event::{History, MOST};
 use super::view::health::ResourceSummary;
 use super::view::sync::{SyncKey, SyncKind, SyncView};
 use crate::review;
-use crate::sync::any_sync::AnySync;
+use crate::sync::any_sync::{self, AnySync};
 
 /// Events in one page of a list, and such pages for one object.
 const EVENTS: u32 = 500;
@@ -101,20 +104,44 @@ pub async fn said(app: &App, namespace: &str, about: &str) -> Result<History, St
 /// Which of the needed rights the account has in this namespace: a review, which changes nothing.
 pub async fn reviewed(app: &App, account: &AccountView<'_>, namespace: String) -> Reviewed {
     let of = Account { namespace: account.namespace.to_owned(), name: account.name.to_owned() };
-    let needed = account.needed(&namespace);
     let client = &app.live.client;
-    let all = needed.iter().cloned().collect();
-    let denied = in_time(patience(1), denied(all, |right| review::allowed(client, &of, right))).await;
-    let rights = denied.map(|denied| {
-        needed.into_iter().map(|right| (clean(&label(&right)), !denied.contains(&right))).collect()
+    let asked = in_time(patience(1), async {
+        let (kinds, unknown) = served(client, account.copied(&namespace)).await;
+        let needed = account.needed(&namespace, &kinds);
+        let all = needed.iter().cloned().collect();
+        let denied = denied(all, |right| review::allowed(client, &of, right)).await?;
+        let of_each = |right: &Right| (clean(&label(right)), !denied.contains(right));
+        anyhow::Ok(ReviewedRights { rights: needed.iter().map(of_each).collect(), unknown })
     });
+    let rights = asked.await;
     Reviewed { namespace, rights }
+}
+
+/// Those of these kinds that the API server serves, and why others are not known. What a ConfigMapSync copies takes no
+/// request.
+async fn served(
+    client: &Client,
+    names: BTreeSet<&KindName>,
+) -> (BTreeMap<KindName, ObjectKind>, Vec<String>) {
+    let (mut kinds, mut unknown) = (BTreeMap::new(), Vec::new());
+    for name in names {
+        let own = ObjectKind::OF_CONFIG_MAP_SYNC.into_iter().find(|kind| KindName::from(*kind) == *name);
+        let found = match own {
+            Some(kind) => Ok(kind),
+            None => any_sync::served(client, name).await,
+        };
+        match found {
+            Ok(kind) => drop(kinds.insert(name.clone(), kind)),
+            Err(why) => unknown.push(clean(&why)),
+        }
+    }
+    (kinds, unknown)
 }
 
 /// `get ConfigMap settings`, `create ConfigMaps`.
 fn label(right: &Right) -> String {
     match &right.object {
         Some(name) => format!("{} {} {name}", right.verb, right.kind),
-        None => format!("{} {}s", right.verb, right.kind),
+        None => format!("{} {}", right.verb, right.kind.several()),
     }
 }

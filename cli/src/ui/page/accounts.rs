@@ -124,8 +124,15 @@ fn legend() -> Markup {
 /// The API server's answer about an account's rights in one namespace.
 pub struct Reviewed {
     pub namespace: String,
-    /// Each right that a sync of this account needs there, and whether the account has it; or why it is not known.
-    pub rights: Result<Vec<(String, bool)>, String>,
+    /// Or why it is not known.
+    pub rights: Result<ReviewedRights, String>,
+}
+
+pub struct ReviewedRights {
+    /// Each right that a sync or a ServiceToken of the account needs there, and whether the account has it.
+    pub rights: Vec<(String, bool)>,
+    /// Why the rights on another kind are not known.
+    pub unknown: Vec<String>,
 }
 
 pub fn account(
@@ -191,7 +198,7 @@ fn rights(frame: &Frame<'_>, account: &AccountView<'_>, reviewed: Option<&Review
             @if !account.namespaces().is_empty() {
                 form.filter method="get" action=(path(frame, account.namespace, account.name)) {
                     label {
-                        "What its ConfigMapSyncs and ServiceTokens need in " select name="in" {
+                        "What its syncs and ServiceTokens need in " select name="in" {
                             @for name in account.namespaces().into_iter().take(TARGETS) {
                                 option value=(name) selected[asked == Some(name)] { (name) }
                             }
@@ -205,12 +212,13 @@ fn rights(frame: &Frame<'_>, account: &AccountView<'_>, reviewed: Option<&Review
                 Some(Reviewed { namespace, rights: Err(why) }) => {
                     p.trouble role="alert" { "What it may do in " (namespace) " is not known: " (why) }
                 }
-                Some(Reviewed { namespace, rights: Ok(rights) }) => {
+                Some(Reviewed { namespace, rights: Ok(ReviewedRights { rights, unknown }) }) => {
                     p { "In " code { (namespace) } ", now:" }
                     ul { @for (right, is_held) in rights {
                         li { (badge(if *is_held { "ok" } else { "bad" }, if *is_held { "may" } else { "may not" })) " " (right) }
                     } }
-                    @if rights.is_empty() { p.empty { "They need nothing there." } }
+                    @for why in unknown { p.trouble { "What one of its syncs needs is not known: " (why) } }
+                    @if rights.is_empty() && unknown.is_empty() { p.empty { "They need nothing there." } }
                 }
             }
             p { "All that it may do in one namespace:" }
@@ -330,10 +338,12 @@ mod tests {
             assert!(before.contains(part), "{part} is not in {before}");
         }
         let rights = vec![("get <x>".to_owned(), true), ("create".to_owned(), false)];
+        let rights = ReviewedRights { rights, unknown: vec!["no <Gadget> is served".to_owned()] };
         let asked = page(Some(&Reviewed { namespace: "foo".into(), rights: Ok(rights) }));
         assert!(asked.contains("<option value=\"foo\" selected>"), "{asked}");
         assert!(asked.contains("<span class=\"badge bad\">may not</span> create"), "{asked}");
         assert!(asked.contains("<span class=\"badge ok\">may</span> get &lt;x&gt;"), "{asked}");
+        assert!(asked.contains("needs is not known: no &lt;Gadget&gt; is served"), "{asked}");
         let refused = page(Some(&Reviewed { namespace: "foo".into(), rights: Err("forbidden".into()) }));
         assert!(
             refused.contains("is not known: forbidden") && refused.contains("kubectl auth can-i"),

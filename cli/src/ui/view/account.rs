@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weaver_api::kind::ObjectKind;
+use weaver_api::validate::KindName;
 use weaver_copies::rights::{Right, for_source, for_target, for_writer};
 
 use super::health::ResourceHealth;
@@ -56,16 +58,26 @@ impl<'a> AccountView<'a> {
         self.source_namespaces.iter().chain(self.targets.keys()).chain(own).copied().collect()
     }
 
-    /// The rights that its ConfigMapSyncs and ServiceTokens need in a namespace, as far as a status names it.
-    pub fn needed(&self, namespace: &str) -> BTreeSet<Right> {
+    /// The kinds that its syncs read or write in a namespace, as far as a status names it.
+    pub fn copied(&self, namespace: &str) -> BTreeSet<&'a KindName> {
+        let is_there = |sync: &&&SyncView| sync.source_namespace == namespace || writes(sync, namespace);
+        self.syncs.iter().filter(is_there).filter_map(|sync| Some(&sync.copies.as_ref()?.0)).collect()
+    }
+
+    /// The rights that its syncs and ServiceTokens need in a namespace, as far as a status names it, and their kind is
+    /// among these.
+    pub fn needed(&self, namespace: &str, kinds: &BTreeMap<KindName, ObjectKind>) -> BTreeSet<Right> {
         let mut rights = BTreeSet::new();
         for sync in &self.syncs {
-            let Some((kind, name)) = &sync.copies else { continue };
+            let Some((name, sources)) = &sync.copies else { continue };
+            let Some(&kind) = kinds.get(name) else { continue };
             if sync.source_namespace == namespace {
-                rights.extend(for_source(*kind, namespace, name.as_deref()));
+                let named = sources.iter().map(|source| Some(source.as_str()));
+                let selected = sources.is_empty().then_some(None);
+                rights.extend(named.chain(selected).flat_map(|source| for_source(kind, namespace, source)));
             }
-            if sync.targets.iter().any(|target| target.namespace == namespace) {
-                rights.extend(for_target(*kind, namespace));
+            if writes(sync, namespace) {
+                rights.extend(for_target(kind, namespace));
             }
         }
         for token in self.tokens.iter().filter(|_| self.namespace == namespace) {
@@ -82,6 +94,11 @@ impl<'a> AccountView<'a> {
         targets.sort_by_key(|target| target.state);
         targets
     }
+}
+
+/// Does a status of the sync name this target?
+fn writes(sync: &SyncView, namespace: &str) -> bool {
+    sync.targets.iter().any(|target| target.namespace == namespace)
 }
 
 /// What of the accounts and namespaces is shown.
@@ -341,8 +358,10 @@ mod tests {
         let syncs = [Arc::new(SyncView { account: "w".into(), ..sync("a", "True", &[("foo", "Synced")]) })];
         let tokens = [Arc::new(token("t"))];
         let found = account(&syncs, &tokens, "team-a", "w").unwrap();
+        let kind = ObjectKind::CONFIG_MAP;
+        let kinds = BTreeMap::from([(KindName::from(kind), kind)]);
         let verbs = |namespace: &str| {
-            let mut verbs: Vec<_> = found.needed(namespace).iter().map(|right| right.verb).collect();
+            let mut verbs: Vec<_> = found.needed(namespace, &kinds).iter().map(|right| right.verb).collect();
             verbs.sort_unstable();
             verbs.join(" ")
         };
@@ -350,5 +369,31 @@ mod tests {
         assert_eq!(verbs("foo"), "create delete get list update watch");
         assert_eq!(verbs("team-a"), "create get get list list update watch watch");
         assert_eq!(verbs("other"), "");
+    }
+
+    #[test]
+    fn a_sync_of_any_kind_needs_the_rights_on_that_kind_and_on_each_source_that_it_names() {
+        let policy = ObjectKind::served("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies");
+        let name = KindName::from(policy);
+        let of = |sources: &[&str]| {
+            let sources = sources.iter().map(|source| (*source).to_owned()).collect();
+            let copies = Some((name.clone(), sources));
+            [Arc::new(SyncView { copies, ..sync("a", "True", &[("foo", "Synced")]) })]
+        };
+        for (sources, expected) in [(&["deny", "dns"][..], &[Some("deny"), Some("dns")][..]), (&[], &[None])]
+        {
+            let syncs = of(sources);
+            let found = account(&syncs, &[], "team-a", "copier").unwrap();
+            for (namespace, is_there) in [("team-a", true), ("foo", true), ("other", false)] {
+                assert_eq!(!found.copied(namespace).is_empty(), is_there, "{namespace}");
+            }
+            assert!(found.needed("foo", &BTreeMap::new()).is_empty(), "what is not served needs nothing");
+            let kinds = BTreeMap::from([(name.clone(), policy)]);
+            let rights = found.needed("team-a", &kinds);
+            let names: BTreeSet<_> = rights.iter().map(|right| right.object.as_deref()).collect();
+            assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+            let rights = found.needed("foo", &kinds);
+            assert!(rights.len() == 6 && rights.iter().all(|right| right.kind == policy), "{rights:?}");
+        }
     }
 }

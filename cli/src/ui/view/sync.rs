@@ -6,8 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::{
-    ConfigMapSync, ConfigMapSyncSpec, ConfigMapSyncStatus, Counts, ResourceSync, SourceStatus, TargetStatus,
+    ConfigMapSync, ConfigMapSyncSpec, ConfigMapSyncStatus, Counts, ResourceSync, Source, SourceStatus,
+    TargetStatus,
 };
+use weaver_api::validate::{KindName, validate_resource};
 use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{ResourceHealth, ResourceSummary};
@@ -72,8 +74,8 @@ pub struct SyncView {
     /// Kind, namespace and name.
     pub source: String,
     pub source_namespace: String,
-    /// What a ConfigMapSync copies: the kind, and the name of the source unless labels select it.
-    pub copies: Option<(ObjectKind, Option<String>)>,
+    /// What it copies: the kind, and the names of the sources unless labels select them.
+    pub copies: Option<(KindName, Vec<String>)>,
     pub account: String,
     pub counts: Counts,
     /// For a selector: those with a problem first, as the status has them.
@@ -154,8 +156,9 @@ impl SyncView {
                 let spec = sync.desired();
                 let source = spec.and_then(|spec| spec.source.as_ref());
                 let kind = source.map(|source| source.kind.as_str());
+                let name = source.map(|source| ObjectKind::from(source.kind).into());
                 Self {
-                    copies: source.map(|source| (source.kind.into(), source.name.clone())),
+                    copies: name.zip(source.map(names)),
                     ..Self::of(SyncKind::ConfigMap, &sync.metadata, kind, spec, sync.status.as_ref())
                 }
             }
@@ -168,8 +171,14 @@ impl SyncView {
             Ok(sync) => {
                 let spec = sync.desired();
                 let kind = spec.and_then(|spec| spec.source.as_ref()?.kind.as_deref());
+                // One that breaks a rule copies nothing.
+                let name = validate_resource(spec).ok().map(|valid| valid.kind);
                 let spec = spec.cloned().map(ConfigMapSyncSpec::from);
-                Self::of(SyncKind::Resource, &sync.metadata, kind, spec.as_ref(), sync.status.as_ref())
+                let source = spec.as_ref().and_then(|spec| spec.source.as_ref());
+                Self {
+                    copies: name.zip(source.map(names)),
+                    ..Self::of(SyncKind::Resource, &sync.metadata, kind, spec.as_ref(), sync.status.as_ref())
+                }
             }
             Err(error) => Self::unreadable(SyncKind::Resource, &error.metadata, &error.error),
         }
@@ -266,6 +275,11 @@ impl Unnamed {
             Self::SyncedOrNone => "Synced, or no copy: the status is full, and names problems first",
         }
     }
+}
+
+/// The sources that a spec names.
+fn names(source: &Source) -> Vec<String> {
+    source.name.iter().chain(&source.names).cloned().collect()
 }
 
 fn source_view(source: &SourceStatus) -> SourceView {
@@ -378,6 +392,12 @@ pub(in crate::ui) mod tests {
             found.sources.iter().map(|source| (source.name.as_str(), source.has_problem())).collect();
         assert_eq!(problems, [("deny", true), ("dns", false)]);
         assert_eq!(SyncKind::of("ResourceSync"), Some(SyncKind::Resource));
+        let (kind, names) = found.copies.unwrap();
+        assert_eq!(
+            (kind.api_version().as_str(), kind.kind.as_str()),
+            ("networking.k8s.io/v1", "NetworkPolicy")
+        );
+        assert!(names.is_empty(), "labels select them");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::kind::ObjectKind;
 use crate::v1beta1::{ConfigMapSyncSpec, ResourceSyncSpec};
 
 /// The name of a kind at a version. Whether the API server serves it, is another matter.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KindName {
     /// The API group; empty for the core group.
     pub group: String,
@@ -25,6 +25,13 @@ impl KindName {
     pub fn api_version(&self) -> String {
         let Self { group, version, .. } = self;
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
+    }
+}
+
+impl From<ObjectKind> for KindName {
+    fn from(kind: ObjectKind) -> Self {
+        let [group, version, kind] = [kind.group(), kind.version(), kind.as_str()].map(str::to_owned);
+        Self { group, version, kind }
     }
 }
 
