@@ -233,3 +233,86 @@ async fn secrets_are_merged_into_a_secret_and_a_copy_that_is_too_large_is_refuse
     assert!(world.config_maps(&foo).get_opt("bundle").await.unwrap().is_none());
     world.finish().await;
 }
+
+/// Has all copies of a sync looked at again, and waits until that in `target` was.
+async fn look_again(world: &World, (team, sync, target): (&str, &str, &str), value: &str) {
+    let before = world.audit.requests(target, "get");
+    let now = json!({"metadata": {"annotations": {"weaver.example.com/sync-now": value}}});
+    world.syncs(team).patch(sync, &PatchParams::default(), &Patch::Merge(now)).await.unwrap();
+    eventually("the copy has been looked at", || async {
+        let looks = world.audit.requests(target, "get");
+        if looks > before { Ok(()) } else { Err(looks) }
+    })
+    .await;
+}
+
+/// It is made of the sources each time, and never of itself.
+#[tokio::test]
+async fn a_merged_copy_holds_what_its_sources_hold_now_however_often_it_is_made() {
+    let world = World::new("merged-again").await;
+    let team = world.tenant().await;
+    let (src, foo) = (world.target(&team, "src").await, world.target(&team, "foo").await);
+    world.config_map(&src, "roots", &[("ca.crt", "one\n"), ("a", "1"), ("old", "x")]).await;
+    world.config_map(&src, "extra", &[("ca.crt", "two\n"), ("b", "2")]).await;
+    let mut spec = spec(&src, &[&foo]);
+    world.sync(&team, "sync", spec.clone()).await;
+    let whole = [("ca.crt", "one\ntwo\n"), ("a", "1"), ("b", "2"), ("old", "x")];
+    let first = world.holds(&foo, "bundle", &whole).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    for value in ["once", "twice", "thrice"] {
+        look_again(&world, (&team, "sync", &foo), value).await;
+    }
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    let now = world.config_maps(&foo).get("bundle").await.unwrap();
+    assert_eq!(now.metadata.resource_version, first.metadata.resource_version, "it was not written");
+
+    // What someone adds to the copy is not taken for a part of it.
+    let more = json!({"data": {"ca.crt": "one\ntwo\nthree\n", "c": "3"}});
+    world.config_maps(&foo).patch("bundle", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+    world.holds(&foo, "bundle", &whole).await;
+    // Keys that a source loses go, and so does all of a source that is not listed any more.
+    world.config_map(&src, "roots", &[("ca.crt", "1\n")]).await;
+    world.holds(&foo, "bundle", &[("ca.crt", "1\ntwo\n"), ("b", "2")]).await;
+    spec["source"]["names"] = json!(["roots"]);
+    world.sync(&team, "sync", spec).await;
+    world.holds(&foo, "bundle", &[("ca.crt", "1\n")]).await;
+    world.finish().await;
+}
+
+/// Each round adds the roots once more to what is there.
+#[tokio::test]
+async fn merged_copies_that_are_sources_of_each_other_end_below_the_size_of_an_object() {
+    let world = World::new("merged-circle").await;
+    let team = world.tenant().await;
+    let (src, foo) = (world.target(&team, "src").await, world.target(&team, "foo").await);
+    let roots = "x".repeat(300 << 10);
+    world.config_map(&src, "roots", &[("ca.crt", roots.as_str())]).await;
+    let circle = |names: &[&str], from: &str, to: &str, name: &str| {
+        let mut spec = spec(from, &[to]);
+        spec["source"]["names"] = json!(names);
+        spec["targets"]["name"] = json!(name);
+        spec["sourceDeletionPolicy"] = json!("Delete");
+        spec
+    };
+    world.sync(&team, "there", circle(&["roots", "back"], &src, &foo, "bundle")).await;
+    world.sync(&team, "back", circle(&["bundle"], &foo, &src, "back")).await;
+    world.condition(&team, "there", "TargetsSynced", "Unknown", "CopyTooLarge").await;
+    world.condition(&team, "back", "Ready", "True", "Synced").await;
+    let holds = async |namespace: &str, name: &str| {
+        let copy = world.config_maps(namespace).get(name).await.unwrap();
+        copy.data.unwrap().remove("ca.crt").unwrap().len()
+    };
+    // Three times the roots on lines of their own; a fourth would be too much.
+    let most = 3 * roots.len() + 2;
+    eventually("the circle has ended", || async {
+        let both = (holds(&foo, "bundle").await, holds(&src, "back").await);
+        if both == (most, most) { Ok(()) } else { Err(both) }
+    })
+    .await;
+    let writes = || world.audit.requests(&foo, "update") + world.audit.requests(&src, "update");
+    let before = writes();
+    look_again(&world, (&team, "back", &src), "again").await;
+    world.condition(&team, "back", "Ready", "True", "Synced").await;
+    assert_eq!(writes(), before, "nothing is written any more");
+    world.finish().await;
+}
