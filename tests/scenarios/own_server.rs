@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use http::Method;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
 use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::proxy::{Hook, Hooks};
-use weaver_tests::world::World;
+use weaver_tests::world::{World, eventually};
 
 /// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, replaces whatever is there by
 /// someone's own object.
@@ -135,7 +137,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
     let world = alone.world("restart");
     let (team, foo) = world.synced().await;
     alone.own.server.restart().unwrap();
-    let tampered = serde_json::json!({"data": {"a": "tampered"}});
+    let tampered = json!({"data": {"a": "tampered"}});
     let maps = world.config_maps(&foo);
     maps.patch("settings", &PatchParams::default(), &Patch::Merge(&tampered)).await.unwrap();
     world.holds(&foo, "settings", &[("a", "1")]).await;
@@ -186,5 +188,82 @@ async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and
     assert!(left.metadata.labels.unwrap().contains_key(SYNC_UID_LABEL));
     let log = alone.operator.log();
     assert!(log.contains("removed the finalizer of a deleted ConfigMapSync"), "{log}");
+    world.finish().await;
+}
+
+/// Each deletion of a ConfigMap in this namespace hangs, from when it is known.
+fn hanging_at(namespace: Arc<OnceLock<String>>) -> Hook {
+    Arc::new(move |method, path| {
+        let is_there = |name: &String| path.contains(&format!("/namespaces/{name}/configmaps/"));
+        let hangs = method == Method::DELETE && namespace.get().is_some_and(is_there);
+        async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
+    })
+}
+
+/// A webhook that is asked about each deletion of a ConfigMap in this namespace, and is not there.
+async fn gone_at(client: &Client, namespace: &str) {
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let webhook = serde_json::from_value(json!({
+        "metadata": {"name": "gone.example.com"},
+        "webhooks": [{
+            "name": "gone.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/gone"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"],
+                       "resources": ["configmaps"]}],
+            "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+        }],
+    }))
+    .unwrap();
+    webhooks.create(&PostParams::default(), &webhook).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let dry_run = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    eventually("the webhook is asked", || async {
+        match maps.delete("settings", &dry_run).await {
+            Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn own_server_a_webhook_that_hangs_or_is_gone_holds_no_other_copy_and_no_deletion_for_long() {
+    let hangs = Arc::new(OnceLock::new());
+    let alone = OwnOperator::start(|_| hanging_at(hangs.clone())).await;
+    let world = alone.world("hanging-webhook");
+    let team = world.tenant().await;
+    let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
+    let baz = world.target(&team, "baz").await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar, &baz])).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    hangs.set(foo.clone()).unwrap();
+    gone_at(&alone.own.client, &baz).await;
+    let syncs = world.syncs(&team);
+    syncs.delete("sync", &DeleteParams::default()).await.unwrap();
+    world.lacks(&bar, "settings").await;
+    // The API server answers, and the patience of operators in tests is 5 s.
+    eventually("the resource is gone", || async {
+        syncs.get_opt("sync").await.unwrap().map_or(Ok(()), |_| Err(alone.operator.log()))
+    })
+    .await;
+    for target in [&foo, &baz] {
+        let left = world.config_maps(target).get("settings").await.unwrap();
+        assert!(left.metadata.labels.unwrap().contains_key(SYNC_UID_LABEL), "{target}");
+    }
+    let log = alone.operator.log();
+    let released = log.lines().find(|line| line.contains("copies may be left")).unwrap_or(&log);
+    for part in [
+        format!("ConfigMap {foo}/settings: no answer to a write within 5s"),
+        format!("ConfigMap {baz}/settings: Internal error occurred: failed calling webhook"),
+    ] {
+        assert!(released.contains(&part), "{part}: {log}");
+    }
     world.finish().await;
 }

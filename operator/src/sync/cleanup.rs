@@ -3,9 +3,9 @@
 //! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
 //! be removed is. A refusal (403) is the same whether a right is missing or the whole namespace: it is final after
 //! [`REFUSAL_STANDS`], in both cases, so that the time a deletion takes reveals nothing about a namespace. What may be
-//! fixed (a missing account, an object that cannot be understood, a policy that refuses the removal) is waited
-//! for longer, and a failing API server for as long as it takes; where the resource's own namespace is being
-//! deleted it is released after one pass.
+//! fixed (a missing account, an object that cannot be understood, a policy that refuses the removal, a webhook that
+//! does not answer) is waited for longer, and a failing API server for as long as it takes: the other times count from
+//! when it answers again. Where the resource's own namespace is being deleted it is released after one pass.
 //!
 //! What stays behind is reported where it is known: where this process wrote it, or the tenant's identity saw our
 //! ownership labels. An object key that the spec only names, and where the tenant is refused, counts as empty. What
@@ -112,6 +112,9 @@ pub async fn cleanup<K: Declares>(
         namespace_goes: context.namespaces.is_terminating(&ResourceRef::of(guarded).namespace),
         waited: Waited::of(since.elapsed(), context.options.cleanup_patience),
     };
+    if matches!(pass, CleanupResult::Failed(_)) {
+        state.deleting_since = Some(Instant::now());
+    }
     match verdict(&pass, circumstances) {
         CleanupVerdict::Wait(why) => return Err(why),
         CleanupVerdict::Release => log_release(guarded, &pass),
@@ -386,7 +389,7 @@ impl Left {
     fn kept(&mut self, key: &ObjectKey, kept: &RemainingCopy) {
         let entries = match kept.why {
             Hindrance::Forbidden(_) => &mut self.refused,
-            Hindrance::Rejected(_) => &mut self.hindered,
+            Hindrance::Rejected(_) | Hindrance::Obstructed(_) => &mut self.hindered,
             Hindrance::Failed(_) => &mut self.failed,
         };
         entries.push(format!("{key}: {}", kept.text()));

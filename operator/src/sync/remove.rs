@@ -10,6 +10,7 @@ use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
 use super::execute::{Mode, ROUNDS, delete, put};
+use crate::lease::fence::NO_ANSWER;
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{StaleCopy, stale_copy};
@@ -31,6 +32,8 @@ pub enum Hindrance {
     Forbidden(Box<Status>),
     /// A policy or a webhook refused the removal.
     Rejected(String),
+    /// It was read, and its removal alone failed: a webhook does not answer, or someone changes it again and again.
+    Obstructed(String),
     Failed(String),
 }
 
@@ -40,7 +43,7 @@ impl RemainingCopy {
     pub fn text(&self) -> &str {
         match &self.why {
             Hindrance::Forbidden(status) => &status.message,
-            Hindrance::Rejected(text) | Hindrance::Failed(text) => text,
+            Hindrance::Rejected(text) | Hindrance::Obstructed(text) | Hindrance::Failed(text) => text,
         }
     }
 }
@@ -97,12 +100,20 @@ pub async fn remove(
             Err(CallError::Rejected(status)) => Hindrance::Rejected(status.message),
             // That of another's kind: it may stay so.
             Err(error) if error.is_failed_conversion() => Hindrance::Rejected(error.to_string()),
+            // The API server answered the read: what hangs is a webhook of someone else's.
+            Err(error) if marked && is_obstructed(&error) => Hindrance::Obstructed(error.to_string()),
             Err(error) => Hindrance::Failed(error.to_string()),
         };
         return Err(RemainingCopy { why, marked });
     }
     let text = format!("the object changed {ROUNDS} times while it was being removed");
-    Err(RemainingCopy { why: Hindrance::Failed(text), marked })
+    Err(RemainingCopy { why: Hindrance::Obstructed(text), marked })
+}
+
+/// Did a webhook not answer, as far as that shows? It says so, or the write alone has no answer.
+fn is_obstructed(error: &CallError) -> bool {
+    let is_late = || matches!(error, CallError::Late(_)) || error.to_string().contains(NO_ANSWER);
+    error.is_failed_admission() || is_late()
 }
 
 /// Removes our ownership labels and annotations from exactly the state `seen`; its content stays as it is.
