@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::core::{DeserializeGuard, NamespaceResourceScope, ObjectList};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
@@ -16,6 +16,8 @@ use super::ask::{MOST, asked};
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
+/// Resources in one part of a list: each may have some 100 KiB.
+const PAGE: u32 = 50;
 /// Resources that are named individually; beyond that there is a count.
 const NAMED: usize = 10;
 /// The most characters of a resource's own message.
@@ -76,23 +78,33 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
         None => Api::all(client.clone()),
     };
     let within = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-    let list = match asked(
-        &format!("listing {}s{within}", K::kind(&())),
-        api.list(&ListParams::default().limit(MOST)),
-    )
-    .await
-    {
-        Ok(list) => list,
-        Err(finding) => return vec![*finding],
-    };
+    let what = format!("listing {}s{within}", K::kind(&()));
     let now = Timestamp::now();
-    let judged = list.iter().filter_map(|guard| match &guard.0 {
-        Ok(resource) => judge(resource, now),
-        Err(error) => Some(parse_failed::<K>(&error.metadata, &error.error)),
-    });
-    let mut bad: Vec<Finding> = judged.collect();
-    let more = bad.len().saturating_sub(NAMED);
-    bad.truncate(NAMED);
+    let mut params = ListParams::default().limit(PAGE);
+    let (mut bad, mut more, mut seen) = (Vec::new(), 0, 0);
+    // If the rest of a list has expired, all is listed again, once.
+    for _ in 0..2 * MOST / PAGE {
+        let list = match asked(&what, page(&api, &params)).await {
+            Ok(Some(list)) => list,
+            Ok(None) => {
+                params.continue_token = None;
+                (bad, more, seen) = (Vec::new(), 0, 0);
+                continue;
+            }
+            Err(finding) => {
+                bad.push(*finding);
+                break;
+            }
+        };
+        for finding in list.items.iter().filter_map(|guard| judged(guard, now)) {
+            if bad.len() < NAMED { bad.push(finding) } else { more += 1 }
+        }
+        seen += list.items.len();
+        params.continue_token = list.metadata.continue_.filter(|next| !next.is_empty());
+        if params.continue_token.is_none() || seen >= MOST as usize {
+            break;
+        }
+    }
     if more > 0 {
         let (kind, short) = (K::kind(&()), K::SHORT);
         let of = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
@@ -101,6 +113,24 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
         bad.push(Finding::new(Code::SyncNotReady, message).saw(Place::file(kind), format!("{more} more")));
     }
     bad
+}
+
+/// A part of a list; `None` if the list that it continues has expired.
+async fn page<K: TenantKind>(
+    api: &Api<DeserializeGuard<K>>,
+    params: &ListParams,
+) -> kube::Result<Option<ObjectList<DeserializeGuard<K>>>> {
+    match api.list(params).await {
+        Err(kube::Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+fn judged<K: TenantKind>(guard: &DeserializeGuard<K>, now: Timestamp) -> Option<Finding> {
+    match &guard.0 {
+        Ok(resource) => judge(resource, now),
+        Err(error) => Some(parse_failed::<K>(&error.metadata, &error.error)),
+    }
 }
 
 fn parse_failed<K: TenantKind>(metadata: &ObjectMeta, why: &str) -> Finding {

@@ -21,6 +21,7 @@ use weaver_host::backoff::Backoff;
 use super::command_log::patience;
 use super::view::node::NodeView;
 use super::view::overview::{FirstSeen, remember};
+use super::view::shared_texts::SharedTexts;
 use super::view::snapshot::KindSnapshot;
 use super::view::sync::{SyncKey, SyncKind, SyncView};
 use super::view::token::TokenView;
@@ -77,11 +78,13 @@ impl Live {
             asked: Notify::new(),
         });
         let namespace = live.namespace.as_deref();
-        tokio::spawn(follow(within(&client, namespace), live.syncs.clone(), |guard| {
-            SyncView::of_config_maps(guard).brief()
+        let texts = Arc::new(SharedTexts::default());
+        let shared = Arc::clone(&texts);
+        tokio::spawn(follow(within(&client, namespace), live.syncs.clone(), move |guard| {
+            SyncView::of_config_maps(guard).brief(&shared)
         }));
-        tokio::spawn(follow(within(&client, namespace), live.resource_syncs.clone(), |guard| {
-            SyncView::of_resources(guard).brief()
+        tokio::spawn(follow(within(&client, namespace), live.resource_syncs.clone(), move |guard| {
+            SyncView::of_resources(guard).brief(&texts)
         }));
         tokio::spawn(follow(within(&client, namespace), live.tokens.clone(), TokenView::of));
         let nodes: Api<DeserializeGuard<NodeReport>> = Api::all(client);
@@ -139,7 +142,7 @@ where
 
 /// Keeps a snapshot up to date. A watch that fails is begun again, with backoff: resumed, it would report nothing until
 /// an object changes, and one that may not list would send a request each second.
-async fn follow<K, T>(api: Api<K>, into: watch::Sender<KindSnapshot<T>>, view: fn(&K) -> T)
+async fn follow<K, T>(api: Api<K>, into: watch::Sender<KindSnapshot<T>>, view: impl Fn(&K) -> T)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -150,7 +153,7 @@ where
         while let Some(event) = events.next().await {
             let has_failed = event.is_err();
             into.send_if_modified(|snapshot| match event {
-                Ok(event) => snapshot.take(event, view),
+                Ok(event) => snapshot.take(event, &view),
                 Err(error) => snapshot.fail(said(&error)),
             });
             if has_failed {

@@ -10,6 +10,7 @@ pub mod health;
 pub mod matrix;
 pub mod node;
 pub mod overview;
+pub mod shared_texts;
 pub mod snapshot;
 pub mod sync;
 pub mod time;

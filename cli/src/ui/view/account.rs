@@ -98,7 +98,7 @@ impl<'a> AccountView<'a> {
 
 /// Does a status of the sync name this target?
 fn writes(sync: &SyncView, namespace: &str) -> bool {
-    sync.targets.iter().any(|target| target.namespace == namespace)
+    sync.targets.iter().any(|target| *target.namespace == *namespace)
 }
 
 /// What of the accounts and namespaces is shown.
@@ -264,7 +264,7 @@ mod tests {
         let sources: Vec<&str> = copier.sources.iter().copied().collect();
         assert_eq!(sources, ["ConfigMap team-a/a", "ConfigMap team-a/b"]);
         let states: Vec<_> =
-            copier.sorted_targets().iter().map(|target| (target.namespace.as_str(), target.state)).collect();
+            copier.sorted_targets().iter().map(|target| (&*target.namespace, target.state)).collect();
         let synced = CopyState::Synced;
         assert_eq!(states, [("foo", CopyState::Failed), ("bar", synced), ("team-a", synced)]);
         assert!(

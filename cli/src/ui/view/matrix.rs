@@ -93,7 +93,7 @@ pub fn matrix(syncs: &[Arc<SyncView>], selection: &MatrixQuery) -> Matrix {
 
 fn row(sync: &Arc<SyncView>, columns: &[String]) -> MatrixRow {
     let targets: BTreeMap<&str, &TargetView> =
-        sync.targets.iter().map(|target| (target.namespace.as_str(), target)).collect();
+        sync.targets.iter().map(|target| (&*target.namespace, target)).collect();
     let cell = |name: &String| match (targets.get(name.as_str()), sync.unnamed()) {
         (Some(target), _) => Cell::Named((*target).clone()),
         (None, Some(unnamed)) => Cell::Unnamed(unnamed),

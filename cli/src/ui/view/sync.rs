@@ -1,6 +1,7 @@
 //! A ConfigMapSync or a ResourceSync on a page.
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
@@ -13,6 +14,7 @@ use weaver_api::validate::{KindName, validate_resource};
 use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{ResourceHealth, ResourceSummary};
+use super::shared_texts::SharedTexts;
 use crate::resource::kind::Kind;
 
 /// Characters of a reason: anyone who may write the status controls it.
@@ -89,10 +91,10 @@ pub struct SyncView {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetView {
-    pub namespace: String,
+    pub namespace: Arc<str>,
     pub state: CopyState,
-    pub reason: String,
-    pub message: String,
+    pub reason: Arc<str>,
+    pub message: Box<str>,
 }
 
 /// One source of several.
@@ -184,16 +186,17 @@ impl SyncView {
         }
     }
 
-    /// The same without what only its own page shows: each of the 128 targets of a thousand may have its message.
+    /// The same without what only its own page shows: each of the 128 targets of a thousand may have its message. Texts
+    /// that syncs have in common are kept once.
     #[must_use]
-    pub fn brief(mut self) -> Self {
+    pub fn brief(mut self, texts: &SharedTexts) -> Self {
         self.summary.conditions = Vec::new();
         self.sources = Vec::new();
         for target in &mut self.targets {
-            target.message = String::new();
-            if target.reason == target.state.label() {
-                target.reason = String::new();
-            }
+            target.message = Box::default();
+            target.namespace = texts.of(&target.namespace);
+            let is_said = *target.reason == *target.state.label();
+            target.reason = texts.of(if is_said { "" } else { &target.reason });
         }
         self
     }
@@ -295,10 +298,10 @@ fn source_view(source: &SourceStatus) -> SourceView {
 
 fn target(target: &TargetStatus) -> TargetView {
     TargetView {
-        namespace: clean(&target.namespace),
+        namespace: clean(&target.namespace).into(),
         state: CopyState::of(&target.state),
-        reason: cut(&target.reason, REASON),
-        message: clean_lines(target.message.trim_end()),
+        reason: cut(&target.reason, REASON).into(),
+        message: clean_lines(target.message.trim_end()).into(),
     }
 }
 
@@ -410,8 +413,13 @@ pub(in crate::ui) mod tests {
 
     #[test]
     fn what_is_kept_of_each_has_no_message_of_a_condition_source_or_target() {
-        let brief = sync("a", "False", &[("foo", "Failed")]).brief();
+        let texts = SharedTexts::default();
+        let [brief, other] = ["a", "b"].map(|name| sync(name, "False", &[("foo", "Failed")]).brief(&texts));
         assert!(brief.summary.conditions.is_empty() && brief.targets[0].message.is_empty());
-        assert_eq!((brief.targets[0].reason.as_str(), brief.has_problem()), ("Why", true));
+        assert_eq!((&*brief.targets[0].reason, brief.has_problem()), ("Why", true));
+        assert!(
+            Arc::ptr_eq(&brief.targets[0].namespace, &other.targets[0].namespace),
+            "each text is kept once"
+        );
     }
 }
