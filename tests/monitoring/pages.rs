@@ -229,6 +229,60 @@ fn the_dashboard_shows_every_metric_from_the_chosen_source() {
     assert_eq!(shown, all);
 }
 
+/// The kinds of ours that a text names.
+fn kinds(text: &str) -> BTreeSet<&'static str> {
+    ["ConfigMapSync", "ResourceSync", "ServiceToken"].into_iter().filter(|kind| text.contains(kind)).collect()
+}
+
+/// What counts several kinds is not said to be of one.
+fn names_all_kinds_or_none(place: &str, text: &str, expr: &str) {
+    let (reported, named) = (reported(), kinds(text));
+    for selector in selectors(expr) {
+        let counted = kinds(&family(&reported, selector.name).help);
+        let shared = named.intersection(&counted).count();
+        assert!(
+            [0, counted.len()].contains(&shared),
+            "{place}: {} counts {counted:?}: {text}",
+            selector.name
+        );
+    }
+}
+
+/// Labels that the series of an expression have.
+fn labels_of(expr: &str) -> BTreeSet<String> {
+    if let Some((_, by)) = expr.split_once("by (") {
+        return by.split(')').next().unwrap().split(',').map(|label| label.trim().to_owned()).collect();
+    }
+    let is_one = ["sum(", "max("].iter().any(|function| expr.contains(function));
+    let reported = reported();
+    let own =
+        selectors(expr).into_iter().flat_map(|one| family(&reported, one.name).labels.clone().into_keys());
+    let all = own.chain(SCRAPERS.map(str::to_owned));
+    if is_one { BTreeSet::new() } else { all.collect() }
+}
+
+#[test]
+fn what_panels_and_alerts_say_is_what_their_expressions_count() {
+    for rule in alerts() {
+        let text = format!("{} {}", rule.annotations.summary, rule.annotations.description);
+        names_all_kinds_or_none(&rule.alert, &text, &rule.expr);
+    }
+    for panel in dashboard()["panels"].as_array().unwrap() {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let title = text(&panel["title"]);
+        let mut legends = BTreeSet::new();
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let (expr, legend) = (text(&target["expr"]), text(&target["legendFormat"]));
+            names_all_kinds_or_none(&title, &format!("{title} {}", text(&panel["description"])), &expr);
+            names_all_kinds_or_none(&title, &legend, &expr);
+            for label in legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()) {
+                assert!(labels_of(&expr).contains(label), "{title}: {expr} has no label {label}");
+            }
+            assert!(legends.insert(legend), "{title}: two series have one name");
+        }
+    }
+}
+
 #[test]
 fn no_panel_covers_another() {
     let mut taken = BTreeSet::new();
