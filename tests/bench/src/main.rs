@@ -14,6 +14,7 @@ mod latency;
 mod load;
 mod observer;
 mod operator;
+mod page;
 mod plot;
 mod processor;
 
@@ -73,7 +74,7 @@ enum BenchPart {
     Latency,
     /// What an operator costs that has nothing to do
     Rest,
-    /// What the node agent costs
+    /// What the node agent and the card's page cost
     Agent,
     /// How fast `weaver explain` reads a log; needs no API server
     Explain,
@@ -123,6 +124,7 @@ async fn measure(args: Args) -> Result<()> {
     let bed = Bed::start(&args.source, &bin_dir, pool).await?;
     if asked(BenchPart::Agent) {
         report.add(agent::checks(bed.server(), &bed.agent_paths(), rounds)?);
+        report.add(page::first_bytes(&bed.world.client, &bed.agent_paths(), rounds).await?);
         report.add(agent::rest(bed.server(), &bed.agent_paths(), Duration::from_secs(args.idle)).await?);
     }
     if asked(BenchPart::Latency) {
