@@ -9,6 +9,7 @@ use crate::{
     backup::args::{BackupArgs, RestoreArgs},
     boot_config::BootConfigArgs,
     card_page::PageArgs,
+    data_disk::DataDiskArgs,
     host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
     publish::announce::Choice,
     update::args::UpdateArgs,
@@ -50,6 +51,8 @@ pub enum AgentCommand {
     Backup(BackupArgs),
     /// Replace the state of k3s with that of a backup; run as root.
     Restore(RestoreArgs),
+    /// Move the data of k3s to a disk, before k3s starts; weaver-data-disk.service starts it.
+    DataDisk(DataDiskArgs),
     /// Install newer packages of Config Weaver, verify them, and roll back automatically if they fail; run as root.
     Update(UpdateArgs),
     /// Serve the last report to browsers, read-only; weaver-page.socket starts it.
@@ -86,7 +89,9 @@ impl AgentArgs {
         let host = match &mut self.command {
             AgentCommand::Check { host, .. } => host,
             // Its paths are judged as they are parsed.
-            AgentCommand::BootConfig(_) | AgentCommand::Page(_) => return Ok(self),
+            AgentCommand::BootConfig(_) | AgentCommand::DataDisk(_) | AgentCommand::Page(_) => {
+                return Ok(self);
+            }
             AgentCommand::Repair(repair) => match &mut repair.what {
                 Some(RepairWhat::Names(names)) => &mut names.host,
                 None => return Ok(self),

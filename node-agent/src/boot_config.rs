@@ -45,7 +45,7 @@ pub(crate) use args::STATE_DIR;
 pub use report_file::read_report;
 pub(crate) use root_grown::MARK as ROOT_GROWN;
 
-use crate::{backup, host_args, host_root::HostRoot, report};
+use crate::{backup, data_disk, host_args, host_root::HostRoot, report};
 use host_facts::CardFacts;
 use host_files::{HostFiles, SetError};
 use pin::pin_path;
@@ -155,7 +155,11 @@ impl BootConfigRun<'_> {
         let has_own_registries = host.registries == RegistriesFile::Owners && config.registries.is_some();
         outcome.findings.extend(has_own_registries.then(|| registries::owners_file(&file)));
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
-        self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
+        if data_disk::is_away(self.root) {
+            tracing::info!("k3s' data is on a disk that is not mounted: it gets no manifests and no images");
+        } else {
+            self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
+        }
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {

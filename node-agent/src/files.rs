@@ -2,12 +2,14 @@
 //!
 //! A path is the constant of the module that uses it, wherever that has the whole path.
 
+use weaver_diagnostics::data_disk::{KEPT, mount_unit};
 use weaver_diagnostics::host::network::OFFLINE_RECORD;
 use weaver_diagnostics::memory_cgroup::EXTRA_CMDLINE;
 use weaver_diagnostics::name_repair::DROP_IN;
 use weaver_diagnostics::weaver_toml::plan;
 
 use crate::boot_config::{ROOT_GROWN, STATE_DIR};
+use crate::data_disk;
 use crate::publish::html;
 
 /// A section of the page: what its files have in common, and a row for each.
@@ -144,6 +146,7 @@ fn boot_config() -> FileGroup {
                 "in k3s' data directory",
                 "links to the archives of the card",
             ),
+            row(&[plan::DATA_DISK], "the disk to which the data of k3s is moved"),
             row(&[plan::BACKUP], "where the timer's backups go, and how often"),
             row(&[plan::UPDATE], "how often the timer installs updates"),
             row(&[plan::AGENT_ENVIRONMENT], "settings of the node agent"),
@@ -203,7 +206,7 @@ fn agent() -> FileGroup {
 
 fn operations() -> FileGroup {
     FileGroup {
-        title: "Written by an upgrade, a backup, a restore or an update",
+        title: "Written by an upgrade, a backup, a restore, a move or an update",
         before: "",
         column: "what",
         rows: vec![
@@ -217,6 +220,13 @@ fn operations() -> FileGroup {
                 "next to what was restored; of `weaver.toml` in `/var/lib/weaver`",
                 "what the card had before a restore",
             ),
+            row(
+                &[data_disk::RECORD],
+                "the disk with the data of k3s; with it k3s does not start without that disk",
+            ),
+            row(&[mount_unit::PATH, mount_unit::LINK], "mount that disk"),
+            row(&[KEPT], "the data that the card had before it was moved"),
+            row(&[data_disk::FAILURE], "why this boot did not move it"),
             row(&["/var/lib/weaver/packages/old/"], "the packages before the last update that succeeded"),
             row(&["/var/lib/weaver/packages/replaced/"], "the packages before an update under way"),
             row(&["/var/lib/weaver/update.json"], "an update under way"),

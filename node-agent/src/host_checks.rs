@@ -19,7 +19,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    backup,
+    backup, data_disk,
     facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     update::last_update,
@@ -59,7 +59,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 24] = [
+static CHECKS: [(Of, CheckFn); 25] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -69,6 +69,7 @@ static CHECKS: [(Of, CheckFn); 24] = [
     (Of::Unit, |at| {
         some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
     }),
+    (Of::Unit, |at| some(data_disk::finding(at.root, at.mounts.as_ref()))),
     (Of::Unit, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),
     (Of::Any, |at| {
         some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))

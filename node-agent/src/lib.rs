@@ -2,12 +2,12 @@
 //! operator.
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes the block of k3s and the node's
-//! report, and with `--offline-start` helps a node without a network; `repair` changes boot files on request, `upgrade`
-//! and `rollback` the program k3s, `restore` its state, `update` our packages; `page` shows what the others have
-//! published and writes nothing; `run` writes into its runtime directory, with `--systemd` the same report, and in the
-//! cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a known bad state keeps
-//! the gate shut, an unknown one never counts as bad; a verdict that turns bad after the gate opened is reported and
-//! stops nothing.
+//! report, and with `--offline-start` helps a node without a network; `repair` changes boot files on request,
+//! `upgrade` and `rollback` the program k3s, `restore` its state, `data-disk` the disk that it is on, `update` our
+//! packages; `page` shows what the others have published and writes nothing; `run` writes into its runtime directory,
+//! with `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and three
+//! labels of its Node; a known bad state keeps the gate shut, an unknown one never counts as bad; a verdict that turns
+//! bad after the gate opened is reported and stops nothing.
 
 use std::io::Write as _;
 
@@ -24,6 +24,7 @@ mod card_page;
 mod checks;
 mod clock_wait;
 pub mod copy_proof;
+mod data_disk;
 mod dummy_interface;
 mod facts;
 mod fat_file;
@@ -93,6 +94,7 @@ pub async fn run_command(args: AgentArgs) -> anyhow::Result<u8> {
         AgentCommand::Rollback(args) => upgrade::rollback(args).await,
         AgentCommand::Backup(args) => backup::command::run(args).await,
         AgentCommand::Restore(args) => backup::restore::run(args).await,
+        AgentCommand::DataDisk(args) => data_disk::run(args).await,
         AgentCommand::Update(args) => update::update(args).await,
         AgentCommand::Page(args) => card_page::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
         AgentCommand::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),

@@ -15,6 +15,7 @@ pub mod catalogue;
 pub mod cmdline_repair;
 pub mod config_txt;
 pub mod containerd_template;
+pub mod data_disk;
 pub mod exit_code;
 pub mod finding;
 pub mod finding_text;

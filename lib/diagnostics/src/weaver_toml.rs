@@ -35,6 +35,7 @@ mod secret;
 mod section;
 pub(crate) mod ssh_key;
 mod status;
+mod storage;
 pub mod stray_copies;
 mod syntax;
 pub mod update;

@@ -182,6 +182,22 @@ fn a_card_that_the_kernel_has_made_read_only_stops_k3s() {
 }
 
 #[test]
+fn without_the_disk_to_which_the_data_was_moved_k3s_is_stopped() {
+    let root = "25 1 179:2 / / rw - ext4 /dev/mmcblk0p2 rw\n";
+    let moved = r#"{"asked": "LABEL=ssd", "uuid": "0a1b", "entries": ["k3s"]}"#;
+    let host = |mounts: &str| {
+        let host = TestHost::debian().file("/proc/self/mountinfo", mounts);
+        host.file("/var/lib/weaver/data-disk.json", moved).preflight()
+    };
+    let verdict = host(root);
+    assert_eq!(verdict.code, 10);
+    verdict.finding("H-31").is("fail").says("on the disk LABEL=ssd").remedied_by("sudo reboot");
+    let verdict = host(&format!("{root}26 25 8:1 / /var/lib/rancher rw - ext4 /dev/sda1 rw\n"));
+    assert_eq!(verdict.code, 0);
+    verdict.finding("B-12").is("ok").says("k3s' data is on the disk LABEL=ssd");
+}
+
+#[test]
 fn without_a_default_route_there_is_a_warning_for_one_may_come() {
     const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
     let verdict = TestHost::debian().file("/proc/net/route", HEAD).preflight();

@@ -4,6 +4,7 @@
 
 mod boot_partition;
 mod clock;
+mod data_disk;
 mod fault;
 mod imager;
 mod joined;

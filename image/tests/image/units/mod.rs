@@ -53,6 +53,7 @@ fn every_listed_unit_is_there() {
         "weaver-backup.service",
         "weaver-backup.timer",
         "weaver-boot-config.service",
+        "weaver-data-disk.service",
         "weaver-grow-root.service",
         "weaver-node-agent.service",
         "weaver-operator.service",
@@ -226,6 +227,37 @@ fn k3s_is_held_back_by_a_file_alone() {
 }
 
 #[test]
+fn data_is_moved_before_k3s_starts_which_never_starts_without_the_disk() {
+    let units = units();
+    let unit = &units["weaver-data-disk.service"];
+    for k3s in K3S {
+        assert!(unit.has("Unit", "Before", k3s), "{k3s} would write to what is copied");
+        let gate = UnitFile::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
+        assert!(gate.has("Unit", "ConditionPathExists", "|!/var/lib/weaver/data-disk.json"), "{k3s}");
+        let mounted = gate.value("Unit", "ConditionPathIsMountPoint");
+        assert_eq!(
+            mounted,
+            Some("|/var/lib/rancher"),
+            "{k3s}: a new cluster would begin on an empty directory"
+        );
+        assert!(gate.has("Unit", "After", "var-lib-rancher.mount"), "{k3s} would lose it first at the end");
+    }
+    assert!(unit.has("Unit", "Before", "weaver-preflight.service"), "it judges whether the disk is there");
+    assert!(unit.has("Unit", "After", "weaver-boot-config.service"), "its manifests are moved, too");
+    let boot_config = &units["weaver-boot-config.service"];
+    assert!(boot_config.has("Unit", "After", "var-lib-rancher.mount"), "else they go below the mount");
+    let asked = ["|/etc/weaver/data-disk.env", "|/var/lib/weaver/data-disk.json"];
+    assert_eq!(unit.words("Unit", "ConditionPathExists"), asked);
+    assert_eq!(
+        unit.value("Unit", "ConditionPathIsMountPoint"),
+        Some("!/var/lib/rancher"),
+        "k3s waits for it"
+    );
+    assert_eq!(unit.service("PrivateMounts"), Some("yes"), "a kill would leave the disk mounted");
+    assert_eq!(unit.service("SuccessExitStatus"), Some("10"), "a refusal is no failure of the unit");
+}
+
+#[test]
 fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
     let gate = |k3s: &str| UnitFile::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
     let (role, other) = ("/etc/weaver/k3s-agent", "!/etc/weaver/k3s-agent");
@@ -330,6 +362,7 @@ fn every_command_is_one_of_our_programs() {
             "/usr/bin/weaver-node-agent boot-config --netplan-generate /usr/libexec/netplan/generate",
         ),
         ("weaver-preflight.service", "/usr/bin/weaver-node-agent preflight --gate --offline-start"),
+        ("weaver-data-disk.service", "/usr/bin/weaver-node-agent data-disk"),
         ("weaver-node-agent.service", "/usr/bin/weaver-node-agent run --systemd"),
         ("weaver-page.service", "/usr/bin/weaver-node-agent page"),
         ("weaver-webhook.service", "/usr/bin/weaver-operator webhook --socket-on-stdin"),

@@ -295,8 +295,8 @@ macro_rules! cluster_rows {
             title: "k3s lost a leader-election lease because the storage is too slow.",
             cause: "The database on the card did not answer in time. k3s needs writes that take at most 10 \
                 ms, which many cards do not sustain.",
-            remedy: "use an SSD or an A2 card and move the state to it with `weaver node backup` and `restore`; move \
-                other writers off the card",
+            remedy: "use an SSD and write `data = \"LABEL=NAME\"` below [storage] in weaver.toml, which moves the data of k3s to \
+                it; or an A2 card, by `weaver node backup` and `restore`. Move other writers off the card",
             commands: ["weaver explain --journal k3s", "sudo weaver node backup /mnt/usb --volumes"],
             links: ["https://github.com/k3s-io/k3s/issues/2615", K3S_REQUIREMENTS],
         }

@@ -83,7 +83,8 @@ macro_rules! host_rows {
             title: "Swap is on the card.",
             cause: "Many systems create a small swap file on the card by default. It wears out the card and \
                 slows down the database of k3s.",
-            remedy: "turn it off; compressed swap in memory (zram) is fine",
+            remedy: "turn it off; compressed swap in memory (zram) is fine. `data = \"LABEL=NAME\"` below [storage] in \
+                weaver.toml moves the data of k3s off the card too",
             commands: [
                 "sudo swapoff PATH",
                 "sudo systemctl disable --now dphys-swapfile",
@@ -93,7 +94,8 @@ macro_rules! host_rows {
         CardSlow = "H-10" "card-slow" Warn {
             title: "The storage under k3s is too slow.",
             cause: "The database of k3s waits until each small write is on the card, which takes long on many cards.",
-            remedy: "use an SSD or an A2 card and move the state to it with `weaver node backup` and `restore`; move other writers off the card",
+            remedy: "use an SSD and write `data = \"LABEL=NAME\"` below [storage] in weaver.toml, which moves the data of k3s to \
+                it; or an A2 card, by `weaver node backup` and `restore`. Move other writers off the card",
             commands: ["sudo weaver-node-agent check --disk", "sudo weaver node backup /mnt/usb --volumes"],
             links: [
                 "https://docs.k3s.io/reference/resource-profiling",
@@ -153,7 +155,7 @@ macro_rules! host_rows {
             cause: "Processor, memory or disk cannot keep up: images are being pulled and unpacked, many pods start \
                 at once, or the card is slow. Nothing is broken.",
             remedy: "wait: it usually takes a few minutes after a start. If it does not end, find the program that \
-                uses the node, run less on it, or use an SSD. If /proc/pressure does not exist, add `psi=1` to the \
+                uses the node, run less on it, or use an SSD (`[storage]` in weaver.toml). If /proc/pressure does not exist, add `psi=1` to the \
                 end of the single line in /boot/firmware/cmdline.txt and reboot",
             commands: ["uptime", "top -b -n 1 | head -n 15", "grep . /proc/pressure/*"],
             links: ["https://docs.kernel.org/accounting/psi.html"],
@@ -188,8 +190,8 @@ macro_rules! host_rows {
         CardWorn = "H-25" "card-worn" Warn {
             title: "The card or disk is worn out.",
             cause: "Flash memory can be written only so many times, and the database of k3s writes all the time.",
-            remedy: "save the state of k3s to another disk and replace the card with an SSD or a high-endurance \
-                card; move logs and databases off the card",
+            remedy: "save the state of k3s to another disk and move its data to an SSD with `[storage]` in weaver.toml, or \
+                replace the card with a high-endurance one; move logs and databases off the card",
             commands: [
                 "sudo mmc extcsd read /dev/mmcblk0 | grep -i life   # eMMC only; package mmc-utils",
                 "sudo smartctl -a /dev/sda   # package smartmontools",
@@ -272,6 +274,21 @@ macro_rules! host_rows {
                 "sudo systemctl start weaver-backup",
                 "journalctl -u weaver-backup -n 20",
             ],
+        }
+        DataNotMoved = "H-30" "data-not-moved" Warn {
+            title: "The data of k3s was not moved to the disk that `weaver.toml` names.",
+            cause: "The disk is missing, is not the only one of its name, has no ext4, is too small, or already holds \
+                data of k3s; or it failed during the move. k3s runs on, with its data where it was.",
+            remedy: "do what the finding says and reboot: the next boot tries again",
+            commands: ["lsblk -f", "journalctl -b -u weaver-data-disk", "sudo reboot"],
+        }
+        DataDiskMissing = "H-31" "data-disk-missing" Fail {
+            title: "The disk with the data of k3s is missing.",
+            cause: "The data was moved to a disk, as `[storage]` in `weaver.toml` asked, and this boot did not find \
+                it. k3s is not started: on an empty directory it would begin a new cluster. \
+                `weaver-override` does not start it either.",
+            remedy: "plug the disk in and reboot",
+            commands: ["lsblk -f", "systemctl status var-lib-rancher.mount", "sudo reboot"],
         }
     }
     }};

@@ -170,7 +170,7 @@ macro_rules! node_rows {
         RuntimeHangs = "N-20" "runtime-hangs" Fail {
             title: "A node is not Ready: containerd does not answer in time.",
             cause: "containerd has exited, or the storage is so slow that containerd cannot list its containers within three minutes.",
-            remedy: "find out what keeps the node busy, then restart k3s; if it happens again, use an SSD or run less on this node",
+            remedy: "find out what keeps the node busy, then restart k3s; if it happens again, use an SSD (`[storage]` in weaver.toml) or run less on this node",
             commands: [
                 "uptime",
                 "sudo k3s crictl ps",

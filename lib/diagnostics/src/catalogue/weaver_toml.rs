@@ -51,6 +51,10 @@ macro_rules! weaver_toml_rows {
             remedy: "write the archive again, for this card's processor, and start again",
             commands: ["docker pull --platform linux/arm64 IMAGE", "docker save -o FILE.tar IMAGE"],
         }
+        DataOnDisk = "B-12" "data-on-disk" Ok {
+            title: "The data of k3s is on the disk that `weaver.toml` named.",
+            cause: "It was moved there, and the disk is mounted.",
+        }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan file.",
             cause: "Settings of Raspberry Pi Imager, or a file in /etc/netplan, have other values. \

@@ -6,6 +6,7 @@ use super::secret::{Secret, SecretSetting};
 use super::status::StatusPage;
 use super::update::UpdateSection;
 use super::wifi::Wifi;
+use crate::data_disk::name::DiskName;
 
 /// What the owner asks for. The default is: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Config {
     pub k3s_options: Vec<(String, OptionValue)>,
     /// The content of k3s' `registries.yaml`.
     pub registries: Option<String>,
+    /// The disk to which the data of k3s is moved.
+    pub data_disk: Option<DiskName>,
     /// Where newer packages come from.
     pub update: Option<UpdateSection>,
     /// The backups that the timer makes.

@@ -176,6 +176,13 @@ pub const KEYS: &[KnownKey] = &[
         r#"registries = {mirrors = {"docker.io" = {endpoint = ["https://registry.lan:5000"]}}}"#,
     ),
     key(
+        ("storage", "data"),
+        Text,
+        "it stays on the card",
+        "moves the data of k3s to the disk of this label, once",
+        r#"data = "LABEL=ssd""#,
+    ),
+    key(
         ("update", "source"),
         Text,
         "no apt source",

@@ -52,6 +52,10 @@ pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 pub const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
 pub const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 pub const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+/// The disk to which the data of k3s is moved. Without it no unit looks for one.
+pub const DATA_DISK: &str = "/etc/weaver/data-disk.env";
+/// What is in front of it there.
+pub const DATA_DISK_KEY: &str = "WEAVER_DATA_DISK=";
 /// Where the timer's backups go and what is in them. Without it the timer does not start.
 pub const BACKUP: &str = "/etc/weaver/backup.env";
 /// There where the card shows no page: its socket looks for it.
@@ -80,6 +84,7 @@ pub const OWN: &[&str] = &[
     TOKEN_FILE,
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
+    DATA_DISK,
     BACKUP,
     UPDATE,
     UPDATE_SOURCE,
@@ -158,6 +163,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         other.map(wifi_drop_in),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, agent_environment(config)),
+        file(DATA_DISK, 0o644, data_disk(config)),
         file(BACKUP, 0o644, backup(config)),
         file(PAGE_OFF, 0o644, page_off(config)),
         file(PAGE_ENVIRONMENT, 0o644, page_environment(&config.status.listen)),
@@ -305,6 +311,11 @@ fn update_timer(config: &Config, host: &KnownHost) -> Option<String> {
 /// Nothing is installed that no key has signed.
 fn updates<'c>(config: &'c Config, host: &KnownHost) -> Option<&'c UpdateSection> {
     config.update.as_ref().filter(|_| host.update_key.is_some())
+}
+
+fn data_disk(config: &Config) -> Option<String> {
+    let name = config.data_disk.as_ref()?;
+    Some(with_header(&format!("{DATA_DISK_KEY}{name}\n")))
 }
 
 /// A node that joins has no state of its own.

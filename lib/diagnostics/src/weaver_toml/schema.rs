@@ -11,7 +11,7 @@ use super::{
     role::{self, RoleContext},
     secret,
     section::{Section, SpannedText},
-    ssh_key, status, update, wifi,
+    ssh_key, status, storage, update, wifi,
 };
 
 /// A clock that is not set after five minutes is not going to be, in seconds.
@@ -45,6 +45,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     if let Some(options) = options.filter(|_| registries.is_some()) {
         k3s_options::goes_with_registries(options, faults);
     }
+    let data_disk = storage::read(&root.section("storage", faults), faults);
     let update = update::read(&root.section("update", faults), faults);
     let backup = backup::read(&root.section("backup", faults), faults);
     let status = status::read(&root.section("status", faults), faults);
@@ -68,6 +69,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         token,
         k3s_options,
         registries,
+        data_disk,
         update,
         backup,
         status,

@@ -213,7 +213,10 @@ mod tests {
         }
         assert_eq!(
             known_in(""),
-            ["hostname", "api", "ssh", "network", "wifi", "time", "k3s", "update", "backup", "status"]
+            [
+                "hostname", "api", "ssh", "network", "wifi", "time", "k3s", "storage", "update", "backup",
+                "status"
+            ]
         );
     }
 }

@@ -42,6 +42,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!((config.role, config.token), (RoleSetting::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
     assert!(config.registries.unwrap().contains("- https://registry.lan:5000\n"));
+    assert_eq!(config.data_disk.unwrap().to_string(), "LABEL=ssd");
     let update = config.update.unwrap();
     assert_eq!((update.key.as_str(), update.when.map(When::name)), ("config-weaver.asc", Some("weekly")));
     assert_eq!(config.backup.unwrap().target, "/mnt/usb");

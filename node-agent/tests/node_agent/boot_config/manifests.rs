@@ -77,6 +77,21 @@ fn k3s_data_directory_is_where_k3s_has_it() {
 }
 
 #[test]
+fn while_the_disk_of_k3s_data_is_missing_nothing_is_written_at_its_place() {
+    let host = CardHost::new();
+    host.write("/var/lib/weaver/data-disk.json", "{}");
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    let root = "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 rw\n";
+    host.write("/proc/self/mountinfo", root);
+    host.configure("").exits(0);
+    assert!(!host.exists("/var/lib/rancher"));
+    let mounted = format!("{root}37 25 254:16 / /var/lib/rancher rw - ext4 /dev/vdb rw\n");
+    host.write("/proc/self/mountinfo", &mounted);
+    host.configure("").exits(0);
+    assert_eq!(host.read(&format!("{K3S}/weaver-card-app.yaml")), APP);
+}
+
+#[test]
 fn of_a_directory_full_of_files_none_is_looked_at() {
     let host = CardHost::new();
     for number in 0..201 {

@@ -440,6 +440,17 @@ fn a_radio_that_the_owner_has_as_no_wifi_stays_so_and_the_password_is_kept() {
     assert!(content(&of(&text, &host), NETPLAN).contains("wlan0") && sets_up_wifi(&config, &host));
 }
 
+#[test]
+fn the_disk_of_k3s_data_is_that_of_any_role() {
+    let joins = "[k3s]\nrole = \"agent\"\nserver = \"https://raspi:6443\"\ntoken = \"a\"\n";
+    for role in ["", joins] {
+        let text = format!("{role}[storage]\ndata = \"LABEL=ssd\"\n");
+        let plan = of(&text, &KnownHost::default());
+        assert_eq!(content(&plan, DATA_DISK), format!("{HEADER}WEAVER_DATA_DISK=LABEL=ssd\n"));
+    }
+    assert!(of("", &KnownHost::default()).removed.iter().any(|path| path == DATA_DISK));
+}
+
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
