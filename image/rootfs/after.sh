@@ -25,6 +25,10 @@ chroot "$root" python3 -m compileall -q -j 2 /usr/lib/python3/dist-packages
 chroot "$root" update-ca-certificates
 sed -n 's/^[a-zA-Z]/# &/p' "$root/usr/share/i18n/SUPPORTED" | LC_ALL=C sort -u >> "$root/etc/locale.gen"
 
+# Debian turns security updates on, boot-config does where weaver.toml says so. ucf takes it for removed by the owner,
+# and writes it no more.
+rm "$root/etc/apt/apt.conf.d/20auto-upgrades"
+
 # Package scripts ran with INITRD=No: under emulation each run costs minutes.
 chroot "$root" env -u INITRD update-initramfs -c -k all
 

@@ -157,6 +157,7 @@ fn boot_config() -> FileGroup {
             row(&[plan::AGENT_ROLE], "the role: which unit of k3s starts"),
             row(&[&keys], "ssh keys"),
             row(&[plan::UPDATE_SOURCE, plan::UPDATE_KEY], "the apt source of updates and its key"),
+            row(&[plan::SECURITY_UPDATES], "Debian's security updates, and when the card reboots for them"),
             row(&[EXTRA_CMDLINE], "what was appended to `cmdline.txt`"),
             row(&[&state("report.json")], "what came of the last run"),
             row(&[&state("node-name"), &state("agent-name")], "names of the node as server and as agent"),

@@ -20,7 +20,7 @@ use weaver_diagnostics::{
 
 use crate::{
     backup, data_disk,
-    facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
+    facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, security, storage},
     host_root::HostRoot,
     update::last_update,
     upgrade::journal,
@@ -59,7 +59,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 25] = [
+static CHECKS: [(Of, CheckFn); 27] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -78,6 +78,8 @@ static CHECKS: [(Of, CheckFn); 25] = [
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
     (Of::Any, |at| some(last_update::finding(at.root))),
+    (Of::Any, |at| some(security::updates(at.root).and_then(|state| state.judge()))),
+    (Of::Any, |at| some(security::reboot(at.root).map(|reboot| reboot.judge()))),
     (Of::Unit, |at| some(journal::finding::<RestoreRecord>(at.root))),
     (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use weaver_diagnostics::kept_cmdline::GENERATED;
+use weaver_diagnostics::weaver_toml::security_updates::HELD_BACK;
 use weaver_image::boot::partition;
 use weaver_image::build::disk::{FAT_LABEL, FAT_START, ROOT_LABEL, ROOT_START};
 use weaver_image::build::{bootable, own_packages, packages};
@@ -100,6 +101,9 @@ fn nothing_of_a_builder_or_of_another_card_is_on_it() {
         "/var/lib/dbus/machine-id",
         "/var/lib/systemd/random-seed",
         "/etc/apt/apt.conf.d/99mmdebstrap",
+        // Security updates are off until weaver.toml asks for them.
+        "/etc/apt/apt.conf.d/20auto-upgrades",
+        "/etc/apt/apt.conf.d/90-weaver-security",
         "/etc/dpkg/dpkg.cfg.d/99mmdebstrap",
         "/etc/apt/sources.list",
         "/usr/bin/qemu-aarch64-static",
@@ -170,6 +174,26 @@ fn no_secret_is_on_it() {
 
 #[test]
 #[ignore = "needs the image: make image-smoke"]
+fn what_writes_the_boot_partition_is_held_back_from_unattended_updates() {
+    let card = Root::read();
+    let is_held = |name: &str| {
+        HELD_BACK
+            .iter()
+            .any(|held| held.strip_suffix('$').map_or(name.starts_with(held), |held| name == held))
+    };
+    let scripts = card.entries.keys().filter_map(|path| {
+        let (name, kind) = path.strip_prefix("/var/lib/dpkg/info/")?.rsplit_once('.')?;
+        ["postinst", "triggers"].contains(&kind).then_some((path, name.split(':').next()?))
+    });
+    let makes_initramfs = scripts.filter(|(path, _)| card.text(path).contains("update-initramfs"));
+    let names: BTreeSet<_> = makes_initramfs.map(|(_, name)| name).collect();
+    assert!(names.contains("udev") && names.contains("raspi-firmware"), "{names:?}");
+    let free: Vec<_> = names.into_iter().filter(|name| !is_held(name)).collect();
+    assert!(free.is_empty(), "a power cut while they are installed leaves half an initramfs: {free:?}");
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
 fn owners_and_modes_are_those_of_a_card() {
     let card = Root::read();
     for (path, mode) in [
@@ -179,6 +203,7 @@ fn owners_and_modes_are_those_of_a_card() {
         ("/usr/local/bin/k3s", 0o755),
         ("/usr/lib/weaver/grow-root", 0o755),
         ("/usr/lib/weaver/ssh-hostkeys", 0o755),
+        ("/usr/lib/weaver/reboot-required", 0o755),
         ("/etc/sudoers.d/weaver-admin", 0o440),
         ("/etc/ssh/sshd_config.d/10-weaver.conf", 0o644),
     ] {
@@ -320,7 +345,8 @@ fn packages_are_those_that_were_reviewed() {
 
 /// Whether packages' scripts write it by themselves.
 fn is_generated(path: &str) -> bool {
-    ["/usr/lib/udev/hwdb.bin", "/usr/share/info/dir"].contains(&path)
+    ["/etc/apt/apt.conf.d/50unattended-upgrades", "/usr/lib/udev/hwdb.bin", "/usr/share/info/dir"]
+        .contains(&path)
         || path.starts_with("/etc/pam.d/common-")
         || path.starts_with("/usr/lib/modules/") && path.contains("/modules.")
         || path.contains("/__pycache__/")

@@ -13,4 +13,5 @@ mod harness;
 mod oci;
 mod packages;
 mod programs;
+mod reboot_required;
 mod units;

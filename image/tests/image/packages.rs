@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weaver_image::build::layer::{LayerInputs, layer};
-use weaver_image::build::own_packages;
+use weaver_image::build::{own_packages, packages};
 
 /// Files of the image that are in no package: which image it is, what is on its disk, where its packages come from, and
 /// which of Debian's units do not run on an image that was never installed; and k3s, which has no package.
@@ -113,6 +113,17 @@ fn each_file_of_the_tree_is_in_a_package() {
             assert_ne!(packaged.contains(&file), is_kept_off, "{}", file.display());
         }
     }
+}
+
+#[test]
+fn what_the_card_recommends_is_on_the_image() {
+    let control = fs::read_to_string(checkout().join("packaging/debian/control")).unwrap();
+    let list = fs::read_to_string(checkout().join("image/packages")).unwrap();
+    let on_image: BTreeSet<_> = packages::asked(&list).collect();
+    let (_, card) = control.split_once("Package: config-weaver-card\n").unwrap();
+    let recommends: Vec<_> = card.lines().filter_map(|line| line.strip_prefix("Recommends: ")).collect();
+    assert_eq!(recommends, ["unattended-upgrades"]);
+    assert!(recommends.iter().all(|name| on_image.contains(name)), "dpkg installs what is depended on");
 }
 
 #[test]

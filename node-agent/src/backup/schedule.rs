@@ -8,6 +8,7 @@ use weaver_diagnostics::when::When;
 
 use super::seal::Seal;
 use super::{BackupRequest, MadeBackup, STAMP, reported, to};
+use crate::facts::system::uptime;
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 use crate::timer_record;
@@ -15,8 +16,6 @@ use crate::timer_record;
 const RECORD: &str = "backup.json";
 /// How the interval is written for the unit.
 const WHEN: &str = "WEAVER_BACKUP_WHEN=";
-/// In `/proc/uptime` the seconds since the boot come first.
-const UPTIME: &str = "/proc/uptime";
 /// The longest failure that is recorded, in characters.
 const LONGEST: usize = 500;
 
@@ -69,8 +68,7 @@ pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let value =
         |line: &str| line.trim().strip_prefix(WHEN).map(|value| value.trim_matches(['"', '\'']).to_owned());
     let when = asked.lines().filter_map(value).next_back().and_then(|name| When::of(&name));
-    let uptime = root.read_if_possible(UPTIME)?.text;
-    let uptime = uptime.split(['.', ' ']).next()?.parse().ok()?;
+    let uptime = uptime(root)?;
     // A damaged record is replaced by the next one.
     let last = timer_record::read(&root.real(STATE_DIR).join(RECORD)).ok().flatten().unwrap_or_default();
     Some(Schedule { when, place: Place::file(BACKUP), last, now: Timestamp::now().as_second(), uptime })

@@ -114,6 +114,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         other_wifi,
         owners_radio,
         update_key,
+        machine_id: name_in(Path::new("/etc/machine-id")),
         registries: RegistriesFile::of(root.read(plan::REGISTRIES)),
         key_files: key_files(root),
     };
@@ -201,11 +202,10 @@ fn is_node_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use weaver_diagnostics::finding::Place;
 
     use super::*;
+    use crate::host_root::fixture;
 
     const STATE: &str = "/var/lib/weaver/boot-config";
 
@@ -214,13 +214,7 @@ mod tests {
     }
 
     fn facts_for(files: &[(&str, &str)], config: &Config) -> CardFacts {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path().to_owned());
-        for (path, content) in files {
-            let real = root.real(path);
-            fs::create_dir_all(real.parent().unwrap()).unwrap();
-            fs::write(real, content).unwrap();
-        }
+        let (_dir, root) = fixture::host(files);
         collect(&root, Path::new(STATE), Path::new("/boot/firmware/weaver.toml"), config)
     }
 
@@ -248,6 +242,7 @@ mod tests {
             ("/etc/ssh/weaver_keys/ada", &ours),
             ("/etc/ssh/weaver_keys/own", "ssh-ed25519 …\n"),
             (plan::REGISTRIES, "mirrors: {}\n"),
+            ("/etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
         ]);
         let want = KnownHost {
             pinned: Some("first".to_owned()),
@@ -266,6 +261,7 @@ mod tests {
             }),
             owners_radio: Some(Radio::Wifi(Place::at("/etc/netplan/60-wifi.yaml", 1, 19))),
             update_key: None,
+            machine_id: Some("0123456789abcdef0123456789abcdef".to_owned()),
             registries: RegistriesFile::Owners,
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };

@@ -13,5 +13,6 @@ pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod runtime_files;
+pub(crate) mod security;
 pub(crate) mod storage;
 pub(crate) mod system;

@@ -25,6 +25,12 @@ pub(crate) fn measured(root: &HostRoot, data_dir: &Path) -> Option<NodeSystem> {
     })
 }
 
+/// Seconds since the boot.
+pub(crate) fn uptime(root: &HostRoot) -> Option<i64> {
+    // They come first.
+    root.read_if_possible("/proc/uptime")?.text.split(['.', ' ']).next()?.parse().ok()
+}
+
 fn boot_time() -> Option<String> {
     let second = i64::try_from(System::boot_time().ok()?).ok()?;
     Some(Timestamp::from_second(second).ok()?.to_string())

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::k3s_upgrade::proof::{WantedNode, missing as k3s_missing};
 use weaver_diagnostics::package_update::definitions::StoredDefinition;
 use weaver_diagnostics::package_update::plan::{PackageVersion, UpgradeRefusal};
 use weaver_diagnostics::package_update::proof::{self, AGENT, OPERATOR, SeenPackages, UNITS};
 use weaver_diagnostics::package_update::record::UpdateRecord;
+use weaver_diagnostics::package_update::scheduled_reboot;
 
 use super::args::UpdateArgs;
 use super::programs::ProgramSource;
@@ -79,6 +81,13 @@ impl UpdateHost {
         Ok(made.map(|made| made.path))
     }
 
+    /// The reason against an update that a scheduled reboot would cut off.
+    #[must_use]
+    pub fn goes_down(&self) -> Option<UpgradeRefusal> {
+        let scheduled = self.root.read_if_possible(scheduled_reboot::SCHEDULED)?;
+        scheduled_reboot::refusal(&scheduled.text, Timestamp::now().as_second())
+    }
+
     /// The reasons against any update.
     ///
     /// # Errors
@@ -92,10 +101,8 @@ impl UpdateHost {
             Ok(_) => None,
         };
         let absent = absent.filter(|_| is_card);
-        Ok(absent
-            .map(|what| UpgradeRefusal { what, remedy: format!("sudo mount {boot}") })
-            .into_iter()
-            .collect())
+        let absent = absent.map(|what| UpgradeRefusal { what, remedy: format!("sudo mount {boot}") });
+        Ok(absent.into_iter().chain(self.goes_down()).collect())
     }
 
     /// KiB that are free for packages.

@@ -28,6 +28,11 @@ pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
         say("The last update by timer is not old enough: nothing had to be done.");
         return Ok(exit_code::FINE);
     }
+    // unattended-upgrades had it scheduled, and there is another night.
+    if let Some(refusal) = update.host.goes_down() {
+        say(&format!("Nothing was changed: {refusal}. The timer tries again."));
+        return Ok(exit_code::FINE);
+    }
     let ended = update.run(last.unproven.as_deref()).await;
     let attempt = attempt(&ended, || journal::last(&update.host.state_dir).ok().flatten());
     let noted = timer_record::note(&path, &last.after(attempt, now()));

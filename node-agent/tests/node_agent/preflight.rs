@@ -218,3 +218,49 @@ fn too_little_power_is_reported_where_the_kernel_can_tell_and_else_unknown() {
     pi().preflight().finding("H-02").is("unknown");
     assert!(!TestHost::debian().preflight().has("H-02"), "no Pi");
 }
+
+#[test]
+fn security_updates_that_do_not_come_are_a_warning_with_what_to_type() {
+    let asked = || {
+        TestHost::debian()
+            .file("/proc/uptime", "900000.00 1.00\n")
+            .file("/etc/apt/apt.conf.d/90-weaver-security", "APT::Periodic::Unattended-Upgrade \"1\";\n")
+    };
+    let verdict = asked().preflight();
+    assert_eq!(verdict.code, 0);
+    verdict.finding("H-32").is("warn").says("is not installed").remedied_by("unattended-upgrades");
+
+    let list = "/var/lib/apt/lists/deb_debian-security_dists_trixie-security_InRelease";
+    let valid = "Label: Debian-Security\nValid-Until: Fri, 01 Jan 2100 00:00:00 UTC\n";
+    let well = || {
+        asked()
+            .file("/usr/bin/unattended-upgrade", "")
+            .file("/var/lib/apt/periodic/upgrade-stamp", "")
+            .file(list, valid)
+    };
+    assert!(!well().preflight().has("H-32"));
+    let log = "2026-11-29 06:12:03,481 INFO Starting unattended upgrades script\n\
+               2026-11-29 06:12:03,900 ERROR Lock could not be acquired (another package manager running?)\n";
+    let path = "/var/log/unattended-upgrades/unattended-upgrades.log";
+    let verdict = well().file(path, log).preflight();
+    verdict.finding("H-32").is("warn").says("another program is installing packages").seen_at(path);
+    let verdict = well().file(list, valid.replace("Fri, 01 Jan 2100", "Wed, 01 Jan 2020")).preflight();
+    verdict.finding("H-32").says("does not reach its source").remedied_by("sudo apt-get update");
+    let kept = "/var/lib/unattended-upgrades/kept-back";
+    let verdict = well().file(kept, "linux-image-arm64 udev").preflight();
+    verdict
+        .finding("H-32")
+        .says("wait for you: linux-image-arm64 udev")
+        .remedied_by("sudo apt-get install --only-upgrade linux-image-arm64 udev");
+}
+
+#[test]
+fn a_pending_reboot_is_a_warning_unless_the_owner_has_set_a_time_for_it() {
+    let pending = || TestHost::debian().file("/run/reboot-required", "ssh.service uses a library\n");
+    let verdict = pending().file("/run/reboot-required.pkgs", "libc6\n").preflight();
+    assert_eq!(verdict.code, 0);
+    verdict.finding("H-33").is("warn").says("pending for libc6").remedied_by("sudo reboot");
+    let window = "Unattended-Upgrade::Automatic-Reboot-Time \"03:45\";\n";
+    let verdict = pending().file("/etc/apt/apt.conf.d/90-weaver-security", window).preflight();
+    verdict.finding("H-33").is("ok").says("reboots at 03:45");
+}

@@ -21,7 +21,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("/usr/lib/systemd", "settings of systemd's own services"),
     ("/usr/lib/sysusers.d", "users and groups"),
     ("/usr/lib/tmpfiles.d", "directories made at the boot"),
-    ("/usr/lib/weaver", "programs of the first boot"),
+    ("/usr/lib/weaver", "programs of the first boot; what asks for a reboot after security updates"),
     ("/usr/share/weaver/crds", "definitions"),
     ("/usr/share/weaver/samples", "examples"),
     ("/usr/share/weaver", "the gate of k3s, where the [owner links it](../how-to/install-on-a-pi.md)"),

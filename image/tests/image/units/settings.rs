@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use weaver_diagnostics::weaver_toml::plan::SECURITY_UPDATES;
+
 use super::unit_file::{UnitFile, card, names, repository, systemd, units};
 
 #[test]
@@ -64,6 +66,9 @@ fn drop_ins_for_debians_units() {
     for key in ["Wants", "After"] {
         assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
     }
+    let updates = UnitFile::read(&systemd("unattended-upgrades.service.d/10-weaver.conf"));
+    let asked = [SECURITY_UPDATES, "/etc/apt/apt.conf.d/20auto-upgrades"].map(|path| format!("|{path}"));
+    assert_eq!(updates.words("Unit", "ConditionPathExists"), asked, "an owner's own updates end well, too");
     let keys = UnitFile::read(&systemd("weaver-ssh-hostkeys.service"));
     let missing = ["ed25519_key", "ed25519_key.pub", "ecdsa_key", "ecdsa_key.pub"]
         .map(|key| format!("|!/etc/ssh/ssh_host_{key}"));

@@ -290,6 +290,26 @@ macro_rules! host_rows {
             remedy: "plug the disk in and reboot",
             commands: ["lsblk -f", "systemctl status var-lib-rancher.mount", "sudo reboot"],
         }
+        SecurityUpdatesMissing = "H-32" "security-updates-missing" Warn {
+            title: "Security updates of Debian are not installed.",
+            cause: "`security = true` asks for them, and unattended-upgrades failed, does not run, or finds no list of \
+                updates. Or it leaves them to you: packages from which the board boots, and those of which you changed a \
+                file in /etc.",
+            remedy: "read its log; then run it by hand, which clears the warning",
+            commands: [
+                "journalctl -u apt-daily -u apt-daily-upgrade -n 20",
+                "sudo tail -n 40 /var/log/unattended-upgrades/unattended-upgrades.log",
+                "sudo unattended-upgrade --verbose",
+            ],
+            links: ["https://wiki.debian.org/UnattendedUpgrades"],
+        }
+        RebootPending = "H-33" "reboot-pending" Warn {
+            title: "A reboot is pending.",
+            cause: "An update has replaced the kernel, or a library that running programs still use: what it fixes is not \
+                in force before they start again.",
+            remedy: "reboot; on a card, `reboot` in section [update] of weaver.toml sets a time of the night for that",
+            commands: ["cat /run/reboot-required /run/reboot-required.pkgs", "sudo reboot"],
+        }
     }
     }};
 }

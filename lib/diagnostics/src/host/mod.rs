@@ -8,4 +8,5 @@ pub mod kernel_log;
 pub mod load;
 pub mod names;
 pub mod network;
+pub mod security;
 pub mod storage;

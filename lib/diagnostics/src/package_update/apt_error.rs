@@ -18,6 +18,8 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
             "Unable to acquire the dpkg frontend lock",
             "frontend lock was locked",
             "Unable to lock",
+            // Of unattended-upgrades.
+            "Lock could not be acquired",
         ],
         "another program is installing packages",
         "wait until it has finished, and try again; `ps -e | grep -E 'apt|dpkg|unattended'` shows it. Never remove the lock file",
@@ -195,6 +197,7 @@ mod tests {
             "dpkg: error: dpkg frontend lock was locked by another process with pid 812",
             "another program is installing",
         ),
+        ("Lock could not be acquired (another package manager running?)", "another program is installing"),
         (
             "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem.",
             "interrupted earlier",

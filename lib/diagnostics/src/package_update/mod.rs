@@ -11,6 +11,7 @@ pub mod plan;
 pub mod proof;
 pub mod record;
 pub mod schedule;
+pub mod scheduled_reboot;
 pub mod version;
 
 /// The packages, the one that the others' version is measured by first.

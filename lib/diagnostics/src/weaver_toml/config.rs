@@ -3,6 +3,7 @@
 use super::backup::Backup;
 use super::network::Network;
 use super::secret::{Secret, SecretSetting};
+use super::security_updates::SecurityUpdates;
 use super::status::StatusPage;
 use super::update::UpdateSection;
 use super::wifi::Wifi;
@@ -34,6 +35,8 @@ pub struct Config {
     pub data_disk: Option<DiskName>,
     /// Where newer packages come from.
     pub update: Option<UpdateSection>,
+    /// Debian's security updates, where they are installed by themselves.
+    pub security: Option<SecurityUpdates>,
     /// The backups that the timer makes.
     pub backup: Option<Backup>,
     pub status: StatusPage,

@@ -204,6 +204,20 @@ pub const KEYS: &[KnownKey] = &[
         r#"when = "weekly""#,
     ),
     key(
+        ("update", "security"),
+        Truth,
+        "`false`",
+        "installs Debian's security updates once a day",
+        "security = true",
+    ),
+    key(
+        ("update", "reboot"),
+        Text,
+        "`false`",
+        "lets the card reboot for them in this time of the night",
+        r#"reboot = "03:30-04:30""#,
+    ),
+    key(
         ("backup", "target"),
         Text,
         "no backups by timer",

@@ -17,7 +17,7 @@ pub use super::header::HEADER;
 use super::header::with_header;
 use super::{
     Backup, Config, OptionValue, RoleSetting, SecretSetting, UpdateSection, hosts, network_config::OtherWifi,
-    registries::RegistriesFile,
+    registries::RegistriesFile, security_updates,
 };
 use crate::registries_yaml;
 use crate::yaml_text::{self, Ordered};
@@ -70,6 +70,8 @@ pub const UPDATE: &str = "/etc/weaver/update.env";
 pub const UPDATE_SOURCE: &str = "/etc/apt/sources.list.d/config-weaver.sources";
 /// The key that signs it. apt reads it as a user of its own, which the boot partition keeps out.
 pub const UPDATE_KEY: &str = "/etc/apt/keyrings/config-weaver.asc";
+/// Has apt's timers install security updates. Its name comes after those of Debian's files.
+pub const SECURITY_UPDATES: &str = "/etc/apt/apt.conf.d/90-weaver-security";
 /// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
 pub const OWN: &[&str] = &[
     CLOUD_INIT,
@@ -89,6 +91,7 @@ pub const OWN: &[&str] = &[
     UPDATE,
     UPDATE_SOURCE,
     UPDATE_KEY,
+    SECURITY_UPDATES,
 ];
 
 /// A file as it shall be.
@@ -170,6 +173,7 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
         file(UPDATE_KEY, 0o644, config.update.as_ref().and(host.update_key.clone())),
         file(UPDATE_SOURCE, 0o644, update_source(config, host)),
         file(UPDATE, 0o644, update_timer(config, host)),
+        file(SECURITY_UPDATES, 0o644, apt_conf(config, host)),
     ]
     .into_iter()
     .flatten()
@@ -306,6 +310,11 @@ fn update_source(config: &Config, host: &KnownHost) -> Option<String> {
 fn update_timer(config: &Config, host: &KnownHost) -> Option<String> {
     let when = updates(config, host)?.when?;
     Some(with_header(&format!("WEAVER_UPDATE_WHEN={}\n", when.name())))
+}
+
+fn apt_conf(config: &Config, host: &KnownHost) -> Option<String> {
+    let updates = config.security?;
+    Some(with_header(&security_updates::apt_conf(updates, host.machine_id.as_deref())))
 }
 
 /// Nothing is installed that no key has signed.

@@ -11,7 +11,7 @@ use super::{
     role::{self, RoleContext},
     secret,
     section::{Section, SpannedText},
-    ssh_key, status, storage, update, wifi,
+    security_updates, ssh_key, status, storage, update, wifi,
 };
 
 /// A clock that is not set after five minutes is not going to be, in seconds.
@@ -46,7 +46,9 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         k3s_options::goes_with_registries(options, faults);
     }
     let data_disk = storage::read(&root.section("storage", faults), faults);
-    let update = update::read(&root.section("update", faults), faults);
+    let updates = root.section("update", faults);
+    let update = update::read(&updates, faults);
+    let security = security_updates::read(&updates, faults);
     let backup = backup::read(&root.section("backup", faults), faults);
     let status = status::read(&root.section("status", faults), faults);
     let surroundings = RoleContext {
@@ -71,6 +73,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         registries,
         data_disk,
         update,
+        security,
         backup,
         status,
     };

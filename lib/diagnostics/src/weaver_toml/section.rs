@@ -93,6 +93,11 @@ impl<'t> Section<'t> {
         truth
     }
 
+    /// Whether a key is there, with this truth value.
+    pub fn is(&self, key: &str, truth: bool) -> bool {
+        self.item(key).and_then(|(_, item)| item.as_bool()) == Some(truth)
+    }
+
     /// Whether a key is there, with a list that has no entry.
     pub fn is_empty_list(&self, key: &str) -> bool {
         self.item(key).and_then(|(_, item)| item.as_array()).is_some_and(toml_edit::Array::is_empty)

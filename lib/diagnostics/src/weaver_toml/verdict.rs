@@ -85,6 +85,7 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
         config.registries.as_ref().map(|_| "registries".to_owned()),
         config.data_disk.as_ref().map(|name| format!("k3s' data to {name}")),
         config.update.as_ref().map(|update| format!("updates from {}", update.source)),
+        config.security.map(|_| "security updates".to_owned()),
         (config.status.page == Some(false)).then(|| "no page".to_owned()),
     ]
     .into_iter()

@@ -8,6 +8,7 @@ mod manifests;
 mod networks;
 mod registries;
 mod role;
+mod security;
 mod wifi;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};

@@ -42,6 +42,8 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("H-23", "only the agent knows that a backup was asked for"),
     ("H-30", "only the agent moves k3s' data to a disk"),
     ("H-31", "only the agent knows on which disk k3s' data is"),
+    ("H-32", "unattended-upgrades writes it into a log of its own, in words that depend on the cause"),
+    ("H-33", "a file says it, and no line of a log"),
     ("K-00", "this is good news of our own"),
     ("K-08", "only the agent starts the operator"),
     ("K-09", "a client that does not verify does not complain"),

@@ -98,7 +98,8 @@ fn a_default_that_is_a_value_is_what_holds_without_the_key() {
         assert_eq!(config(&lines).backup, without.backup, "{}", key.path());
         assert_eq!(config(&lines).wifi, without.wifi, "{}", key.path());
         assert_eq!(config(&lines).role, without.role, "{}", key.path());
+        assert_eq!(config(&lines).security, without.security, "{}", key.path());
         compared += 1;
     }
-    assert_eq!(compared, 5);
+    assert_eq!(compared, 7);
 }

@@ -33,6 +33,8 @@ pub struct KnownHost {
     pub owners_radio: Option<Radio>,
     /// The public key of the source of updates, where one is asked for and can be used.
     pub update_key: Option<String>,
+    /// What tells this machine from others, 32 hexadecimal digits.
+    pub machine_id: Option<String>,
     /// k3s' file of registries.
     pub registries: RegistriesFile,
     /// Files of ours in [`super::KEYS_DIR`], whole paths.
