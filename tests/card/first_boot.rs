@@ -1,13 +1,28 @@
 //! A card that was flashed and booted once, as its owner and a laptop see it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::Stdio;
 
+use tokio::process::Command;
 use weaver_image::boot::machine::Machine;
 use weaver_image::booted::{API_NAME, machine};
 use weaver_image::build::own_packages;
+use weaver_tests::ui::Ui;
 
+use crate::laptop;
 use crate::node::apply_sample;
 use crate::poll::until;
+
+/// The steps of a boot: as the `NodeReport` has them, and as a page shows them. The first four have this order.
+const STEPS: [(&str, &str); 6] = [
+    ("BootFilesApplied", "weaver.toml was applied"),
+    ("HostChecked", "The host was checked, and k3s allowed to start"),
+    ("K3sStarted", "k3s was started"),
+    ("K3sReady", "k3s was ready"),
+    ("WebhookReady", "The conversion webhook was ready"),
+    ("OperatorReady", "The gate was open, and the operator ready"),
+];
 
 /// When a unit began to start, and when it was ready or, being a oneshot, done: in microseconds since the kernel
 /// started.
@@ -157,6 +172,37 @@ fn the_cluster_sees_how_the_node_is() {
     assert_eq!(conditions["PowerHealthy"], "Unknown", "Debian's kernel has no reader");
     let listens = machine.run("ss -Hltn 'sport = :9446'").unwrap();
     assert!(listens.contains("127.0.0.1:9446") && listens.lines().count() == 1, "{listens}");
+}
+
+#[tokio::test]
+#[ignore = "needs the booted image: make image-smoke"]
+async fn weaver_ui_on_the_laptop_shows_the_boot_step_by_step() {
+    let machine = machine().unwrap();
+    let report = until("a NodeReport with the last step", || {
+        let text =
+            machine.kubectl(API_NAME, &["get", "nodereport", "raspi", "-o", "jsonpath={.status.boot}"])?;
+        Ok(if text.contains("OperatorReady") { Ok(text) } else { Err(text) })
+    });
+    let steps: Vec<serde_json::Value> = serde_json::from_str(&report).unwrap();
+    let seen: Vec<&str> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
+    let shown: Vec<&str> =
+        seen.iter().map(|seen| STEPS.iter().find(|(step, _)| step == seen).unwrap().1).collect();
+    assert_eq!(seen[..4], STEPS.map(|(step, _)| step)[..4], "{report}");
+    assert_eq!(seen.len(), STEPS.len(), "{report}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    serde_json::to_writer(File::create(&path).unwrap(), &laptop::kubeconfig(&machine)).unwrap();
+    let programs = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
+    let mut weaver = Command::new(programs.join("weaver"));
+    weaver.args(["ui", "--no-browser"]).env("KUBECONFIG", &path);
+    weaver.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut ui = Ui::by(weaver).await;
+    ui.enter().await;
+    let page = ui.shows("nodes/raspi", STEPS[5].1).await;
+    let found: Vec<Option<usize>> = shown.iter().map(|words| page.find(words)).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?}: {page}");
+    ui.end().await;
 }
 
 #[test]

@@ -137,11 +137,11 @@ impl Ui {
         answer.body
     }
 
-    /// Waits until a page contains these words.
+    /// Waits until a page contains these words. Before the first answer of the API server it says that it waits.
     pub async fn shows(&self, path: &str, words: &str) -> String {
         eventually(&format!("{path} shows {words:?}"), || async {
-            let page = self.page(path).await;
-            if page.contains(words) { Ok(page) } else { Err(page) }
+            let answer = self.get(path).await;
+            if answer.status == 200 && answer.body.contains(words) { Ok(answer.body) } else { Err(answer) }
         })
         .await
     }
