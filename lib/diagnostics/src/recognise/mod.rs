@@ -46,6 +46,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+use memchr::memchr2;
 
 use crate::finding::{Code, Finding, Place, Severity};
 use crate::tokens::without_tokens;
@@ -107,10 +108,15 @@ impl Recogniser {
         line: &[u8],
         place: impl FnOnce() -> Place,
     ) -> Option<Finding> {
-        let line = plain(line);
         context.next_line();
-        let hits = self.needles.find_overlapping_iter(line.as_bytes()).map(|hit| hit.pattern().as_usize());
+        let line = plain(line);
+        let hits = self.needles.find_overlapping_iter(&*line).map(|hit| hit.pattern().as_usize());
         let hits: BTreeSet<usize> = hits.collect();
+        // Most lines of a log; they need not be read as text.
+        if hits.is_empty() {
+            return None;
+        }
+        let line = String::from_utf8_lossy(&line);
         // Those after the wordings are of the context.
         if hits.last().is_some_and(|last| *last >= self.wordings.len()) {
             context.learn(&line);
@@ -137,6 +143,7 @@ impl Recogniser {
     #[must_use]
     pub fn judge_last(line: &[u8], place: Place) -> Option<Finding> {
         let line = plain(line);
+        let line = String::from_utf8_lossy(&line);
         let details = servers::starts_k3d_server(&line)?;
         Some(finding(Code::K3dNodeRestarting, details, place, &line))
     }
@@ -153,28 +160,29 @@ fn finding(code: Code, details: Details, place: Place, line: &str) -> Finding {
     }
 }
 
-/// As text, with the quotes of a log's fields unescaped and without terminal sequences.
-fn plain(line: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(line.trim_ascii_end());
-    if !text.contains(['\\', '\u{1b}']) {
-        return text;
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = &*text;
-    while let Some(at) = rest.find(['\\', '\u{1b}']) {
-        plain.push_str(&rest[..at]);
-        let (special, after) = rest[at..].split_at(1);
-        rest = match (special, after.strip_prefix('[')) {
-            ("\u{1b}", Some(sequence)) => {
-                sequence.find(|c: char| c.is_ascii_alphabetic()).map_or("", |end| &sequence[end + 1..])
+/// Without terminal sequences, and with the quotes of a log's fields unescaped.
+fn plain(line: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    let mut rest = line.trim_ascii_end();
+    let Some(mut at) = memchr2(b'\\', ESCAPE, rest) else { return Cow::Borrowed(rest) };
+    let mut plain = Vec::with_capacity(rest.len());
+    loop {
+        plain.extend_from_slice(&rest[..at]);
+        let after = &rest[at + 1..];
+        rest = match (rest[at], after) {
+            (ESCAPE, [b'[', sequence @ ..]) => {
+                let end = sequence.iter().position(u8::is_ascii_alphabetic);
+                end.map_or(&[][..], |end| &sequence[end + 1..])
             }
-            ("\\", _) if after.starts_with('"') => after,
-            _ => {
-                plain.push_str(special);
+            (b'\\', [b'"', ..]) => after,
+            (special, _) => {
+                plain.push(special);
                 after
             }
         };
+        let Some(next) = memchr2(b'\\', ESCAPE, rest) else { break };
+        at = next;
     }
-    plain.push_str(rest);
+    plain.extend_from_slice(rest);
     Cow::Owned(plain)
 }

@@ -49,13 +49,18 @@ fn each_recorded_text_is_exactly_its_code() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A line as it is judged.
+fn text_of(line: &str) -> String {
+    String::from_utf8_lossy(&plain(line.as_bytes())).into_owned()
+}
+
 /// The needle by which each text is recognised: the same sentence after three heads is one wording.
 fn sentences() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut sentences: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (code, text) in known() {
         let mut context = LogContext::default();
         for line in text.split(" ⏎ ") {
-            let line = plain(line.as_bytes());
+            let line = text_of(line);
             let lower = line.to_ascii_lowercase();
             let reported = wordings().find(|(of, wording)| {
                 of.id() == code
@@ -90,9 +95,8 @@ fn each_code_that_is_recognised_has_three_wordings() {
 #[test]
 fn no_signature_is_without_a_text() {
     for (code, wording) in wordings() {
-        let hit = known().any(|(id, line)| {
-            id == code.id() && plain(line.as_bytes()).to_ascii_lowercase().contains(wording.needle)
-        });
+        let hit = known()
+            .any(|(id, line)| id == code.id() && text_of(line).to_ascii_lowercase().contains(wording.needle));
         assert!(hit, "{code} `{}`", wording.needle);
     }
 }
