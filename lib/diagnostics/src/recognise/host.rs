@@ -63,10 +63,46 @@ pub(crate) fn blocked_task(line: &str) -> Option<&str> {
     Some(name)
 }
 
-/// A process that got no further: on a board it is the storage that it waits for.
+/// How the names of tasks begin that wait for storage: of the kernel, of a node, of what writes much. A vendor's threads
+/// are reported too while nothing is wrong; what they wait for is only in the lines of the stack.
+const WRITERS: [&str; 26] = [
+    "btrfs-",
+    "containerd",
+    "coredns",
+    "dockerd",
+    "etcd",
+    "ext4",
+    "f2fs_",
+    "flanneld",
+    "influxd",
+    "java",
+    "jbd2/",
+    "k3s",
+    "kswapd",
+    "kubelet",
+    "kworker/u",
+    "mmcqd/",
+    "mongod",
+    "mysqld",
+    "php-fpm",
+    "postgres",
+    "prometheus",
+    "python3",
+    "rsyslogd",
+    "systemd-journal",
+    "traefik",
+    "usb-storage",
+];
+/// The whole names of others.
+const COMMANDS: [&str; 8] = ["apt-get", "cp", "dd", "dpkg", "rsync", "sync", "tar", "umount"];
+
+/// A task that got no further: on a board it is the storage that it waits for.
 pub(super) fn stuck(line: &str) -> Option<Details> {
     let name = blocked_task(line)?;
-    line.contains("seconds.").then(|| {
+    let writes = COMMANDS.contains(&name)
+        || name.contains("flush-")
+        || WRITERS.iter().any(|writer| name.starts_with(writer));
+    (writes && line.contains("seconds.")).then(|| {
         Details::message(format!("{name} was blocked for minutes; it usually waits for storage")).remedy(
             Remedy::new(
                 "look for errors of the card or the disk next to it; move other writers off the card",

@@ -176,14 +176,16 @@ const OTHER: &[(&[&str], &[Want])] = &[
     (
         &[
             "INFO: task kworker/u8:2:31 blocked for more than 120 seconds.",
-            "INFO: task kworker/0:1+events:7 blocked for more than 120 seconds.",
+            "INFO: task kworker/u9:1+flush-179:0:7 blocked for more than 120 seconds.",
         ],
         &[("H-10", WARN, "the process kworker was blocked")],
     ),
+    // No one knows what a vendor's thread waits for.
+    (&["INFO: task hdmi_thread:187 blocked for more than 120 seconds."], &[]),
     // A process that calls itself an error of a disk.
     (
-        &["INFO: task I/O error, dev :9 blocked for more than 120 seconds."],
-        &[("H-10", WARN, "the process I/O?error??dev")],
+        &["INFO: task k3s I/O error, :9 blocked for more than 120 seconds."],
+        &[("H-10", WARN, "the process k3s?I/O?error")],
     ),
     (&["hwmon hwmon1: Undervoltage detected!"], &[("H-02", WARN, "the kernel reported under-voltage")]),
     (&["Under-voltage detected! (0x00050005)"], &[("H-02", WARN, "the kernel reported under-voltage")]),
