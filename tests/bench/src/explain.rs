@@ -14,9 +14,13 @@ use crate::figures::Figure;
 const SIZE: usize = 300_000_000;
 /// One line in so many is an error that is recognised.
 const ONE_IN: usize = 100;
-/// What others print: recognised, and not.
-const CORPUS: [&str; 2] =
-    ["lib/diagnostics/src/recognise/corpus/known.txt", "lib/diagnostics/src/recognise/corpus/unrelated.txt"];
+/// What others print that is recognised.
+const KNOWN: &str = "lib/diagnostics/src/recognise/corpus/known.txt";
+/// What is not: an API server in a run of the tests, and a Pi that starts.
+const ORDINARY: [&str; 2] = [
+    include_str!("explain/server.log"),
+    include_str!("../../../cli/tests/fixtures/reported/60-false-alarms-pi4-boot-healthy.log"),
+];
 
 pub struct ExplainPaths<'a> {
     pub checkout: &'a Path,
@@ -47,18 +51,17 @@ pub fn speed(paths: &ExplainPaths<'_>, rounds: usize) -> Result<Vec<Figure>> {
     Ok(std::iter::once(own).chain(compared).collect())
 }
 
-/// A log of the recorded lines, in turn.
+/// A log of ordinary lines in turn, and the errors among them in turn.
 fn write(source: &Path, log: &Path) -> Result<()> {
-    let [known, unrelated] = CORPUS.map(|path| fs::read_to_string(source.join(path)));
-    let (known, unrelated) = (known.context(CORPUS[0])?, unrelated.context(CORPUS[1])?);
+    let known = fs::read_to_string(source.join(KNOWN)).context(KNOWN)?;
     // Where a line means something only after others, they stand in front of it.
     let known = known.lines().filter(|line| !line.starts_with('#') && !line.contains(" ⏎ "));
     let mut known = known.filter_map(|line| Some(line.split_once(' ')?.1)).cycle();
-    let mut unrelated = unrelated.lines().filter(|line| !line.contains(" ⏎ ")).cycle();
+    let mut ordinary = ORDINARY.iter().flat_map(|text| text.lines()).cycle();
     let mut file = BufWriter::new(File::create(log).with_context(|| log.display().to_string())?);
     let mut written = 0;
     for number in 1.. {
-        let next = if number % ONE_IN == 0 { known.next() } else { unrelated.next() };
+        let next = if number % ONE_IN == 0 { known.next() } else { ordinary.next() };
         let line = next.context("the corpus is empty")?;
         writeln!(file, "{line}")?;
         written += line.len() + 1;
