@@ -32,14 +32,15 @@ impl Machine {
         Ok(String::from_utf8_lossy(&made).into_owned())
     }
 
-    /// The file that [`Self::kubectl`] uses, fetched once.
+    /// The file that [`Self::kubectl`] uses, fetched once; started again, the machine has another port.
     ///
     /// # Errors
     /// When the guest refuses.
     pub fn kubeconfig(&self, name: &str) -> Result<PathBuf> {
-        let path = self.dir.path().join(format!("kubeconfig-{name}"));
+        let port = self.running.ports.api;
+        let path = self.dir.path().join(format!("kubeconfig-{name}-{port}"));
         if !path.exists() {
-            let text = self.run(&export_command(name, self.running.ports.api))?;
+            let text = self.run(&export_command(name, port))?;
             files::replace(&path, text.as_bytes(), 0o600)?;
         }
         Ok(path)
