@@ -11,6 +11,8 @@ use crate::systemctl::{Systemctl, UnitTimes};
 
 /// Microseconds in a second.
 const SECOND: u64 = 1_000_000;
+/// How long after its start units of a machine may get ready for the first time, in microseconds.
+const LONGEST: u64 = 15 * 60 * SECOND;
 
 /// When a step has ended, by the times of its unit.
 type Ended = fn(&UnitTimes) -> Option<u64>;
@@ -36,6 +38,11 @@ pub(crate) async fn seen(systemctl: &Systemctl, role: Role) -> Vec<NodeBootStep>
         Some(NodeBootStep { step: (*step).to_owned(), seconds: i64::try_from(seconds).ok()? })
     });
     seen.collect()
+}
+
+/// Whether a later look may see more of this boot. `now` is in microseconds since the kernel started.
+pub(crate) fn goes_on(seen: &[NodeBootStep], now: u64) -> bool {
+    seen.len() < STEPS.len() && now < LONGEST
 }
 
 /// What a report shows after `before`, in the order of time. `system` is the machine as it is shown now: where it was
@@ -102,6 +109,14 @@ mod tests {
         }
         let odd = NodeReportStatus { boot: steps(&[("Odd", 1)]), ..before };
         assert_eq!(kept(&odd, Some(&booted("a")), &[]), []);
+    }
+
+    #[test]
+    fn a_boot_goes_on_until_all_is_ready_or_no_one_waits_any_more() {
+        let all = steps(&STEPS.map(|(step, ..)| (step, 100)));
+        assert!(goes_on(&all[..5], 100 * SECOND) && goes_on(&[], 100 * SECOND));
+        assert!(!goes_on(&all, 100 * SECOND));
+        assert!(!goes_on(&all[..5], LONGEST), "a node that joins has no operator");
     }
 
     #[tokio::test]

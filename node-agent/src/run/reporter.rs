@@ -1,12 +1,12 @@
 //! Writes this node's `NodeReport` and the labels of its Node, and creates Events, for users who look at the
 //! cluster and not at the board.
 //!
-//! Guarantees: it writes on change only, and less often the more often something changes, since the API's
-//! database is on the same card: after ten minutes at the latest; what appeared and disappeared in between is
-//! not reported. A read every ten minutes or so finds what others have changed. Each finding gets one Event
-//! when it turns bad and one when it is resolved; what an earlier agent reported is read from the API.
-//! Failures are retried and block nothing else; an Event that failed is created later, unless the agent exits
-//! before.
+//! Guarantees: it writes on change only, and less often the more often something changes, since the API's database
+//! is on the same card: after ten minutes at the latest; what appeared and disappeared in between is not reported.
+//! A read every ten minutes or so finds what others have changed, and until all parts of this boot were ready, one
+//! each half minute finds those. Each finding gets one Event when it turns bad and one when it is resolved; what an
+//! earlier agent reported is read from the API. Failures are retried and block nothing else; an Event that failed
+//! is created later, unless the agent exits before.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,6 +37,7 @@ use weaver_host::backoff::{Backoff, jittered};
 use super::{
     cluster::{self, MANAGER, deadline},
     status::AgentStatus,
+    units::monotonic_now,
 };
 use crate::{
     boot_steps,
@@ -48,6 +49,8 @@ use crate::{
 
 /// Pause between two reads where nothing has changed here.
 const LOOK: Duration = Duration::from_mins(10);
+/// The same while the machine starts: its report has each step.
+const BOOTING: Duration = Duration::from_secs(30);
 /// Pauses after a round that wrote something: the first, and the longest where each of them does.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(10));
 /// Pauses after a failure.
@@ -72,6 +75,8 @@ struct ReporterState {
     client: Option<Client>,
     /// The last round wrote something.
     wrote: bool,
+    /// The last round did not see the end of the machine's start.
+    is_booting: bool,
     /// What Events were written for; `None` until the reports of an earlier agent were read from the API.
     reported: Option<BTreeMap<String, node_report::Severity>>,
     /// What still needs an Event.
@@ -117,7 +122,7 @@ pub async fn keep(
             said = failure;
             let look = if round.is_ok() {
                 again.reset();
-                jittered(LOOK)
+                jittered(if memory.is_booting { BOOTING } else { LOOK })
             } else {
                 memory.client = None;
                 jittered(again.next(AGAIN.1))
@@ -184,6 +189,8 @@ async fn publish(
         Some(systemctl) => boot_steps::seen(systemctl, host.role()).await,
         None => Vec::new(),
     };
+    let now = systemctl.and_then(|_| monotonic_now());
+    memory.is_booting = now.is_some_and(|now| boot_steps::goes_on(&boot, now));
     let serving = match status.serving() {
         _ if joins => ServingSeen::Elsewhere,
         None => ServingSeen::Nothing,

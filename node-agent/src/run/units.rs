@@ -381,7 +381,7 @@ fn age(since: u64, now: u64) -> Option<Duration> {
 }
 
 /// The clock of systemd's timestamps.
-fn monotonic_now() -> Option<u64> {
+pub(super) fn monotonic_now() -> Option<u64> {
     match NotifyState::monotonic_usec_now() {
         Ok(NotifyState::MonotonicUsec(now)) => u64::try_from(now).ok(),
         _ => None,
