@@ -244,10 +244,10 @@ fn of_the_node(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
     if host.role() == Role::Agent {
         let what = "this node has joined another's cluster, whose state is on its server".to_owned();
         let remedy = "make the backup there; of this node keep its weaver.toml".to_owned();
-        return Some(UpgradeRefusal { what, remedy });
+        return Some(UpgradeRefusal::new(what, remedy));
     }
     let what = members::other_datastore(host, layout)?;
-    Some(UpgradeRefusal { what, remedy: "use the backup tools of that datastore".to_owned() })
+    Some(UpgradeRefusal::new(what, "use the backup tools of that datastore"))
 }
 
 fn reported(made: &MadeBackup) -> String {

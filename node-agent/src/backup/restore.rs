@@ -56,7 +56,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
             if file.is_some() {
                 let remedy = "`sudo weaver node restore --resume` first".to_owned();
                 return refused(
-                    Refused(vec![UpgradeRefusal { what, remedy }]).into(),
+                    Refused(vec![UpgradeRefusal::new(what, remedy)]).into(),
                     "Nothing was changed.",
                 );
             }

@@ -103,9 +103,9 @@ async fn moved(
 
 fn reason(error: &anyhow::Error) -> UpgradeRefusal {
     let refusal = error.downcast_ref::<Refused>().and_then(|Refused(refusals)| refusals.first());
-    refusal.cloned().unwrap_or_else(|| UpgradeRefusal {
-        what: format!("{error:#}"),
-        remedy: "check the disk, its cable and its power supply; the next boot tries again".to_owned(),
+    refusal.cloned().unwrap_or_else(|| {
+        let remedy = "check the disk, its cable and its power supply; the next boot tries again";
+        UpgradeRefusal::new(format!("{error:#}"), remedy)
     })
 }
 

@@ -101,7 +101,7 @@ impl UpdateHost {
             Ok(_) => None,
         };
         let absent = absent.filter(|_| is_card);
-        let absent = absent.map(|what| UpgradeRefusal { what, remedy: format!("sudo mount {boot}") });
+        let absent = absent.map(|what| UpgradeRefusal::new(what, format!("sudo mount {boot}")));
         Ok(absent.into_iter().chain(self.goes_down()).collect())
     }
 

@@ -57,10 +57,7 @@ impl UpdateRun {
     pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<UpdateOutcome> {
         if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
             let what = "only root may install packages".to_owned();
-            return Ok(UpdateOutcome::Refused(vec![UpgradeRefusal {
-                what,
-                remedy: "put `sudo` in front".to_owned(),
-            }]));
+            return Ok(UpdateOutcome::Refused(vec![UpgradeRefusal::new(what, "put `sudo` in front")]));
         }
         let journal = Journal::<UpdateRecord>::lock(&self.host.state_dir)?;
         if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?

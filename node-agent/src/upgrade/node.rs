@@ -73,7 +73,7 @@ impl K3sNode {
         let what = format!("{} cannot be written ({})", directory.display(), error.desc());
         let remedy =
             if nix::unistd::geteuid().is_root() { "mount it for writing" } else { "put `sudo` in front" };
-        Some(UpgradeRefusal { what, remedy: remedy.to_owned() })
+        Some(UpgradeRefusal::new(what, remedy))
     }
 
     /// The unit that runs k3s, or would at the next boot.

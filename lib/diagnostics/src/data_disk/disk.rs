@@ -41,10 +41,6 @@ impl BlockDevice {
     }
 }
 
-fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> UpgradeRefusal {
-    UpgradeRefusal { what: what.into(), remedy: remedy.into() }
-}
-
 /// The disk of this name, or why its file system cannot be used; the UUID of that one, which no label can change.
 ///
 /// # Errors
@@ -57,33 +53,34 @@ pub fn choose<'d>(
     let device = match named.as_slice() {
         [] => {
             let remedy = "plug it in, or give its file system that name";
-            return Err(refusal(format!("no disk has {name}"), remedy));
+            return Err(UpgradeRefusal::new(format!("no disk has {name}"), remedy));
         }
         [device] => *device,
         several => {
             let paths: Vec<_> = several.iter().map(|device| device.path.as_str()).collect();
             let what = format!("{} file systems have {name}: {}", several.len(), paths.join(", "));
-            return Err(refusal(what, "unplug all but one, or write the UUID= of the right one"));
+            return Err(UpgradeRefusal::new(what, "unplug all but one, or write the UUID= of the right one"));
         }
     };
     let BlockDevice { path, .. } = device;
     let mounted: Vec<_> = device.mounted_at.iter().map(String::as_str).collect();
     let unfit = match (&device.file_system, &device.uuid) {
-        _ if device.is_card => refusal(
+        _ if device.is_card => UpgradeRefusal::new(
             format!("{path} ({name}) is on the disk that the system runs from"),
             "name another disk, or leave `data` out",
         ),
-        _ if device.is_read_only => {
-            refusal(format!("{path} ({name}) is write-protected"), "remove the write protection of the disk")
-        }
-        _ if !mounted.is_empty() => refusal(
+        _ if device.is_read_only => UpgradeRefusal::new(
+            format!("{path} ({name}) is write-protected"),
+            "remove the write protection of the disk",
+        ),
+        _ if !mounted.is_empty() => UpgradeRefusal::new(
             format!("{path} ({name}) is mounted at {}", mounted.join(", ")),
             "remove its line from /etc/fstab and reboot",
         ),
         (Some(file_system), Some(uuid)) if file_system == FILE_SYSTEM => {
             return Ok((device, uuid.as_str()));
         }
-        (file_system, _) => refusal(
+        (file_system, _) => UpgradeRefusal::new(
             format!(
                 "{path} ({name}) has {}, and k3s needs {FILE_SYSTEM}",
                 file_system.as_deref().unwrap_or("no file system")
@@ -116,24 +113,24 @@ impl MoveSource {
         let Self { data_dir, is_link, mounted_at, k3s_ran, keeps_old } = self;
         let is_below = data_dir.strip_prefix(MOUNT_POINT).is_some_and(|rest| rest.starts_with('/'));
         Some(if !is_below {
-            refusal(
+            UpgradeRefusal::new(
                 format!("k3s keeps its data in {data_dir}, and not below {MOUNT_POINT}"),
                 "remove `data-dir` from k3s' configuration, or leave `data` out",
             )
         } else if *is_link {
-            refusal(format!("{MOUNT_POINT} is a link"), "replace the link by what it leads to")
+            UpgradeRefusal::new(format!("{MOUNT_POINT} is a link"), "replace the link by what it leads to")
         } else if let Some(mounted_at) = mounted_at.first() {
-            refusal(
+            UpgradeRefusal::new(
                 format!("another file system is mounted at {mounted_at}"),
                 "remove its line from /etc/fstab and reboot, or leave `data` out",
             )
         } else if *k3s_ran {
-            refusal(
+            UpgradeRefusal::new(
                 "k3s was started in this boot and may be writing",
                 "reboot: it is moved before k3s starts",
             )
         } else if *keeps_old {
-            refusal(
+            UpgradeRefusal::new(
                 format!("{KEPT} is still there, from an earlier move"),
                 format!("move it away, or remove it with `sudo rm -rf {KEPT}`, and reboot"),
             )
@@ -168,14 +165,14 @@ impl MoveTarget {
             let what = format!("{shown} already has a directory `{name}`, which this card did not put there");
             let remedy = "if it is another node's, use another disk; otherwise mount the disk, rename the directory \
                           and reboot";
-            return Some(refusal(what, remedy));
+            return Some(UpgradeRefusal::new(what, remedy));
         }
         let needed = (*used).max(LEAST).saturating_add(RESERVE);
         let mib = |bytes: u64| bytes >> 20;
         (*free < needed).then(|| {
             let what =
                 format!("{shown} is too small: {} MiB are needed, {} are free", mib(needed), mib(*free));
-            refusal(what, "free space on it, or use a larger disk")
+            UpgradeRefusal::new(what, "free space on it, or use a larger disk")
         })
     }
 }

@@ -73,28 +73,27 @@ impl DataDisk {
         }
         Some(match asked.filter(|asked| *asked != record.asked) {
             None => moved(&record, keeps_old),
-            Some(asked) => not_moved(UpgradeRefusal {
-                what: format!("it was moved to {}, and is moved only once", record.asked),
-                remedy: format!("write `data = \"{}\"` again", record.asked),
-            })
+            Some(asked) => not_moved(UpgradeRefusal::new(
+                format!("it was moved to {}, and is moved only once", record.asked),
+                format!("write `data = \"{}\"` again", record.asked),
+            ))
             .saw(Place::file(DATA_DISK), asked),
         })
     }
 }
 
 fn taken() -> Finding {
-    not_moved(UpgradeRefusal {
-        what: format!("another file system is mounted at {MOUNT_POINT}"),
-        remedy: "remove its line from /etc/fstab, or `data` from weaver.toml".to_owned(),
-    })
+    not_moved(UpgradeRefusal::new(
+        format!("another file system is mounted at {MOUNT_POINT}"),
+        "remove its line from /etc/fstab, or `data` from weaver.toml",
+    ))
 }
 
 fn pending(asked: &str) -> Finding {
-    not_moved(UpgradeRefusal {
-        what: format!("it is not on {asked} yet"),
-        remedy: "reboot: it is moved before k3s starts. If this boot has tried already, its log says how far it came"
-            .to_owned(),
-    })
+    not_moved(UpgradeRefusal::new(
+        format!("it is not on {asked} yet"),
+        "reboot: it is moved before k3s starts. If this boot has tried already, its log says how far it came",
+    ))
 }
 
 fn missing(record: &DataDiskRecord, place: Place, failed: Option<Finding>, keeps_old: bool) -> Finding {

@@ -94,6 +94,13 @@ pub struct UpgradeRefusal {
     pub remedy: String,
 }
 
+impl UpgradeRefusal {
+    #[must_use]
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+}
+
 impl fmt::Display for UpgradeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.remedy)
@@ -145,8 +152,7 @@ pub fn plan(facts: &Facts, request: UpgradeRequest) -> UpgradePlan {
         return UpgradePlan::Nothing(version.clone());
     }
     let mut refusals: Vec<_> = facts.may_not_write.iter().cloned().collect();
-    let mut refuse =
-        |what: String, remedy: &str| refusals.push(UpgradeRefusal { what, remedy: remedy.to_owned() });
+    let mut refuse = |what: String, remedy: &str| refusals.push(UpgradeRefusal::new(what, remedy));
     of_the_node(facts, request, &mut refuse);
     of_the_program(candidate, &mut refuse);
     if let (Ok(installed), Some(version)) = (&facts.installed, version) {

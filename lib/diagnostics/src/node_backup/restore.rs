@@ -32,7 +32,7 @@ pub struct RestoreTarget {
 #[must_use]
 pub fn refusals(card: &RestoreTarget, backup: &BackupManifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
-    let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal { what, remedy });
+    let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal::new(what, remedy));
     if card.role == Role::Agent {
         refuse(
             "this node has joined another's cluster, whose state is on its server".to_owned(),

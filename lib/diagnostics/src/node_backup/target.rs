@@ -33,8 +33,7 @@ impl BackupTarget {
     pub fn refusals(&self) -> Vec<UpgradeRefusal> {
         let Self { shown, .. } = self;
         let mut refusals = Vec::new();
-        let mut refuse =
-            |what: String, remedy: &str| refusals.push(UpgradeRefusal { what, remedy: remedy.to_owned() });
+        let mut refuse = |what: String, remedy: &str| refusals.push(UpgradeRefusal::new(what, remedy));
         if self.disk == Disk::Boot && !self.is_encrypted {
             let what =
                 format!("{shown} is on the boot partition, where any computer reads the keys of the cluster");

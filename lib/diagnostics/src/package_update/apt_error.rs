@@ -171,16 +171,13 @@ pub fn explained(message: &str, addresses: &[String]) -> UpgradeRefusal {
             } else {
                 (*what, *remedy)
             };
-            return UpgradeRefusal {
-                what: format!("{what} ({})", cut(line, MAX_MESSAGE)),
-                remedy: remedy.to_owned(),
-            };
+            return UpgradeRefusal::new(format!("{what} ({})", cut(line, MAX_MESSAGE)), remedy);
         }
     }
     let is_error = |line: &&str| line.starts_with("E:") || line.starts_with("dpkg: error");
     let said = lines().find(is_error).or_else(|| lines().next_back()).unwrap_or("it said nothing");
-    let remedy = "see all of it: sudo tail -n 50 /var/log/apt/term.log".to_owned();
-    UpgradeRefusal { what: format!("it failed ({})", cut(said, MAX_MESSAGE)), remedy }
+    let remedy = "see all of it: sudo tail -n 50 /var/log/apt/term.log";
+    UpgradeRefusal::new(format!("it failed ({})", cut(said, MAX_MESSAGE)), remedy)
 }
 
 #[cfg(test)]

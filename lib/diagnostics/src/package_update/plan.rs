@@ -64,7 +64,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     let mut refusals = facts.refusals.clone();
     let ours: Vec<_> = PACKAGES.iter().filter_map(|name| facts.installed(name)).collect();
     let Some(first) = ours.first() else {
-        refusals.push(refusal(
+        refusals.push(UpgradeRefusal::new(
             "no package of Config Weaver is installed here",
             "install them with `sudo apt install ./config-weaver_VERSION_ARCH.deb ./weaver_VERSION_ARCH.deb`",
         ));
@@ -75,7 +75,7 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
             "the package {} is only partly installed: an installation was interrupted or failed",
             broken.name
         );
-        refusals.push(refusal(what, "sudo dpkg --configure -a"));
+        refusals.push(UpgradeRefusal::new(what, "sudo dpkg --configure -a"));
     }
     let main = facts.known.iter().find(|known| known.name == first.name);
     let newest = main.and_then(|known| known.candidate.as_deref());
@@ -99,14 +99,16 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
         let remedy = format!(
             "a pin in /etc/apt/preferences.d says so; `sudo weaver node update --to {target}` installs it"
         );
-        refusals.push(refusal(what, remedy));
+        refusals.push(UpgradeRefusal::new(what, remedy));
     }
     let needed = ours.iter().map(|package| package.kib).sum::<u64>() * SPACE_FACTOR + MARGIN;
     if let Some(free) = facts.free.filter(|free| *free < needed) {
         let what =
             format!("{} MiB are free below /var/lib/weaver, and {} are needed", free / 1024, needed / 1024);
-        refusals
-            .push(refusal(what, "sudo apt-get clean, or see what takes it: sudo du -xh / | sort -h | tail"));
+        refusals.push(UpgradeRefusal::new(
+            what,
+            "sudo apt-get clean, or see what takes it: sudo du -xh / | sort -h | tail",
+        ));
     }
     let mut planned = Vec::new();
     for package in changes {
@@ -145,7 +147,7 @@ pub fn stored_refusal(changes: &[PackageChange], lost: &[String]) -> Option<Upgr
     let change = changes.first().filter(|_| !lost.is_empty())?;
     let (from, to, stored) = (&change.from, &change.to, lost.join(", "));
     Some(if is_downgrade(changes) {
-        refusal(
+        UpgradeRefusal::new(
             format!("{from} stores {stored}, which {to} does not know"),
             format!(
                 "what it stored stays unreadable for {to}: restore a backup of the cluster from before {from} was \
@@ -153,7 +155,7 @@ pub fn stored_refusal(changes: &[PackageChange], lost: &[String]) -> Option<Upgr
             ),
         )
     } else {
-        refusal(
+        UpgradeRefusal::new(
             format!(
                 "{to} stores {stored}, which {from} does not know: after that there is no way back to {from}"
             ),
@@ -185,16 +187,19 @@ impl UpdateFacts {
         there.extend(kept.map(|kept| kept.version.as_str()));
         let what = format!("no source has {name} {version} for {}", self.architecture);
         if there.is_empty() {
-            return refusal(what, "the source is incomplete: have its owner run `make deb apt` again");
+            return UpgradeRefusal::new(
+                what,
+                "the source is incomplete: have its owner run `make deb apt` again",
+            );
         }
         there.sort_by(|a, b| compare(b, a));
-        refusal(what, format!("there is {}", there.join(", ")))
+        UpgradeRefusal::new(what, format!("there is {}", there.join(", ")))
     }
 }
 
 fn no_source(facts: &UpdateFacts) -> UpgradeRefusal {
     let what = format!("no apt source has a package of Config Weaver for {}", facts.architecture);
-    refusal(
+    UpgradeRefusal::new(
         what,
         "name one: on a card in section [update] of weaver.toml, elsewhere in \
         /etc/apt/sources.list.d/config-weaver.sources",
@@ -204,10 +209,6 @@ fn no_source(facts: &UpdateFacts) -> UpgradeRefusal {
 fn with(mut refusals: Vec<UpgradeRefusal>, last: UpgradeRefusal) -> Vec<UpgradeRefusal> {
     refusals.push(last);
     refusals
-}
-
-fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> UpgradeRefusal {
-    UpgradeRefusal { what: what.into(), remedy: remedy.into() }
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn nothing_is_newer() {
 #[test]
 fn each_thing_that_stands_against_it_is_named() {
     let all = facts();
-    let refusal = refusal("apt is locked", "wait");
+    let refusal = UpgradeRefusal::new("apt is locked", "wait");
     for (facts, want) in [
         (
             UpdateFacts { installed: Vec::new(), ..facts() },

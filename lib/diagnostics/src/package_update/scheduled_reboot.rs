@@ -14,9 +14,10 @@ pub fn refusal(scheduled: &str, now: i64) -> Option<UpgradeRefusal> {
     let at: i64 = value("USEC")?.parse().ok()?;
     let seconds = at / 1_000_000 - now;
     // What is over was cancelled, or the clock was wrong.
-    (0..LONGEST_UPDATE).contains(&seconds).then(|| UpgradeRefusal {
-        what: format!("this host goes down in {} min ({})", seconds / 60, value("MODE").unwrap_or("unknown")),
-        remedy: "update it afterwards; or cancel that: sudo shutdown -c".to_owned(),
+    (0..LONGEST_UPDATE).contains(&seconds).then(|| {
+        let mode = value("MODE").unwrap_or("unknown");
+        let what = format!("this host goes down in {} min ({mode})", seconds / 60);
+        UpgradeRefusal::new(what, "update it afterwards; or cancel that: sudo shutdown -c")
     })
 }
 

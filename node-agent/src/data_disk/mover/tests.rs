@@ -65,15 +65,18 @@ impl MoveScene {
         self.root.real(MOUNT_POINT)
     }
 
-    fn run_cut(&self, cut: Cut<'_>) -> anyhow::Result<Option<DataDiskRecord>> {
-        let mover = Mover {
+    fn mover(&self, k3s_ran: bool) -> Mover<'_> {
+        Mover {
             root: &self.root,
             state_dir: self.root.real(STATE),
             disks: self,
             patience: Duration::ZERO,
-            k3s_ran: false,
-        };
-        mover.run(Some(&DiskName::Label("ssd".to_owned())), cut)
+            k3s_ran,
+        }
+    }
+
+    fn run_cut(&self, cut: Cut<'_>) -> anyhow::Result<Option<DataDiskRecord>> {
+        self.mover(false).run(Some(&DiskName::Label("ssd".to_owned())), cut)
     }
 
     fn run(&self) -> anyhow::Result<Option<DataDiskRecord>> {
@@ -160,14 +163,7 @@ fn a_card_that_k3s_has_not_used_has_nothing_to_keep() {
 #[test]
 fn without_a_disk_to_move_to_nothing_is_done() {
     let scene = MoveScene::new();
-    let mover = Mover {
-        root: &scene.root,
-        state_dir: scene.root.real(STATE),
-        disks: &scene,
-        patience: Duration::ZERO,
-        k3s_ran: false,
-    };
-    assert_eq!(mover.run(None, &mut || Ok(())).unwrap(), None);
+    assert_eq!(scene.mover(false).run(None, &mut || Ok(())).unwrap(), None);
     assert!(!scene.has_record() && !scene.is_mounted_at_boot());
 }
 
@@ -256,14 +252,7 @@ fn what_is_unfit_is_refused_and_nothing_is_changed() {
 #[test]
 fn while_k3s_may_be_writing_nothing_is_moved() {
     let scene = MoveScene::new();
-    let mover = Mover {
-        root: &scene.root,
-        state_dir: scene.root.real(STATE),
-        disks: &scene,
-        patience: Duration::ZERO,
-        k3s_ran: true,
-    };
-    let error = mover.run(Some(&DiskName::Label("ssd".to_owned())), &mut || Ok(())).unwrap_err();
+    let error = scene.mover(true).run(Some(&DiskName::Label("ssd".to_owned())), &mut || Ok(())).unwrap_err();
     assert!(error.to_string().contains("was started in this boot"), "{error}");
     assert!(!scene.has_record());
 }
